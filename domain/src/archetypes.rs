@@ -1,0 +1,124 @@
+//! The catalogue of devices a session can be (interface, "Archetypes"; decisions D7). Its entries are data, in
+//! `archetypes.json` beside this file: adding a device changes no code.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// A device, its operating system and its browser.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Archetype {
+    /// The value accepted as `archetype`.
+    pub id: String,
+    /// For people.
+    pub display_label: String,
+    /// The device's name.
+    pub device: String,
+    /// Its operating system's version.
+    pub ios_version: String,
+    /// Its browser's version.
+    pub safari_version: String,
+    /// Devices of one family draw alike.
+    pub canvas_family: String,
+    /// Whether customers can choose it.
+    pub status: ArchetypeStatus,
+    /// `navigator.userAgent`
+    pub user_agent: String,
+    /// `navigator.platform`
+    pub platform: String,
+    /// `innerWidth` and `innerHeight`, in CSS pixels.
+    pub viewport: Size,
+    /// `screen.width` and `screen.height`, in CSS pixels.
+    pub screen: Size,
+    /// `devicePixelRatio`
+    pub device_pixel_ratio: u32,
+    /// `navigator.maxTouchPoints`
+    pub max_touch_points: u32,
+}
+
+/// Width and height in CSS pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Size {
+    /// Horizontal.
+    pub width: u32,
+    /// Vertical.
+    pub height: u32,
+}
+
+/// Whether customers can choose an archetype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArchetypeStatus {
+    /// The default.
+    Launch,
+    /// One of the choices.
+    Available,
+}
+
+impl ArchetypeStatus {
+    /// As the interface spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::Available => "available",
+        }
+    }
+}
+
+static CATALOGUE: LazyLock<Vec<Archetype>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("archetypes.json")).expect("a test parses the catalogue that is compiled in")
+});
+
+/// Every archetype customers can choose.
+#[must_use]
+pub fn all() -> &'static [Archetype] {
+    &CATALOGUE
+}
+
+/// The one with this id.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static Archetype> {
+    CATALOGUE.iter().find(|archetype| archetype.id == id)
+}
+
+/// The one used when a create names none.
+///
+/// # Panics
+/// When the catalogue has no `launch` entry; a test sees to it that it has exactly one.
+#[must_use]
+pub fn launch() -> &'static Archetype {
+    let launch = CATALOGUE.iter().find(|archetype| archetype.status == ArchetypeStatus::Launch);
+    launch.expect("a test counts the launch entries of the catalogue that is compiled in")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_catalogue_has_distinct_devices_and_one_launch_entry() {
+        let mut ids: Vec<_> = all().iter().map(|archetype| archetype.id.as_str()).collect();
+        assert!(ids.len() >= 8);
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all().len());
+        assert_eq!(all().iter().filter(|archetype| archetype.status == ArchetypeStatus::Launch).count(), 1);
+        assert_eq!(launch().id, "iphone-16-ios-18");
+    }
+
+    #[test]
+    fn user_agents_agree_with_their_versions() {
+        for archetype in all() {
+            assert!(
+                archetype.user_agent.contains(&format!("Version/{} ", archetype.safari_version)),
+                "{}",
+                archetype.id
+            );
+            // An iPad asks for desktop sites and calls itself a Macintosh, without saying which iPadOS it runs.
+            let named = archetype.user_agent.contains(&format!("OS {} like", archetype.ios_version.replace('.', "_")));
+            assert!(named || archetype.user_agent.contains("Macintosh"), "{}", archetype.id);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The audit log (interface, "Audit-log actions"): append-only, written in the transaction of what it records.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::ids::{AccountId, ApiKeyId};
+
+/// Who did it.
+#[derive(Debug, Clone)]
+pub enum Actor {
+    /// A customer's credential.
+    Customer {
+        /// Whose credential.
+        account: AccountId,
+        /// Which key; `None` for a web session.
+        key: Option<ApiKeyId>,
+        /// From where.
+        ip_address: Option<String>,
+        /// With what.
+        user_agent: Option<String>,
+    },
+    /// The service itself.
+    System,
+}
+
+impl Actor {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Customer { .. } => "customer",
+            Self::System => "system",
+        }
+    }
+}
+
+/// What was done.
+#[derive(Debug)]
+pub struct Entry {
+    /// A name of the interface's table.
+    pub action: &'static str,
+    /// The resource it was done to.
+    pub target: Option<String>,
+    /// Its details.
+    pub payload: Value,
+}
+
+/// Writes a row into `account`'s log.
+///
+/// # Errors
+/// When the database fails.
+pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
+    let (by_account, by_key, ip_address, user_agent) = match actor {
+        Actor::Customer { account, key, ip_address, user_agent } => {
+            (Some(*account), *key, ip_address.as_deref(), user_agent.as_deref())
+        }
+        Actor::System => (None, None, None, None),
+    };
+    sqlx::query!(
+        "insert into audit_log
+            (id, account_id, actor_type, actor_account_id, actor_key_id, action, target_resource_id, payload, ip_address, user_agent)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        Uuid::now_v7(),
+        account as _,
+        actor.kind(),
+        by_account as _,
+        by_key as _,
+        entry.action,
+        entry.target,
+        entry.payload,
+        ip_address,
+        user_agent,
+    )
+    .execute(conn)
+    .await?;
+    let prefix = entry.action.split('.').next().unwrap_or_default().to_owned();
+    metrics::counter!("service_account_audit_emit_total", "prefix" => prefix, "actor_type" => actor.kind())
+        .increment(1);
+    Ok(())
+}

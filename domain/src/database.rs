@@ -1,0 +1,60 @@
+//! The connection pool, migrations, and secrets that replicas share.
+
+use std::time::Duration;
+
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool};
+
+/// Ours. apalis brings its own, which `kitfleet-jobs` runs first.
+pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
+
+/// A pool of `size` connections. When none is free within five seconds a request fails instead of queueing for ever.
+///
+/// A `begin` that is cancelled midway returns a connection with an open transaction to the pool, where the next user's
+/// commit would not be one: whoever uses the pool must not be cancelled. The API runs every handler in a task of its
+/// own for that reason.
+///
+/// # Errors
+/// When the database cannot be reached.
+pub async fn connect(options: PgConnectOptions, size: u32) -> sqlx::Result<PgPool> {
+    PgPoolOptions::new().max_connections(size).acquire_timeout(Duration::from_secs(5)).connect_with(options).await
+}
+
+/// Brings the schema up to date.
+///
+/// # Errors
+/// When a migration fails, or the database is ahead of this program.
+pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
+    MIGRATIONS.run_direct(None, conn, false).await
+}
+
+/// Whether the database has every migration of this program.
+///
+/// # Errors
+/// When the database fails.
+pub async fn is_migrated(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
+    let applied: Option<i64> =
+        sqlx::query_scalar("select max(version) from _sqlx_migrations where success").fetch_one(conn).await?;
+    Ok(applied >= newest)
+}
+
+/// The shared secret of this name, made up by whoever asks first.
+///
+/// # Errors
+/// When the database fails.
+pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Vec<u8>> {
+    let mut tx = conn.begin().await?;
+    sqlx::query!(
+        "insert into server_secrets (name, value) values ($1, $2) on conflict do nothing",
+        name,
+        rand::random::<[u8; 32]>().to_vec(),
+    )
+    .execute(&mut *tx)
+    .await?;
+    let value =
+        sqlx::query_scalar!("select value from server_secrets where name = $1", name).fetch_one(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(value)
+}

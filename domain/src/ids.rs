@@ -1,0 +1,123 @@
+//! Identifiers: a visible prefix and a UUID of version 7, so that ids sort by time (interface, "Id conventions").
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+/// A text that is no id of the wanted kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an id of the form {prefix}_<uuid>")]
+pub struct MalformedId {
+    prefix: &'static str,
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, sqlx::Type)]
+        #[sqlx(transparent)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// What stands before the underscore.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// A fresh id, later than every earlier one of this process.
+            #[must_use]
+            pub fn generate() -> Self {
+                Self(Uuid::now_v7())
+            }
+
+            /// The id without its prefix.
+            #[must_use]
+            pub fn as_uuid(&self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}_{}", $prefix, self.0.as_hyphenated())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = MalformedId;
+
+            /// Accepts only the spelling that [`fmt::Display`] writes: one resource, one name.
+            fn from_str(text: &str) -> Result<Self, MalformedId> {
+                let malformed = MalformedId { prefix: $prefix };
+                let uuid = text.strip_prefix(concat!($prefix, "_")).ok_or(malformed)?;
+                let id = Self(Uuid::try_parse(uuid).map_err(|_| malformed)?);
+                if id.to_string() == text { Ok(id) } else { Err(malformed) }
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+id!(
+    /// An account.
+    AccountId,
+    "acc"
+);
+id!(
+    /// An API key.
+    ApiKeyId,
+    "key"
+);
+id!(
+    /// A browser session.
+    SessionId,
+    "ses"
+);
+id!(
+    /// What a caller wanted of a session, and its claim on it. Never shown to customers.
+    IntentId,
+    "int"
+);
+id!(
+    /// One incarnation of a worker.
+    WorkerId,
+    "wrk"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_reads_back_only_in_its_own_spelling() {
+        let id = SessionId::generate();
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert!(id.to_string().to_uppercase().parse::<SessionId>().is_err());
+        assert!(id.as_uuid().to_string().parse::<SessionId>().is_err());
+        assert!(format!("acc_{}", id.as_uuid()).parse::<SessionId>().is_err());
+        assert!(format!("ses_{}", id.as_uuid().simple()).parse::<SessionId>().is_err());
+    }
+}

@@ -1,0 +1,391 @@
+//! Intents: what a caller wanted of a session, persisted before anything is done about it.
+//!
+//! An intent moves `queued → running → done`, each step by compare-and-set, and its id is the session's claim. Whoever
+//! finishes it does so in one statement, fenced by that claim: result, release of the session, event and the waiting
+//! caller's notification happen together or, when DELETE won the race, not at all.
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use crate::events;
+use crate::ids::{AccountId, IntentId, SessionId, WorkerId};
+use crate::operations::{Failure, FailureClass, Operation, Outcome};
+use crate::sessions::SessionStatus;
+use crate::workers;
+
+/// Where the outcome of an intent is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyTo<'a> {
+    /// The notification channel of the process that waits.
+    pub channel: &'a str,
+    /// The HTTP request, for the logs of both sides.
+    pub request_id: &'a str,
+}
+
+/// What became of a claim.
+#[derive(Debug)]
+pub enum Claim {
+    /// The session is busy with the intent; its worker has to be told.
+    Won {
+        /// The intent.
+        intent: IntentId,
+        /// Who owns the browser.
+        worker: WorkerId,
+    },
+    /// The session is in no state to take it.
+    Lost(SessionStatus),
+    /// The session's worker is gone, and the session is now errored.
+    WorkerGone(Failure),
+    /// The account has no such session.
+    NoSession,
+}
+
+/// The public key of the worker that owns the account's session, to seal secrets to.
+///
+/// # Errors
+/// When the database fails.
+pub async fn sealing_key(
+    conn: &mut PgConnection,
+    account: AccountId,
+    session: SessionId,
+) -> sqlx::Result<Option<Vec<u8>>> {
+    sqlx::query_scalar!(
+        "select w.public_key from sessions s join workers w on w.id = s.worker_id where s.id = $1 and s.account_id = $2",
+        session as _,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Claims the account's session for `operation`, whose secrets were taken out into `sealed`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn claim(
+    conn: &mut PgConnection,
+    account: AccountId,
+    session: SessionId,
+    operation: &Operation,
+    sealed: Option<&[u8]>,
+    reply: ReplyTo<'_>,
+) -> sqlx::Result<Claim> {
+    let intent = IntentId::generate();
+    let request = serde_json::to_value(operation).map_err(|e| sqlx::Error::Encode(e.into()))?;
+    let claimed = sqlx::query!(
+        r#"with claimed as (
+               update sessions set status = 'busy', operation_id = $3, updated_at = now()
+               where id = $1 and account_id = $2 and status = 'ready' returning id, worker_id
+           ), written as (
+               insert into intents (id, session_id, kind, request, sealed, reply_channel, request_id)
+               select $3, id, $4, $5, $6, $7, $8 from claimed
+           )
+           select w.id as "worker_id: WorkerId",
+                  w.status in ('active', 'draining') and w.last_seen_at > now() - make_interval(secs => $9) as "alive!"
+           from claimed join workers w on w.id = claimed.worker_id"#,
+        session as _,
+        account as _,
+        intent as _,
+        operation.kind(),
+        request,
+        sealed,
+        reply.channel,
+        reply.request_id,
+        workers::LEASE.as_secs_f64(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    match claimed {
+        Some(worker) if worker.alive => Ok(Claim::Won { intent, worker: worker.worker_id }),
+        Some(_) => {
+            let failure = worker_gone();
+            finish(conn, intent, &Outcome::Failed { failure: failure.clone() }, None).await?;
+            Ok(Claim::WorkerGone(failure))
+        }
+        None => {
+            let status = sqlx::query_scalar!(
+                r#"select status as "status: SessionStatus" from sessions where id = $1 and account_id = $2"#,
+                session as _,
+                account as _,
+            )
+            .fetch_optional(conn)
+            .await?;
+            Ok(status.map_or(Claim::NoSession, Claim::Lost))
+        }
+    }
+}
+
+/// What a `ready` session's browser is when its worker died.
+#[must_use]
+pub fn worker_gone() -> Failure {
+    Failure { class: FailureClass::Driver, detail: "the worker that owned the session's browser is gone".to_owned() }
+}
+
+/// An intent a worker may now carry out.
+#[derive(Debug)]
+pub struct Started {
+    /// On which session.
+    pub session: SessionId,
+    /// `None` for an intent that opens the browser.
+    pub operation: Option<Operation>,
+    /// Its secrets, sealed to the worker.
+    pub sealed: Option<Vec<u8>>,
+    /// The HTTP request that asked for it.
+    pub request_id: String,
+}
+
+/// Moves an intent from `queued` to `running`. `None` when it is not queued any more: it must not run.
+///
+/// # Errors
+/// When the database fails, or the row was written by another version of this program.
+pub async fn start(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<Started>> {
+    let row = sqlx::query!(
+        "update intents set status = 'running', started_at = now() where id = $1 and status = 'queued'
+         returning session_id, kind, request, sealed, request_id",
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let operation = if row.kind == "open" {
+        None
+    } else {
+        Some(serde_json::from_value(row.request).map_err(|e| sqlx::Error::Decode(e.into()))?)
+    };
+    Ok(Some(Started { session: row.session_id, operation, sealed: row.sealed, request_id: row.request_id }))
+}
+
+/// Ends an intent: writes its outcome, releases its session as the outcome says, publishes `session.failed` when it
+/// errored, and notifies the waiting caller. `false`, and nothing of all that, when it has ended already or lost its
+/// claim.
+///
+/// # Errors
+/// When the database fails.
+pub async fn finish(
+    conn: &mut PgConnection,
+    id: IntentId,
+    outcome: &Outcome,
+    content: Option<&[u8]>,
+) -> sqlx::Result<bool> {
+    let released = match outcome {
+        Outcome::Done { .. } | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
+        Outcome::Failed { .. } => Some("errored"),
+        Outcome::Unknown | Outcome::Destroyed => None,
+    };
+    let (failed, errored) = match outcome {
+        Outcome::Failed { failure } => (Some(failure.class), true),
+        _ => (None, false),
+    };
+    let stored = serde_json::to_value(outcome).map_err(|e| sqlx::Error::Encode(e.into()))?;
+    let done = sqlx::query_scalar!(
+        r#"with held as (
+               select i.id as intent_id, i.kind, i.reply_channel, s.id as session_id, s.account_id, s.created_at
+               from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id
+               where i.id = $1 and i.status <> 'done' for update of s, i
+           ), ended as (
+               update intents i set status = 'done', outcome = $2, content = $3, sealed = null, done_at = now()
+               from held where i.id = held.intent_id
+           ), released as (
+               update sessions s
+               set status = $4::text, operation_id = null, updated_at = now(),
+                   last_state_at = case when $4::text = 'ready' and $5 and held.kind = 'state_capture' then now() else s.last_state_at end
+               from held where s.id = held.session_id and $4::text is not null
+           ), event as (
+               insert into events (id, account_id, type, data)
+               select $6, account_id, 'session.failed', jsonb_build_object(
+                   'session_id', 'ses_' || session_id,
+                   'duration_ms', (extract(epoch from now() - created_at) * 1000)::bigint,
+                   'operation', case kind when 'open' then 'unknown' else kind end,
+                   'error_name', $7::text,
+                   'error_message', $8::text)
+               from held where $9
+           )
+           select pg_notify(reply_channel, case
+                      when $3::bytea is null and octet_length($10) < 7500 then $10
+                      else json_build_object('intent', 'int_' || intent_id)::text end)::text as notified
+           from held"#,
+        id as _,
+        stored,
+        content,
+        released,
+        matches!(outcome, Outcome::Done { .. }),
+        uuid::Uuid::now_v7(),
+        failed.map(FailureClass::name),
+        failed.map(FailureClass::message),
+        errored,
+        json!({"intent": id, "outcome": stored}).to_string(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(done.is_some())
+}
+
+/// Ends an intent whose session was destroyed under it, and tells its caller.
+///
+/// # Errors
+/// When the database fails.
+pub async fn abandon(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<()> {
+    let outcome = json!(Outcome::Destroyed);
+    sqlx::query_scalar!(
+        r#"with ended as (
+               update intents set status = 'done', outcome = $2, sealed = null, done_at = now()
+               where id = $1 and status <> 'done' returning reply_channel
+           )
+           select pg_notify(reply_channel, $3)::text as notified from ended"#,
+        id as _,
+        outcome,
+        json!({"intent": id, "outcome": outcome}).to_string(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(())
+}
+
+/// The outcome of an intent that has ended, and a capture's content.
+///
+/// # Errors
+/// When the database fails, or the row was written by another version of this program.
+pub async fn outcome(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<(Outcome, Option<Vec<u8>>)>> {
+    let row = sqlx::query!(
+        r#"select outcome as "outcome!", content from intents where id = $1 and status = 'done' and outcome is not null"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(|row| {
+        let outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
+        Ok((outcome, row.content))
+    })
+    .transpose()
+}
+
+/// Ends what dead workers left behind (decisions D5): a session whose browser never opened, or whose operation never
+/// started, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is
+/// left to its next operation. Answers how many intents were ended.
+///
+/// # Errors
+/// When the database fails.
+pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
+    let stranded = sqlx::query!(
+        r#"select i.id, i.status = 'running' and i.kind <> 'open' as "under_way!"
+           from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id join workers w on w.id = s.worker_id
+           where i.status <> 'done' and w.status in ('lost', 'stopped')
+           order by i.id limit $1 for update of s, i skip locked"#,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    for intent in &stranded {
+        let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
+        finish(&mut *conn, intent.id, &outcome, None).await?;
+    }
+    Ok(stranded.len())
+}
+
+/// Errors every session that still lives on a worker that stops in an orderly way, so that no slot stays taken.
+///
+/// # Errors
+/// When the database fails.
+pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
+    let open = sqlx::query_scalar!(
+        "select i.id from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id
+         where s.worker_id = $1 and i.status <> 'done'",
+        worker as _,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let failure = Failure {
+        class: FailureClass::NotIntegrated,
+        detail: "the worker that owned the session's browser was stopped".to_owned(),
+    };
+    for intent in open {
+        finish(&mut *conn, intent, &Outcome::Failed { failure: failure.clone() }, None).await?;
+    }
+    let idle = sqlx::query!(
+        r#"update sessions set status = 'errored', operation_id = null, updated_at = now()
+           where worker_id = $1 and status in ('creating', 'ready', 'busy')
+           returning id, account_id, (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!""#,
+        worker as _,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    for session in idle {
+        record_failure(&mut *conn, session.account_id, session.id, session.duration_ms, &failure).await?;
+    }
+    Ok(())
+}
+
+/// Errors an idle session whose browser died by itself, on `worker`. `false` when an operation or a destroy was faster:
+/// then it is theirs to tell.
+///
+/// # Errors
+/// When the database fails.
+pub async fn fail_idle(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    session: SessionId,
+    failure: &Failure,
+) -> sqlx::Result<bool> {
+    let idle = sqlx::query!(
+        r#"update sessions set status = 'errored', updated_at = now()
+           where id = $1 and worker_id = $2 and status = 'ready'
+           returning account_id, (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!""#,
+        session as _,
+        worker as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(idle) = idle else { return Ok(false) };
+    record_failure(conn, idle.account_id, session, idle.duration_ms, failure).await?;
+    Ok(true)
+}
+
+async fn record_failure(
+    conn: &mut PgConnection,
+    account: AccountId,
+    session: SessionId,
+    duration_ms: i64,
+    failure: &Failure,
+) -> sqlx::Result<()> {
+    let data: Value = json!({
+        "session_id": session,
+        "duration_ms": duration_ms,
+        "operation": "unknown",
+        "error_name": failure.class.name(),
+        "error_message": failure.class.message(),
+    });
+    events::record(conn, account, "session.failed", data).await
+}
+
+/// Wipes results older than `age` seconds, and deletes intents whose rows nobody needs any more. Answers how many rows
+/// it touched.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(
+    conn: &mut PgConnection,
+    results_older_than: std::time::Duration,
+    rows_older_than: std::time::Duration,
+    limit: i64,
+) -> sqlx::Result<u64> {
+    let wiped = sqlx::query!(
+        "update intents set outcome = null, content = null where id in (
+             select id from intents where status = 'done' and outcome is not null and done_at < now() - make_interval(secs => $1)
+             order by done_at limit $2)",
+        results_older_than.as_secs_f64(),
+        limit,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let deleted = sqlx::query!(
+        "delete from intents where id in (
+             select i.id from intents i join sessions s on s.id = i.session_id
+             where i.status = 'done' and i.done_at < now() - make_interval(secs => $1) and s.operation_id is distinct from i.id
+             order by i.done_at limit $2)",
+        rows_older_than.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(wiped.rows_affected() + deleted.rows_affected())
+}

@@ -1,0 +1,22 @@
+//! Kitfleet's nouns, rules and SQL: one file an area.
+//!
+//! Rules live in types that are parsed once at the edge. SQL lives in functions that take a connection, so that a
+//! caller decides what one transaction holds. Nothing here knows HTTP, jobs or browsers.
+
+pub mod accounts;
+pub mod addresses;
+pub mod api_keys;
+pub mod archetypes;
+pub mod audit;
+pub mod cursors;
+pub mod database;
+pub mod events;
+pub mod ids;
+pub mod intents;
+pub mod limits;
+pub mod operations;
+pub mod sealing;
+pub mod sessions;
+pub mod timestamp;
+pub mod validation;
+pub mod workers;

@@ -1,0 +1,392 @@
+//! Browser sessions (interface, "Session" and "Driver session").
+//!
+//! A session's status is its lock: an operation claims it by moving it from `ready` to `busy` under the operation's
+//! id, and only that id may release it. Creating counts as the first claim. What a claim is for stands in
+//! [`crate::intents`].
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use crate::accounts::Tier;
+use crate::audit::{self, Actor, Entry};
+use crate::events;
+use crate::ids::{AccountId, ApiKeyId, IntentId, SessionId, WorkerId};
+use crate::intents::{self, ReplyTo};
+use crate::timestamp::Timestamp;
+use crate::workers;
+
+/// A session, as customers see it.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// The key that made it; `None` for a web session.
+    pub api_key_id: Option<ApiKeyId>,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// The device it is.
+    pub archetype: String,
+    /// What it is for.
+    pub purpose: String,
+    /// The customer's words.
+    pub label: Option<String>,
+    /// The customer's data.
+    pub metadata: Option<Value>,
+    /// What its egress can do, typed.
+    pub egress_capabilities: Option<Value>,
+    /// What its egress can do, as reported.
+    pub egress_capability_report: Option<Value>,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When its row last changed.
+    pub updated_at: Timestamp,
+    /// Its last successful state read.
+    pub last_state_at: Option<Timestamp>,
+    /// When it was destroyed.
+    pub destroyed_at: Option<Timestamp>,
+}
+
+/// Where a session stands. The last two are terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// Its browser opens.
+    Creating,
+    /// It takes an operation.
+    Ready,
+    /// An operation runs.
+    Busy,
+    /// It was ended.
+    Destroyed,
+    /// Its browser failed.
+    Errored,
+}
+
+impl SessionStatus {
+    /// As the interface spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Creating => "creating",
+            Self::Ready => "ready",
+            Self::Busy => "busy",
+            Self::Destroyed => "destroyed",
+            Self::Errored => "errored",
+        }
+    }
+}
+
+/// How deliberate a session's user seems: typing and touching take this long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum BehavioralProfile {
+    /// Takes their time.
+    Casual,
+    /// Neither slow nor quick.
+    #[default]
+    Regular,
+    /// Quick.
+    PowerUser,
+}
+
+/// A session to be.
+#[derive(Debug)]
+pub struct NewSession<'a> {
+    /// Whose it will be.
+    pub account_id: AccountId,
+    /// The key that makes it.
+    pub api_key_id: Option<ApiKeyId>,
+    /// An id of the catalogue.
+    pub archetype: &'a str,
+    /// What it is for.
+    pub purpose: &'a str,
+    /// How its user behaves.
+    pub behavioral_profile: BehavioralProfile,
+    /// The customer's words.
+    pub label: Option<&'a str>,
+    /// The customer's data.
+    pub metadata: Option<&'a Value>,
+}
+
+/// A session whose browser is about to open.
+#[derive(Debug)]
+pub struct Created {
+    /// The session.
+    pub id: SessionId,
+    /// The intent that opens its browser.
+    pub intent: IntentId,
+    /// Who owns the browser.
+    pub worker: WorkerId,
+}
+
+/// Why there is no new session.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The account has as many live sessions as its tier allows.
+    #[error("the account has {current} live sessions; its tier allows {limit}")]
+    ConcurrencyLimit {
+        /// Live now.
+        current: i64,
+        /// Allowed.
+        limit: i64,
+    },
+    /// No live worker has a free slot.
+    #[error("no browser is available")]
+    NoWorker,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Takes one of the account's slots and a worker's, and writes the session, the intent that opens its browser and
+/// `session.created`. The account's row is locked meanwhile, so that creates of one account count each other.
+///
+/// # Errors
+/// When there is no slot, or the database fails.
+pub async fn create(
+    conn: &mut PgConnection,
+    new: NewSession<'_>,
+    actor: &Actor,
+    reply: ReplyTo<'_>,
+) -> Result<Created, CreateError> {
+    let tier = sqlx::query_scalar!(
+        r#"select tier as "tier: Tier" from accounts where id = $1 for no key update"#,
+        new.account_id as _
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let current = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from sessions where account_id = $1 and status in ('creating', 'ready', 'busy')"#,
+        new.account_id as _,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let limit = tier.concurrent_sessions();
+    if current >= limit {
+        return Err(CreateError::ConcurrencyLimit { current, limit });
+    }
+    let worker = workers::place(&mut *conn).await?.ok_or(CreateError::NoWorker)?;
+    let (id, intent) = (SessionId::generate(), IntentId::generate());
+    sqlx::query!(
+        "with session as (
+            insert into sessions
+                (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label, metadata)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id
+         )
+         insert into intents (id, session_id, kind, request, reply_channel, request_id)
+         select $5, id, 'open', '{}', $11, $12 from session",
+        id as _,
+        new.account_id as _,
+        new.api_key_id as _,
+        worker as _,
+        intent as _,
+        new.archetype,
+        new.purpose,
+        new.behavioral_profile as _,
+        new.label,
+        new.metadata,
+        reply.channel,
+        reply.request_id,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let payload = json!({"archetype": new.archetype, "purpose": new.purpose, "label": new.label});
+    let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
+    audit::record(conn, new.account_id, actor, entry).await?;
+    Ok(Created { id, intent, worker })
+}
+
+/// The account's session of this id.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) -> sqlx::Result<Option<Session>> {
+    sqlx::query_as!(
+        Session,
+        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label, metadata,
+                  egress_capabilities, egress_capability_report, created_at, updated_at, last_state_at, destroyed_at
+           from sessions where id = $1 and account_id = $2"#,
+        id as _,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Which sessions to list.
+#[derive(Debug, Default)]
+pub struct Filter<'a> {
+    /// Only those that stand there.
+    pub status: Option<SessionStatus>,
+    /// Only those with exactly this label.
+    pub label: Option<&'a str>,
+    /// Only those before this one, in the list's order.
+    pub after: Option<SessionId>,
+}
+
+/// The account's sessions, newest first, at most `limit`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(
+    conn: &mut PgConnection,
+    account: AccountId,
+    filter: Filter<'_>,
+    limit: i64,
+) -> sqlx::Result<Vec<Session>> {
+    sqlx::query_as!(
+        Session,
+        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label, metadata,
+                  egress_capabilities, egress_capability_report, created_at, updated_at, last_state_at, destroyed_at
+           from sessions
+           where account_id = $1 and ($2::text is null or status = $2) and ($3::text is null or label = $3)
+             and ($4::uuid is null or id < $4)
+           order by id desc limit $5"#,
+        account as _,
+        filter.status.map(SessionStatus::name),
+        filter.label,
+        filter.after as _,
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// What a browser has to become.
+#[derive(Debug)]
+pub struct OpenRequest {
+    /// An id of the catalogue of the process that created the session.
+    pub archetype: String,
+    /// How its user behaves.
+    pub behavioral_profile: BehavioralProfile,
+}
+
+/// What to open for this session.
+///
+/// # Errors
+/// When the database fails.
+pub async fn open_request(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<OpenRequest> {
+    sqlx::query_as!(
+        OpenRequest,
+        r#"select archetype, behavioral_profile as "behavioral_profile: _" from sessions where id = $1"#,
+        id as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Why a session is destroyed.
+#[derive(Debug, Clone)]
+pub enum Cause {
+    /// DELETE.
+    Customer(Actor),
+    /// A free-tier session reached its age.
+    FreeTierCap,
+}
+
+impl Cause {
+    fn actor(&self) -> &Actor {
+        match self {
+            Self::Customer(actor) => actor,
+            Self::FreeTierCap => &Actor::System,
+        }
+    }
+
+    /// `reason` of `session.completed`; a customer's destroy has none.
+    fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Customer(_) => None,
+            Self::FreeTierCap => Some("auto-destroyed: free-tier session duration cap"),
+        }
+    }
+}
+
+/// What a destroy came upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destroyed {
+    /// A live session, whose browser this worker has to close.
+    Now(WorkerId),
+    /// A session that was terminal already.
+    Before,
+}
+
+/// Ends the account's session: frees its slot, answers the operation under way, and writes `session.completed` and
+/// `session.destroyed`. Whoever calls this enqueues the closing of the browser in the same transaction. `None` when the
+/// account has no such session.
+///
+/// # Errors
+/// When the database fails.
+pub async fn destroy(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: SessionId,
+    cause: &Cause,
+) -> sqlx::Result<Option<Destroyed>> {
+    let ended = sqlx::query!(
+        r#"with live as (
+               select id, operation_id from sessions
+               where id = $1 and account_id = $2 and status in ('creating', 'ready', 'busy') for update
+           )
+           update sessions s set status = 'destroyed', operation_id = null, updated_at = now(), destroyed_at = now()
+           from live where s.id = live.id
+           returning s.worker_id as "worker_id: WorkerId", live.operation_id as "operation_id?: IntentId",
+                     (extract(epoch from now() - s.created_at) * 1000)::bigint as "duration_ms!""#,
+        id as _,
+        account as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(ended) = ended else {
+        let exists = sqlx::query_scalar!(
+            r#"select exists(select from sessions where id = $1 and account_id = $2) as "exists!""#,
+            id as _,
+            account as _,
+        )
+        .fetch_one(conn)
+        .await?;
+        return Ok(exists.then_some(Destroyed::Before));
+    };
+    if let Some(operation) = ended.operation_id {
+        intents::abandon(&mut *conn, operation).await?;
+    }
+    let mut event = json!({"session_id": id, "duration_ms": ended.duration_ms});
+    let mut payload = json!({"duration_ms": ended.duration_ms});
+    if let Some(reason) = cause.reason() {
+        event["auto_destroyed"] = true.into();
+        event["reason"] = reason.into();
+        payload["reason"] = reason.into();
+    }
+    events::record(&mut *conn, account, "session.completed", event).await?;
+    let entry = Entry { action: "session.destroyed", target: Some(id.to_string()), payload };
+    audit::record(conn, account, cause.actor(), entry).await?;
+    Ok(Some(Destroyed::Now(ended.worker_id)))
+}
+
+/// Free-tier sessions older than `cap`, at most `limit` (interface, "Driver session").
+///
+/// # Errors
+/// When the database fails.
+pub async fn over_free_tier_cap(
+    conn: &mut PgConnection,
+    cap: Duration,
+    limit: i64,
+) -> sqlx::Result<Vec<(AccountId, SessionId)>> {
+    let rows = sqlx::query!(
+        "select s.account_id, s.id from sessions s join accounts a on a.id = s.account_id
+         where a.tier = 'free' and s.status in ('creating', 'ready', 'busy')
+           and s.created_at <= now() - make_interval(secs => $1)
+         order by s.id limit $2",
+        cap.as_secs_f64(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.account_id, row.id)).collect())
+}

@@ -1,0 +1,50 @@
+//! Input that breaks a rule, told field by field (decisions D1, `errors`).
+
+use serde::{Deserialize, Serialize};
+
+/// One broken rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldError {
+    /// A dotted path, such as `action.text`.
+    pub field: String,
+    /// What the field must be.
+    pub message: String,
+}
+
+/// Input that breaks at least one rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(|e| format!("{}: {}", e.field, e.message)).collect::<Vec<_>>().join("; "))]
+pub struct Invalid(pub Vec<FieldError>);
+
+impl Invalid {
+    /// One broken rule.
+    pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(vec![FieldError { field: field.into(), message: message.into() }])
+    }
+}
+
+/// Collects broken rules, so that a caller hears of all of them at once.
+#[derive(Debug, Default)]
+pub struct Rules(Vec<FieldError>);
+
+impl Rules {
+    /// Notes that `field` breaks a rule unless `holds`.
+    pub fn require(&mut self, holds: bool, field: &str, message: impl Into<String>) {
+        if !holds {
+            self.0.push(FieldError { field: field.to_owned(), message: message.into() });
+        }
+    }
+
+    /// `text` must have `min` to `max` characters.
+    pub fn length(&mut self, text: &str, min: usize, max: usize, field: &str) {
+        let characters = text.chars().count();
+        let bounds = if min == 0 { format!("at most {max}") } else { format!("{min} to {max}") };
+        self.require((min..=max).contains(&characters), field, format!("must have {bounds} characters"));
+    }
+
+    /// # Errors
+    /// When a rule was broken.
+    pub fn check(self) -> Result<(), Invalid> {
+        if self.0.is_empty() { Ok(()) } else { Err(Invalid(self.0)) }
+    }
+}

@@ -1,0 +1,210 @@
+//! Workers and their leases.
+//!
+//! A row is one incarnation: a worker that restarts is another one, because its browsers are gone. It lives as long as
+//! its heartbeat is younger than [`LEASE`]; a worker that finds itself declared lost must not go on.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+
+use crate::ids::WorkerId;
+use crate::timestamp::Timestamp;
+
+/// How long a worker lives without a heartbeat.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// How often it sends one.
+pub const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// What a worker's sessions are made of (decisions D6).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Driver {
+    /// The real engine.
+    #[default]
+    Webkit,
+    /// Nothing: for load tests.
+    Simulated,
+    /// It takes no sessions.
+    None,
+}
+
+impl Driver {
+    /// As the configuration spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Webkit => "webkit",
+            Self::Simulated => "simulated",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Driver {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Webkit, Self::Simulated, Self::None];
+        all.into_iter().find(|driver| driver.name() == text).ok_or_else(|| format!("no driver {text:?}"))
+    }
+}
+
+/// A worker, as operators see it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Worker {
+    /// This incarnation.
+    pub id: WorkerId,
+    /// What its operator calls it.
+    pub name: String,
+    /// `active`, `draining`, `stopped` or `lost`.
+    pub status: String,
+    /// What its sessions are made of.
+    pub driver: Driver,
+    /// Live sessions now.
+    pub live_sessions: i64,
+    /// Live sessions at most.
+    pub max_sessions: i32,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// Its last heartbeat.
+    pub last_seen_at: Timestamp,
+}
+
+/// A worker that starts.
+#[derive(Debug)]
+pub struct NewWorker<'a> {
+    /// This incarnation.
+    pub id: WorkerId,
+    /// What its operator calls it.
+    pub name: &'a str,
+    /// What its sessions are made of.
+    pub driver: Driver,
+    /// Live sessions at most.
+    pub max_sessions: i32,
+    /// What secrets are sealed to.
+    pub public_key: &'a [u8],
+}
+
+/// # Errors
+/// When the database fails.
+pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into workers (id, name, driver, max_sessions, public_key) values ($1, $2, $3, $4, $5)",
+        new.id as _,
+        new.name,
+        new.driver as _,
+        new.max_sessions,
+        new.public_key,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Renews a worker's lease. `false` when it was declared lost, or stopped: it must not go on.
+///
+/// # Errors
+/// When the database fails.
+pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
+    let renewed = sqlx::query!(
+        "update workers set last_seen_at = now() where id = $1 and status in ('active', 'draining')",
+        id as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(renewed.rows_affected() == 1)
+}
+
+/// Takes no more sessions; those it has live on. `false` when no such worker is active.
+///
+/// # Errors
+/// When the database fails.
+pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
+    let drained = sqlx::query!("update workers set status = 'draining' where id = $1 and status = 'active'", id as _)
+        .execute(conn)
+        .await?;
+    Ok(drained.rows_affected() == 1)
+}
+
+/// Ended in an orderly way.
+///
+/// # Errors
+/// When the database fails.
+pub async fn stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
+    sqlx::query!("update workers set status = 'stopped' where id = $1", id as _).execute(conn).await?;
+    Ok(())
+}
+
+/// Declares workers lost whose lease ran out. Answers which.
+///
+/// # Errors
+/// When the database fails.
+pub async fn declare_lost(conn: &mut PgConnection) -> sqlx::Result<Vec<WorkerId>> {
+    sqlx::query_scalar!(
+        "update workers set status = 'lost'
+         where status in ('active', 'draining') and last_seen_at <= now() - make_interval(secs => $1) returning id",
+        LEASE.as_secs_f64(),
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// The live worker with the most free slots, locked until the transaction ends so that the slot is still free then.
+///
+/// # Errors
+/// When the database fails.
+pub async fn place(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerId>> {
+    sqlx::query_scalar!(
+        r#"select w.id from workers w
+           where w.status = 'active' and w.driver <> 'none' and w.last_seen_at > now() - make_interval(secs => $1)
+             and (select count(*) from sessions s
+                  where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy')) < w.max_sessions
+           order by (select count(*) from sessions s
+                     where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy')) - w.max_sessions, w.id
+           limit 1 for no key update of w"#,
+        LEASE.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Whether any worker lives.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_alive(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists(select from workers where status in ('active', 'draining')
+                         and last_seen_at > now() - make_interval(secs => $1)) as "alive!""#,
+        LEASE.as_secs_f64(),
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// The workers that live, and with `all` the others too, the newest first.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(conn: &mut PgConnection, all: bool) -> sqlx::Result<Vec<Worker>> {
+    sqlx::query_as!(
+        Worker,
+        r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at,
+                  (select count(*) from sessions s
+                   where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy')) as "live_sessions!"
+           from workers w where $1 or w.status in ('active', 'draining') order by w.id desc limit 1000"#,
+        all,
+    )
+    .fetch_all(conn)
+    .await
+}

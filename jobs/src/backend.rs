@@ -1,0 +1,272 @@
+//! Our backend for apalis workers, on apalis's own tables.
+//!
+//! apalis-postgres's stock backend can lose a wake-up, retries without back-off and ends when the database blinks. This
+//! one keeps apalis's tables, its typed tasks and its middleware, and replaces the parts that wait:
+//!
+//! - a wake-up is noticed before the table is looked at, never after, so that none falls between;
+//! - a safety timer looks once a second, whatever was notified;
+//! - claiming is one statement, and it and the acknowledgements commit without waiting for the disk: the intent's own
+//!   state, not the job's, decides whether an operation may run;
+//! - an error of the database is logged and tried again: the handler under way finishes, and is acknowledged later.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use apalis_codec::json::JsonCodec;
+use apalis_core::backend::finalize::Durable;
+use apalis_core::backend::persistence::{Persisted, Persistence, State, TaskEvent, TaskPersistLayer};
+use apalis_core::backend::{Backend, BackendConfig, WireFormatBackend};
+use apalis_core::task::builder::TaskBuilder;
+use apalis_core::worker::context::WorkerContext;
+use apalis_postgres::{Config, Error, PgTask, queries};
+use serde_json::Value;
+use sqlx::{FromRow, PgPool};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Sleep;
+
+/// How often a queue is looked at without having been woken.
+const SAFETY: Duration = Duration::from_secs(1);
+/// How long to wait before a failed statement is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+/// Tasks claimed at once.
+const BATCH: usize = 32;
+
+/// Serves one queue to one apalis worker.
+#[derive(Debug)]
+pub struct QueueBackend<J> {
+    persisted: Persisted<Queue>,
+    codec: JsonCodec<Vec<u8>>,
+    wakeups: UnboundedReceiver<()>,
+    safety: Pin<Box<Sleep>>,
+    /// Whether the table may hold something that was not seen yet.
+    look: bool,
+    /// Tasks handed out since the last look: a full batch means there may be more.
+    handed_out: usize,
+    job: PhantomData<fn() -> J>,
+}
+
+impl<J> QueueBackend<J> {
+    /// Serves `queue`. `lazy` is a pool whose commits do not wait for the disk ([`lazy_pool`]).
+    #[must_use]
+    pub fn new(lazy: PgPool, queue: &str, wakeups: UnboundedReceiver<()>) -> Self {
+        let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(Duration::from_secs(5));
+        Self {
+            persisted: Persisted::new(Queue { db: lazy, config }),
+            codec: JsonCodec::default(),
+            wakeups,
+            safety: Box::pin(tokio::time::sleep(SAFETY)),
+            look: true,
+            handed_out: 0,
+            job: PhantomData,
+        }
+    }
+
+    /// Notes every wake-up and the safety timer, and leaves the waker with both.
+    fn poll_wakeups(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
+            self.look = true;
+        }
+        while self.safety.as_mut().poll(cx).is_ready() {
+            self.look = true;
+            self.safety.set(tokio::time::sleep(SAFETY));
+        }
+    }
+}
+
+/// A pool for claims and acknowledgements: losing the last of them in a crash of the database costs nothing, because a
+/// job that is claimed twice finds its intent running and stops.
+///
+/// # Errors
+/// When the database cannot be reached.
+pub async fn lazy_pool(db: &PgPool) -> sqlx::Result<PgPool> {
+    let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
+    sqlx::postgres::PgPoolOptions::new().max_connections(4).connect_with(options).await
+}
+
+impl<J> Backend for QueueBackend<J> {
+    type Task = PgTask;
+    type Error = Error;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>, worker: &WorkerContext) -> Poll<Result<(), Error>> {
+        let interval = self.persisted.config.heartbeat_interval;
+        self.persisted.poll_ready(cx, worker, interval)
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, worker: &WorkerContext) -> Poll<Option<Result<PgTask, Error>>> {
+        loop {
+            self.poll_wakeups(cx);
+            if matches!(self.persisted.state(), State::Ready) {
+                if !self.look {
+                    return Poll::Pending;
+                }
+                self.look = false;
+                self.handed_out = 0;
+            }
+            match self.persisted.poll_next(cx, worker) {
+                Poll::Ready(task) => {
+                    self.handed_out += 1;
+                    self.look |= self.handed_out >= BATCH;
+                    return Poll::Ready(task);
+                }
+                Poll::Pending if matches!(self.persisted.state(), State::Fetch(_)) => return Poll::Pending,
+                // The table was empty. Acknowledgements may have queued up meanwhile; then look again or wait.
+                Poll::Pending => match self.poll_ready(cx, worker) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+                    Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>, worker: &WorkerContext) -> Poll<Result<(), Error>> {
+        self.persisted.poll_close(cx, worker)
+    }
+}
+
+impl<J> BackendConfig for QueueBackend<J> {
+    type Args = J;
+    type Kind = Durable;
+    type Id = ulid::Ulid;
+    type Config = Config;
+    type Layer = TaskPersistLayer<JsonCodec<Value>, Value>;
+
+    fn config(&self) -> &Config {
+        &self.persisted.config
+    }
+
+    fn middleware(&mut self, _: &mut WorkerContext) -> Self::Layer {
+        self.persisted.layer(JsonCodec::<Value>::default(), BATCH).persist_results(true).lock_tasks(false)
+    }
+}
+
+impl<J> WireFormatBackend for QueueBackend<J> {
+    type Codec = JsonCodec<Vec<u8>>;
+    type Compact = Vec<u8>;
+
+    fn codec(&self) -> &Self::Codec {
+        &self.codec
+    }
+}
+
+/// The statements of one queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    db: PgPool,
+    config: Config,
+}
+
+#[derive(FromRow)]
+struct ClaimedJob {
+    id: String,
+    job: Vec<u8>,
+    attempts: i32,
+    max_attempts: i32,
+}
+
+impl Queue {
+    async fn claim(&self, worker: &WorkerContext) -> Result<Vec<PgTask>, Error> {
+        let claimed: Vec<ClaimedJob> = sqlx::query_as(
+            "update apalis.jobs set status = 'Running', lock_by = $1, lock_at = now()
+             where id in (
+                 select id from apalis.jobs where job_type = $2 and status = 'Pending' and run_at <= now()
+                 order by run_at, id limit $3 for update skip locked
+             )
+             returning id, job, attempts, max_attempts",
+        )
+        .bind(worker.name())
+        .bind(self.config.queue.as_ref())
+        .bind(i64::try_from(BATCH).unwrap_or(i64::MAX))
+        .fetch_all(&self.db)
+        .await?;
+        let tasks = claimed.into_iter().filter_map(|claimed| {
+            let id = claimed.id.parse().ok()?;
+            let attempts = usize::try_from(claimed.attempts).ok()?;
+            let max_attempts = usize::try_from(claimed.max_attempts).ok()?;
+            Some(TaskBuilder::new(claimed.job).task_id(id).attempt(attempts).max_attempts(max_attempts).build())
+        });
+        Ok(tasks.collect())
+    }
+}
+
+impl Persistence for Queue {
+    type Compact = Vec<u8>;
+    type Response = Value;
+    type Error = Error;
+
+    async fn register(&mut self, worker: &WorkerContext) -> Result<(), Error> {
+        sqlx::query(
+            "insert into apalis.workers (id, worker_type, storage_name, layers, last_seen)
+             values ($1, $2, 'kitfleet', $3, now()) on conflict (id) do update set last_seen = now()",
+        )
+        .bind(worker.name())
+        .bind(self.config.queue.as_ref())
+        .bind(worker.get_service())
+        .execute(&self.db)
+        .await?;
+        Ok(())
+    }
+
+    async fn heartbeat(&mut self, worker: &WorkerContext) -> Result<(), Error> {
+        let mut conn = match self.db.acquire().await {
+            Ok(conn) => conn,
+            Err(error) => {
+                tracing::warn!(%error, queue = %self.config.queue, "no heartbeat of the job worker");
+                return Ok(());
+            }
+        };
+        if let Err(error) = queries::keep_alive(&mut *conn, self.config.queue.as_ref(), worker).await {
+            tracing::warn!(%error, queue = %self.config.queue, "no heartbeat of the job worker");
+        }
+        Ok(())
+    }
+
+    async fn fetch_next(&mut self, worker: &WorkerContext) -> Result<Vec<PgTask>, Error> {
+        match self.claim(worker).await {
+            Ok(tasks) => Ok(tasks),
+            Err(error) => {
+                tracing::warn!(%error, queue = %self.config.queue, "cannot claim jobs");
+                tokio::time::sleep(RETRY).await;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    async fn handle_events(&mut self, events: Vec<TaskEvent<Value>>, worker: &WorkerContext) -> Result<(), Error> {
+        let results: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                TaskEvent::Complete(result) => Some(result),
+                _ => None,
+            })
+            .collect();
+        while let Err(error) = acknowledge(&self.db, &results, worker).await {
+            tracing::warn!(%error, queue = %self.config.queue, "cannot acknowledge jobs");
+            tokio::time::sleep(RETRY).await;
+        }
+        Ok(())
+    }
+
+    async fn reenqueue_abandoned(&mut self, tasks: Vec<PgTask>, worker: &WorkerContext) -> Result<u64, Error> {
+        let ids: Vec<_> = tasks.iter().filter_map(|task| task.task_id().map(ToString::to_string)).collect();
+        let mut conn = self.db.acquire().await?;
+        queries::reenqueue_abandoned(&mut *conn, self.config.queue.as_ref(), worker.name(), &ids).await
+    }
+
+    async fn push_tasks(&mut self, tasks: Vec<PgTask>) -> Result<(), Error> {
+        let mut conn = self.db.acquire().await?;
+        queries::push_tasks(&mut *conn, self.config.queue.as_ref(), tasks).await
+    }
+}
+
+async fn acknowledge(db: &PgPool, results: &[&queries::ResultPayload], worker: &WorkerContext) -> Result<(), Error> {
+    if results.is_empty() {
+        return Ok(());
+    }
+    let mut conn = db.acquire().await?;
+    queries::handle_results(&mut *conn, results, worker.name()).await?;
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Jobs of the worker that owns a browser.
+
+use kitfleet_domain::ids::{IntentId, SessionId, WorkerId};
+use serde::{Deserialize, Serialize};
+
+use crate::Job;
+
+/// A job for one incarnation of a worker: the queue carries its id, so that a worker that restarts never finds the
+/// jobs of browsers it no longer has.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BrowserJob {
+    /// The owner.
+    pub worker: WorkerId,
+    /// What it has to do.
+    pub task: BrowserTask,
+}
+
+/// What the owner of a browser has to do.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BrowserTask {
+    /// Open a session's browser.
+    Open(IntentId),
+    /// Run an operation on it.
+    Operate(IntentId),
+    /// Close it: the session is destroyed already.
+    Close(SessionId),
+}
+
+impl BrowserJob {
+    /// The queue of this incarnation.
+    #[must_use]
+    pub fn queue_of(worker: WorkerId) -> String {
+        format!("browser:{worker}")
+    }
+}
+
+impl Job for BrowserJob {
+    fn queue(&self) -> String {
+        Self::queue_of(self.worker)
+    }
+}

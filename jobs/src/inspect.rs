@@ -1,0 +1,177 @@
+//! The job tables, for operators and sweeps.
+
+use std::time::Duration;
+
+use kitfleet_domain::timestamp::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::{FromRow, PgConnection};
+
+use crate::maintenance::MaintenanceJob;
+
+/// A job, as operators see it.
+#[derive(Debug, Serialize, FromRow)]
+pub struct JobRow {
+    /// A ULID.
+    pub id: String,
+    /// The queue it waits or waited in.
+    pub queue: String,
+    /// `Pending`, `Running`, `Done`, `Failed` or `Killed`.
+    pub status: String,
+    /// What it carries.
+    pub body: Value,
+    /// Times it was tried.
+    pub attempts: i32,
+    /// When it may run.
+    pub run_at: Timestamp,
+    /// Who took it, and when.
+    pub lock_by: Option<String>,
+    /// When it was taken.
+    pub lock_at: Option<Timestamp>,
+    /// When it ended.
+    pub done_at: Option<Timestamp>,
+    /// What it answered.
+    pub result: Option<Value>,
+}
+
+/// Which jobs to list.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// Only of this queue.
+    pub queue: Option<String>,
+    /// Only with this status.
+    pub status: Option<String>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+const COLUMNS: &str = "id, job_type as queue, status, convert_from(job, 'UTF8')::jsonb as body, attempts, run_at, lock_by, lock_at,
+                       done_at, last_result as result";
+
+/// Jobs, the newest first.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
+    let select = format!(
+        "select {COLUMNS} from apalis.jobs
+         where ($1::text is null or job_type = $1) and ($2::text is null or lower(status) = lower($2)) order by id desc limit $3"
+    );
+    sqlx::query_as(sqlx::AssertSqlSafe(select))
+        .bind(&filter.queue)
+        .bind(&filter.status)
+        .bind(filter.limit)
+        .fetch_all(conn)
+        .await
+}
+
+/// The job of this id.
+///
+/// # Errors
+/// When the database fails.
+pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobRow>> {
+    let select = format!("select {COLUMNS} from apalis.jobs where id = $1");
+    sqlx::query_as(sqlx::AssertSqlSafe(select)).bind(id).fetch_optional(conn).await
+}
+
+/// Lets a job that failed or was killed run once more. `false` when there is none such, and for jobs of a browser: an
+/// operation is never run twice.
+///
+/// # Errors
+/// When the database fails.
+pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
+    let retried = sqlx::query(
+        "update apalis.jobs set status = 'Pending', run_at = to_timestamp(0), lock_by = null, lock_at = null, done_at = null
+         where id = $1 and status in ('Failed', 'Killed') and job_type not like 'browser:%'",
+    )
+    .bind(id)
+    .execute(conn)
+    .await?;
+    Ok(retried.rows_affected() == 1)
+}
+
+/// A queue's numbers.
+#[derive(Debug, Serialize, FromRow)]
+pub struct QueueStats {
+    /// The queue.
+    pub queue: String,
+    /// Jobs that wait.
+    pub pending: i64,
+    /// Jobs under way.
+    pub running: i64,
+    /// Jobs that ended well.
+    pub done: i64,
+    /// Jobs that did not.
+    pub failed: i64,
+    /// Jobs that were stopped.
+    pub killed: i64,
+    /// Seconds the oldest due job has waited.
+    pub oldest_pending_seconds: Option<f64>,
+}
+
+/// Every queue's numbers.
+///
+/// # Errors
+/// When the database fails.
+pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
+    sqlx::query_as(
+        "select job_type as queue,
+                count(*) filter (where status = 'Pending') as pending,
+                count(*) filter (where status in ('Running', 'Queued')) as running,
+                count(*) filter (where status = 'Done') as done,
+                count(*) filter (where status = 'Failed') as failed,
+                count(*) filter (where status = 'Killed') as killed,
+                extract(epoch from now() - min(run_at) filter (
+                    where status = 'Pending' and run_at > to_timestamp(0) and run_at <= now()))::float8 as oldest_pending_seconds
+         from apalis.jobs group by job_type order by job_type",
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Kills what waits for browsers of workers that are gone, and jobs that died with the worker that ran them: nobody may
+/// run the former, and the latter's next tick has its own row. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
+    let killed = sqlx::query(
+        "update apalis.jobs j set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"its worker is gone\"}'
+         where j.status in ('Pending', 'Queued', 'Running') and exists(
+             select from workers w where w.status in ('stopped', 'lost')
+             and (j.job_type = 'browser:wrk_' || w.id
+                  or j.job_type = $1 and j.status <> 'Pending' and j.lock_by = $1 || ':wrk_' || w.id))",
+    )
+    .bind(MaintenanceJob::QUEUE)
+    .execute(conn)
+    .await?;
+    Ok(killed.rows_affected())
+}
+
+/// Deletes jobs that ended longer ago than `age`, ticks of chains after an hour, and the job workers nobody heard of
+/// since. Answers how many jobs.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query(
+        "delete from apalis.jobs where id in (
+             select id from apalis.jobs where status in ('Done', 'Failed', 'Killed')
+               and done_at < now() - least(make_interval(secs => $1),
+                                           case when job_type = $2 then interval '1 hour' else make_interval(secs => $1) end)
+             limit $3)",
+    )
+    .bind(age.as_secs_f64())
+    .bind(MaintenanceJob::QUEUE)
+    .bind(limit)
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "delete from apalis.workers w
+         where w.last_seen < now() - make_interval(secs => $1) and not exists(select from apalis.jobs j where j.lock_by = w.id)",
+    )
+    .bind(age.as_secs_f64())
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

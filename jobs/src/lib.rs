@@ -1,0 +1,80 @@
+//! Typed jobs on apalis: what they carry, which queue they wait in, and the backend that runs them.
+//!
+//! A job carries ids, not snapshots: the rows are the truth, and a handler reads them when it runs. It is enqueued in
+//! the transaction that makes it necessary, so that neither can exist without the other. Attempts and back-off live in
+//! our own tables; an apalis job is one attempt.
+
+pub mod backend;
+pub mod browser;
+pub mod inspect;
+pub mod maintenance;
+mod wakeups;
+
+use kitfleet_domain::database;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::{Connection, PgConnection};
+
+pub use wakeups::Wakeups;
+
+/// What a worker can be told to do.
+pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The queue it waits in: a constant, or a constant and the owner's id.
+    fn queue(&self) -> String;
+}
+
+/// Writes `job` into its queue and, when the transaction commits, wakes whoever serves that queue.
+///
+/// # Errors
+/// When the database fails.
+pub async fn enqueue<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
+    let queue = job.queue();
+    let body = serde_json::to_vec(job).map_err(|e| sqlx::Error::Encode(e.into()))?;
+    // apalis' own `push_tasks` takes a second round trip for our notification, and this is the path of every operation.
+    sqlx::query(
+        "with pushed as (
+             insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)
+             values ($1, $2, $3, 'Pending', 0, 1, to_timestamp(0), 0)
+         )
+         select pg_notify($4, '')",
+    )
+    .bind(ulid::Ulid::generate().to_string())
+    .bind(&queue)
+    .bind(body)
+    .bind(wakeups::channel(&queue))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Why the schema is not up to date.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// A migration failed.
+    #[error("a migration failed: {0}")]
+    Migration(#[from] sqlx::migrate::MigrateError),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Brings both schemas up to date: apalis's tables, then ours, which refer to them. One process at a time does it; the
+/// others wait and then find nothing to do.
+///
+/// # Errors
+/// When a migration fails, or the database has migrations that this program does not know.
+pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
+    const LOCK: i64 = 0x6b69_7466_6c65_6574; // "kitfleet"
+    sqlx::query("select pg_advisory_lock($1)").bind(LOCK).execute(&mut *conn).await?;
+    let migrated = migrate_locked(conn).await;
+    sqlx::query("select pg_advisory_unlock($1)").bind(LOCK).execute(conn).await?;
+    migrated
+}
+
+async fn migrate_locked(conn: &mut PgConnection) -> Result<(), MigrateError> {
+    sqlx::query("create schema if not exists apalis").execute(&mut *conn).await?;
+    apalis_postgres::PostgresStorage::migrations().run_direct(None, &mut *conn, false).await?;
+    database::migrate(&mut *conn).await?;
+    conn.ping().await?;
+    Ok(())
+}

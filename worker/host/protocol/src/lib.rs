@@ -1,0 +1,296 @@
+//! The control channel between a worker and one WebKit host: a JSON document a line, commands on the host's
+//! standard input, messages on its standard output.
+//!
+//! The host is the only program that links GTK and WebKit. It obeys commands and knows nothing of accounts, jobs or
+//! deadlines: the worker decides how long to wait and kills the host when it has waited enough. End of input ends the
+//! host, so that a dead worker leaves none behind.
+//!
+//! Commands run concurrently: a reply carries the id of its command, and may overtake an earlier one's.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One line to the host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request {
+    /// Chosen by the worker, unique within this host's life; the reply repeats it.
+    pub id: u64,
+    /// What to do.
+    pub command: Command,
+}
+
+/// What a host can be told to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum Command {
+    /// Turn a blank host into a device. Sent once, before the first navigation. Replies `null`.
+    Configure(Device),
+    /// Load a page and reply with a [`Navigated`] when it has come as far as `until`.
+    Navigate {
+        /// An absolute http or https URL.
+        uri: String,
+        /// How far the page has to come.
+        until: WaitUntil,
+    },
+    /// Run the body of an async function in a world of our own, which shares the page's DOM but none of its script
+    /// objects: a page cannot tamper with what we read. Replies with the value it returns, as JSON.
+    Evaluate {
+        /// The function's body, such as `return document.title`.
+        script: String,
+    },
+    /// Inject trusted touch events of one finger, at CSS pixels of the viewport. Replies `null` after the last.
+    Touch {
+        /// From the finger's landing to its lifting.
+        steps: Vec<TouchStep>,
+    },
+    /// Inject trusted key events into whatever has the focus. Replies `null` after the last.
+    Keys {
+        /// A key each: one character, or a name of the W3C UI Events `key` values, such as `Enter` or `ArrowLeft`.
+        keys: Vec<String>,
+        /// Milliseconds between keys.
+        delay_ms: u64,
+    },
+    /// Write the page as a PNG. Replies with a [`Snapshot`].
+    Snapshot {
+        /// The whole document instead of the viewport.
+        full_page: bool,
+        /// The file to write.
+        path: PathBuf,
+    },
+    /// Write the page as a PDF. Replies `null` when the file is complete.
+    Pdf {
+        /// The file to write.
+        path: PathBuf,
+    },
+    /// Reply with every cookie of the browser, those of other hosts and `HttpOnly` ones too, as a list of [`Cookie`].
+    Cookies,
+    /// Reply with a [`Page`].
+    Page,
+}
+
+impl Command {
+    /// The command's name in logs and errors.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Configure(_) => "configure",
+            Self::Navigate { .. } => "navigate",
+            Self::Evaluate { .. } => "evaluate",
+            Self::Touch { .. } => "touch",
+            Self::Keys { .. } => "keys",
+            Self::Snapshot { .. } => "snapshot",
+            Self::Pdf { .. } => "pdf",
+            Self::Cookies => "cookies",
+            Self::Page => "page",
+        }
+    }
+}
+
+/// What a page is to see. The device pixel ratio is fixed when GTK starts, so it is an argument of the host
+/// (`--scale`), not part of this.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// `innerWidth`, in CSS pixels.
+    pub viewport_width: u32,
+    /// `innerHeight`, in CSS pixels.
+    pub viewport_height: u32,
+    /// `screen.width`, in CSS pixels.
+    pub screen_width: u32,
+    /// `screen.height`, in CSS pixels.
+    pub screen_height: u32,
+    /// `navigator.userAgent`, and the header.
+    pub user_agent: String,
+    /// `navigator.platform`.
+    pub platform: String,
+    /// `navigator.maxTouchPoints`.
+    pub max_touch_points: u32,
+    /// `navigator.languages`, and the `Accept-Language` header.
+    pub languages: Vec<String>,
+    /// The only way out, such as `socks5://127.0.0.1:40001`.
+    pub proxy: String,
+}
+
+/// How far a navigation has to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitUntil {
+    /// The `load` event.
+    Load,
+    /// The `DOMContentLoaded` event.
+    DomContentLoaded,
+    /// The `load` event, then half a second without a request in flight.
+    NetworkIdle,
+}
+
+/// A navigation that arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Navigated {
+    /// Where redirects led.
+    pub final_uri: String,
+    /// The HTTP status of the main document.
+    pub status: u16,
+}
+
+/// One step of a finger.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TouchStep {
+    /// Landing, moving or lifting.
+    pub phase: TouchPhase,
+    /// CSS pixels from the viewport's left edge.
+    pub x: f64,
+    /// CSS pixels from the viewport's top edge.
+    pub y: f64,
+    /// Milliseconds to wait before this step.
+    pub after_ms: u64,
+}
+
+/// What a finger does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TouchPhase {
+    /// It lands.
+    Begin,
+    /// It moves.
+    Update,
+    /// It lifts.
+    End,
+}
+
+/// A written PNG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// In physical pixels.
+    pub width: u32,
+    /// In physical pixels.
+    pub height: u32,
+}
+
+/// One cookie.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cookie {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The host, with a leading dot when it is valid for subdomains.
+    pub domain: String,
+    /// The path it is sent to.
+    pub path: String,
+    /// Unix seconds; `None` for a session cookie.
+    pub expires: Option<i64>,
+    /// Sent over TLS only.
+    pub secure: bool,
+    /// Hidden from scripts.
+    pub http_only: bool,
+    /// `Strict`, `Lax` or `None`.
+    pub same_site: String,
+}
+
+/// What the browser shows now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// The address.
+    pub uri: String,
+    /// `None` when the document has none.
+    pub title: Option<String>,
+    /// `None` before the first navigation.
+    pub lifecycle: Option<Lifecycle>,
+}
+
+/// How the main document fares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// Under way.
+    Loading,
+    /// The `load` event has fired.
+    Loaded,
+    /// It failed, or is an HTTP error page.
+    Errored {
+        /// Why.
+        error: PageError,
+    },
+}
+
+/// Why a main document failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageError {
+    /// The layer that failed.
+    pub kind: PageErrorKind,
+    /// For `http`: 400 or above.
+    pub http_status: Option<u16>,
+    /// WebKit's words.
+    pub message: String,
+}
+
+/// The layer that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PageErrorKind {
+    /// An HTTP status of 400 or above.
+    Http,
+    /// The certificate or the handshake.
+    Tls,
+    /// The name does not resolve.
+    Dns,
+    /// Anything below HTTP: refused, reset, redirect loop, blocked, a download instead of a page.
+    Net,
+    /// The load took too long.
+    Timeout,
+}
+
+/// One line from the host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Message {
+    /// WebKit runs and shows a blank page: the host takes commands.
+    Ready,
+    /// The answer to a command.
+    Reply {
+        /// The command's id.
+        id: u64,
+        /// Its result.
+        #[serde(flatten)]
+        outcome: Outcome,
+    },
+    /// The web process died; the host ends itself after this line.
+    WebProcessTerminated {
+        /// WebKit's reason, such as `Crashed` or `ExceededMemoryLimit`.
+        reason: String,
+    },
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done.
+    Ok(Value),
+    /// Not done.
+    Error(HostError),
+}
+
+/// Why a command was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum HostError {
+    /// A navigation did not arrive. An HTTP error page is not that: it arrives.
+    Navigation(PageError),
+    /// The script threw, or the page went away under it.
+    Script {
+        /// The exception's message.
+        message: String,
+    },
+    /// No such key.
+    UnknownKey {
+        /// As it was sent.
+        key: String,
+    },
+    /// WebKit refused.
+    Engine {
+        /// Its words.
+        message: String,
+    },
+}
