@@ -1,0 +1,202 @@
+//! A keyboard.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use gdk::ModifierType;
+use gdk::keys::{Key, constants as key};
+use glib::translate::{ToGlibPtr, ToGlibPtrMut};
+use gtk::prelude::*;
+use kitfleet_host_protocol::HostError;
+use webkit2gtk::WebViewExt;
+
+use crate::browser::Browser;
+use crate::touch::milliseconds;
+use crate::{acknowledgement, failure, script};
+
+/// How many keys may be on their way to the page: enough to keep it busy, few enough that it decides where they go.
+const AHEAD: usize = 32;
+
+/// How many keys of a text typed without pauses are pressed one by one. What follows goes in by the phrase, as from a
+/// phone's suggestions: WebKit lays out and paints a long text anew for each key, and 10,000 take half a minute.
+const BY_KEY: usize = 256;
+
+/// The length of a phrase, in characters.
+const PHRASE: usize = 128;
+
+/// A key and the modifiers held while it is pressed.
+struct Stroke {
+    held: Vec<Key>,
+    key: Key,
+    /// What it types, when it does nothing else.
+    text: Option<char>,
+}
+
+/// Injects the keys, and waits until the page has handled them.
+pub async fn inject(browser: &Rc<Browser>, keys: &[String], delay_ms: u64) -> Result<(), HostError> {
+    let strokes: Vec<Stroke> = keys
+        .iter()
+        .map(|key| parse(key).ok_or_else(|| HostError::UnknownKey { key: key.clone() }))
+        .collect::<Result<_, _>>()?;
+    let by_key = if delay_ms == 0 { BY_KEY.min(strokes.len()) } else { strokes.len() };
+    let (pressed, mut rest) = strokes.split_at(by_key);
+    press(browser, pressed, delay_ms).await?;
+    while let Some(first) = rest.first() {
+        let phrase: String = rest.iter().map_while(|stroke| stroke.text).take(PHRASE).collect();
+        if phrase.is_empty() {
+            press(browser, std::slice::from_ref(first), 0).await?;
+            rest = &rest[1..];
+        } else {
+            browser.view.execute_editing_command_with_argument("InsertText", &phrase);
+            rest = &rest[phrase.chars().count()..];
+            // Scripts do not overtake commands. A page that went away has taken the focus with it.
+            let _ = script::evaluate(browser, "").await;
+        }
+    }
+    Ok(())
+}
+
+async fn press(browser: &Rc<Browser>, strokes: &[Stroke], delay_ms: u64) -> Result<(), HostError> {
+    let mut sent = browser.acknowledgements.keys.get();
+    for (index, stroke) in strokes.iter().enumerate() {
+        if index > 0 && delay_ms > 0 {
+            glib::timeout_future(Duration::from_millis(delay_ms)).await;
+        }
+        sent += stroke.send(browser)?;
+        acknowledgement::wait(browser, |reports| reports.keys.get() + AHEAD, sent).await;
+    }
+    acknowledgement::wait(browser, |reports| reports.keys.get(), sent).await;
+    Ok(())
+}
+
+impl Stroke {
+    /// Presses and releases everything, and returns how many keys were released.
+    fn send(&self, browser: &Rc<Browser>) -> Result<usize, HostError> {
+        let mut state = ModifierType::empty();
+        for held in &self.held {
+            send(browser, gdk::EventType::KeyPress, *held, state)?;
+            state |= modifier(*held);
+        }
+        send(browser, gdk::EventType::KeyPress, self.key, state)?;
+        send(browser, gdk::EventType::KeyRelease, self.key, state | modifier(self.key))?;
+        for held in self.held.iter().rev() {
+            send(browser, gdk::EventType::KeyRelease, *held, state)?;
+            state -= modifier(*held);
+        }
+        Ok(self.held.len() + 1)
+    }
+}
+
+fn send(browser: &Rc<Browser>, kind: gdk::EventType, key: Key, state: ModifierType) -> Result<(), HostError> {
+    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+    let display = surface.display();
+    let keyboard =
+        display.default_seat().and_then(|seat| seat.keyboard()).ok_or_else(|| failure::engine("X has no keyboard"))?;
+    // GTK handles a key without a hardware code badly; a character that is on no key has none.
+    let place =
+        gdk::Keymap::for_display(&display).and_then(|keymap| keymap.entries_for_keyval(*key).into_iter().next());
+    let mut event = gdk::Event::new(kind);
+    // SAFETY: GDK made the event with one of the two types of this layout, and sets its remaining fields to zero; the
+    // event owns the reference to its window.
+    unsafe {
+        let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
+        let stroke: *mut gdk::ffi::GdkEventKey = raw.cast();
+        (*stroke).window = surface.to_glib_full();
+        (*stroke).time = milliseconds();
+        (*stroke).keyval = *key;
+        (*stroke).state = state.bits();
+        if let Some(place) = place {
+            (*stroke).hardware_keycode = u16::try_from(place.keycode()).unwrap_or_default();
+            (*stroke).group = u8::try_from(place.group()).unwrap_or_default();
+        }
+        (*stroke).is_modifier = u32::from(!modifier(key).is_empty());
+    }
+    event.set_device(Some(&keyboard));
+    gtk::main_do_event(&mut event);
+    Ok(())
+}
+
+/// One character, a name of UI Events' `key` values, or either after modifiers and `+`.
+fn parse(text: &str) -> Option<Stroke> {
+    let mut characters = text.chars();
+    if let (Some(character), None) = (characters.next(), characters.next()) {
+        let key = character_key(character)?;
+        let text = (!character.is_control()).then_some(character);
+        return Some(Stroke { held: Vec::new(), key, text });
+    }
+    match text.rsplit_once('+') {
+        // A plus sign after modifiers.
+        Some((before, "")) => combination(before.strip_suffix('+')?, key::plus),
+        Some((before, last)) => combination(before, parse(last)?.key),
+        None => Some(Stroke { held: Vec::new(), key: named_key(text)?, text: None }),
+    }
+}
+
+fn combination(modifiers: &str, key: Key) -> Option<Stroke> {
+    let held = modifiers.split('+').map(modifier_key).collect::<Option<_>>()?;
+    Some(Stroke { held, key, text: None })
+}
+
+fn character_key(character: char) -> Option<Key> {
+    match character {
+        '\n' | '\r' => Some(key::Return),
+        '\t' => Some(key::Tab),
+        character if character.is_control() => None,
+        // SAFETY: it reads a table, and takes any number.
+        character => Some(Key::from(unsafe { gdk::ffi::gdk_unicode_to_keyval(character.into()) })),
+    }
+}
+
+fn named_key(name: &str) -> Option<Key> {
+    let key = match name {
+        "Enter" => key::Return,
+        "Tab" => key::Tab,
+        "Backspace" => key::BackSpace,
+        "Delete" => key::Delete,
+        "Escape" => key::Escape,
+        "ArrowUp" => key::Up,
+        "ArrowDown" => key::Down,
+        "ArrowLeft" => key::Left,
+        "ArrowRight" => key::Right,
+        "Home" => key::Home,
+        "End" => key::End,
+        "PageUp" => key::Page_Up,
+        "PageDown" => key::Page_Down,
+        "Insert" => key::Insert,
+        "Space" => key::space,
+        "F1" => key::F1,
+        "F2" => key::F2,
+        "F3" => key::F3,
+        "F4" => key::F4,
+        "F5" => key::F5,
+        "F6" => key::F6,
+        "F7" => key::F7,
+        "F8" => key::F8,
+        "F9" => key::F9,
+        "F10" => key::F10,
+        "F11" => key::F11,
+        "F12" => key::F12,
+        _ => return modifier_key(name),
+    };
+    Some(key)
+}
+
+fn modifier_key(name: &str) -> Option<Key> {
+    match name {
+        "Shift" => Some(key::Shift_L),
+        "Control" => Some(key::Control_L),
+        "Alt" => Some(key::Alt_L),
+        "Meta" => Some(key::Meta_L),
+        _ => None,
+    }
+}
+
+fn modifier(held: Key) -> ModifierType {
+    match held {
+        key::Shift_L => ModifierType::SHIFT_MASK,
+        key::Control_L => ModifierType::CONTROL_MASK,
+        key::Alt_L => ModifierType::MOD1_MASK,
+        key::Meta_L => ModifierType::META_MASK,
+        _ => ModifierType::empty(),
+    }
+}

@@ -1,0 +1,145 @@
+//! One browser: WebKit in a window of a device's size, driven by lines on standard input.
+//!
+//! The host drives WebKit itself, without WebDriver: there is no automation session that a page could notice, and no
+//! port that a page could reach. Everything happens on GTK's main loop, where each command is a future of its own; a
+//! thread reads the commands, and threads of a pool compress pictures.
+
+mod acknowledgement;
+mod browser;
+mod capture;
+mod channel;
+mod cookies;
+mod failure;
+mod keys;
+mod navigation;
+mod screen;
+mod script;
+mod touch;
+
+use std::io;
+use std::os::unix::process::parent_id;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use clap::Parser;
+use kitfleet_host_protocol::{Command, HostError, Message, Outcome, Request};
+use serde_json::Value;
+use webkit2gtk::WebViewExt;
+
+use crate::browser::Browser;
+use crate::channel::Output;
+
+/// What is fixed for the life of a host.
+#[derive(Debug, Parser)]
+#[command(version, about = "One WebKit browser, driven by lines on standard input")]
+struct Arguments {
+    /// The device pixel ratio.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4))]
+    scale: u32,
+    /// Where cookies and the storage of web sites live.
+    #[arg(long)]
+    data_dir: PathBuf,
+    /// What pages take for the local time zone, such as `Europe/Paris`.
+    #[arg(long)]
+    time_zone: Option<String>,
+    /// Run web processes in bubblewrap.
+    #[arg(long)]
+    sandbox: bool,
+}
+
+fn main() -> ExitCode {
+    let parent = parent_id();
+    let arguments = Arguments::parse();
+    match run(&arguments, parent) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            // The worker keeps a host's standard error for its log.
+            let _ = io::Write::write_all(&mut io::stderr(), format!("kitfleet-host: {message}\n").as_bytes());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments, parent: u32) -> Result<(), String> {
+    die_with_parent(parent)?;
+    let output = Output::claim().map_err(|error| format!("standard output: {error}"))?;
+    prepare_environment(arguments.scale)?;
+    gtk::init().map_err(|error| error.to_string())?;
+
+    let browser = Browser::start(arguments, output.clone())?;
+    channel::read_requests({
+        let browser = browser.clone();
+        move |request| obey_apart(&browser, &output, request)
+    });
+    gtk::main();
+    // A page that never yields would keep its process for another ten seconds.
+    browser.view.terminate_web_process();
+    Ok(())
+}
+
+/// Runs a command beside those that are under way.
+fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
+    let (browser, output) = (browser.clone(), output.clone());
+    glib::MainContext::default().spawn_local(async move {
+        let id = request.id;
+        let outcome = match obey(&browser, request).await {
+            Ok(value) => Outcome::Ok(value),
+            Err(error) => Outcome::Error(error),
+        };
+        output.send(&Message::Reply { id, outcome });
+    });
+}
+
+async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Value, HostError> {
+    match request.command {
+        Command::Configure(device) => browser.configure(device).await.map(|()| Value::Null),
+        Command::Navigate { uri, until } => navigation::navigate(browser, &uri, until).await.map(channel::json),
+        Command::Evaluate { script } => script::evaluate(browser, &script).await,
+        Command::Touch { steps } => touch::inject(browser, &steps).await.map(|()| Value::Null),
+        Command::Keys { keys, delay_ms } => keys::inject(browser, &keys, delay_ms).await.map(|()| Value::Null),
+        Command::Snapshot { full_page, path } => capture::snapshot(browser, full_page, path).await.map(channel::json),
+        Command::Pdf { path } => capture::pdf(browser, &path).await.map(|()| Value::Null),
+        Command::Cookies => cookies::all(browser).await.map(channel::json),
+        Command::Page => Ok(channel::json(browser.page().await)),
+    }
+}
+
+/// A host outlives its worker in no case: the kernel kills it with the thread that started it.
+fn die_with_parent(parent: u32) -> Result<(), String> {
+    // SAFETY: this option takes one integer argument and touches no memory.
+    let done = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if done != 0 {
+        return Err(format!("PR_SET_PDEATHSIG: {}", io::Error::last_os_error()));
+    }
+    // The parent may have died before the kernel was asked.
+    if parent_id() != parent {
+        return Err("the parent is gone".to_owned());
+    }
+    Ok(())
+}
+
+/// GTK and WebKit read their environment as they start, and hand it to their processes.
+fn prepare_environment(scale: u32) -> Result<(), String> {
+    let scale = scale.to_string();
+    let variables = [
+        ("GDK_BACKEND", "x11"),
+        ("GDK_SCALE", scale.as_str()),
+        // An input method of the desktop would swallow keys; this one turns each into its character.
+        ("GTK_IM_MODULE", "gtk-im-context-simple"),
+        // The name of GTK's "Print to File" printer is translated.
+        ("LC_ALL", "C.UTF-8"),
+        // Nothing here needs D-Bus, and a machine may have none.
+        ("GIO_USE_VFS", "local"),
+        ("GSETTINGS_BACKEND", "memory"),
+        ("NO_AT_BRIDGE", "1"),
+    ];
+    for (name, value) in variables {
+        glib::setenv(name, value, true).map_err(|error| format!("{name}: {error}"))?;
+    }
+    // Either would open a port.
+    for name in ["WEBKIT_INSPECTOR_SERVER", "WEBKIT_INSPECTOR_HTTP_SERVER"] {
+        glib::unsetenv(name);
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! A finger.
+//!
+//! The events are GDK's own, handed to the view as if X had sent them: WebKit makes trusted touch events of them, and
+//! its gesture recognizer clicks and scrolls unless the page refuses.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use glib::translate::{ToGlibPtr, ToGlibPtrMut};
+use gtk::prelude::*;
+use kitfleet_host_protocol::{HostError, TouchPhase, TouchStep};
+
+use crate::browser::Browser;
+use crate::{acknowledgement, failure};
+
+/// Farther than this from where it landed, a finger does not tap.
+const SLACK: f64 = 8.0;
+
+/// Injects the steps of one finger, and waits until the page has handled them.
+pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep]) -> Result<(), HostError> {
+    let reports = &browser.acknowledgements;
+    let (touches, refusals, clicks) = (reports.touches.get(), reports.refusals.get(), reports.clicks.get());
+    for step in steps {
+        if step.after_ms > 0 {
+            glib::timeout_future(Duration::from_millis(step.after_ms)).await;
+        }
+        send(browser, step)?;
+    }
+    acknowledgement::wait(browser, |reports| reports.touches.get(), touches + 1).await;
+    if is_tap(steps) && reports.refusals.get() == refusals {
+        acknowledgement::wait(browser, |reports| reports.clicks.get(), clicks + 1).await;
+    }
+    Ok(())
+}
+
+fn is_tap(steps: &[TouchStep]) -> bool {
+    let Some(first) = steps.first() else { return false };
+    steps.iter().all(|step| (step.x - first.x).hypot(step.y - first.y) <= SLACK)
+}
+
+fn send(browser: &Rc<Browser>, step: &TouchStep) -> Result<(), HostError> {
+    let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
+    let finger = gdk::Display::default()
+        .and_then(|display| display.default_seat())
+        .and_then(|seat| seat.pointer())
+        .ok_or_else(|| failure::engine("X has no pointer"))?;
+    let mut event = gdk::Event::new(match step.phase {
+        TouchPhase::Begin => gdk::EventType::TouchBegin,
+        TouchPhase::Update => gdk::EventType::TouchUpdate,
+        TouchPhase::End => gdk::EventType::TouchEnd,
+    });
+    // SAFETY: GDK made the event with one of the three types of this layout, and sets its remaining fields to zero; the
+    // event owns the reference to its window. A sequence is an opaque number: there is one finger.
+    unsafe {
+        let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
+        let touch: *mut gdk::ffi::GdkEventTouch = raw.cast();
+        (*touch).window = surface.to_glib_full();
+        (*touch).time = milliseconds();
+        (*touch).x = step.x;
+        (*touch).y = step.y;
+        (*touch).x_root = step.x;
+        (*touch).y_root = step.y;
+        (*touch).sequence = std::ptr::without_provenance_mut(1);
+        (*touch).emulating_pointer = 0;
+    }
+    event.set_device(Some(&finger));
+    event.set_source_device(Some(&finger));
+    browser.view.event(&event);
+    Ok(())
+}
+
+/// X's clock, which wraps around every seven weeks.
+pub fn milliseconds() -> u32 {
+    let wrapped = (glib::monotonic_time() / 1000) & i64::from(u32::MAX);
+    u32::try_from(wrapped).unwrap_or_default()
+}
