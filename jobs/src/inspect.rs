@@ -45,7 +45,8 @@ pub struct Filter {
     pub limit: i64,
 }
 
-const COLUMNS: &str = "id, job_type as queue, status, convert_from(job, 'UTF8')::jsonb as body, attempts, run_at, lock_by, lock_at,
+const COLUMNS: &str =
+    "id, job_type as queue, status, convert_from(job, 'UTF8')::jsonb as body, attempts, run_at, lock_by, lock_at,
                        done_at, last_result as result";
 
 /// Jobs, the newest first.

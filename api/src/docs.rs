@@ -1,0 +1,74 @@
+//! The contract as a document and as pages to browse, offline too.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::Json as Answer;
+use axum::extract::{RawPathParams, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use utoipa_swagger_ui::Config;
+
+use crate::error::{Problem, Result};
+use crate::kinds;
+use crate::openapi::openapi;
+use crate::state::App;
+
+/// The page runs only what this service serves, and talks to nobody else.
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
+
+static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
+    // The validator badge would send the contract to somebody else's server.
+    let config = Config::new(["/openapi.json"]).validator_url("none").display_request_duration(true);
+    Arc::new(config.persist_authorization(false).default_models_expand_depth(0).deep_linking(true))
+});
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(contract))
+        .routes(routes!(index))
+        // The page's own scripts and styles are no part of the contract.
+        .route("/docs/{file}", get(asset))
+}
+
+/// The contract
+///
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "Contract", operation_id = "getContract",
+    responses((status = 200, description = "An OpenAPI 3.1 document", body = serde_json::Value)),
+    security(()),
+)]
+async fn contract(State(app): State<App>) -> Answer<OpenApi> {
+    Answer(openapi(&app.config.base_url))
+}
+
+/// The contract, to browse
+#[utoipa::path(
+    get, path = "/docs", tag = "Contract", operation_id = "browseContract",
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    security(()),
+)]
+async fn index() -> Result<Response> {
+    let page = file("index.html")?;
+    let page = String::from_utf8_lossy(&page.bytes).replace("\"./", "\"/docs/").replace("Swagger UI", "Kitfleet API");
+    Ok(([(CONTENT_SECURITY_POLICY, POLICY)], Html(page)).into_response())
+}
+
+async fn asset(params: RawPathParams) -> Result<Response> {
+    let name = params.iter().next().map(|(_, name)| name).unwrap_or_default();
+    let asset = file(name)?;
+    let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, "public, max-age=3600".to_owned())];
+    Ok((headers, asset.bytes.into_owned()).into_response())
+}
+
+fn file(name: &str) -> Result<utoipa_swagger_ui::SwaggerFile<'static>> {
+    match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(Problem::new(&kinds::NOT_FOUND, "there is no such file")),
+        Err(error) => Err(Problem::internal(&error)),
+    }
+}

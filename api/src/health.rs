@@ -1,0 +1,90 @@
+//! Whether the process lives, and whether it can serve.
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use kitfleet_domain::{database, workers};
+use serde::Serialize;
+use sqlx::PgPool;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::{Problem, Result};
+use crate::openapi::Database;
+use crate::state::App;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(alive)).routes(routes!(ready))
+}
+
+/// The process lives
+#[derive(Serialize, ToSchema)]
+#[schema(as = Health)]
+struct Alive {
+    #[schema(example = "ok")]
+    status: &'static str,
+}
+
+/// The process can serve
+#[derive(Serialize, ToSchema)]
+#[schema(as = Readiness)]
+struct Ready {
+    #[schema(example = "ok")]
+    status: &'static str,
+    #[schema(example = "ok")]
+    database: &'static str,
+    #[schema(example = "ok")]
+    migrations: &'static str,
+    #[schema(example = "ok")]
+    workers: &'static str,
+}
+
+/// Liveness
+///
+/// Asks nothing but the process itself.
+#[utoipa::path(
+    get, path = "/healthz", tag = "Operations", operation_id = "getHealth",
+    responses((status = 200, description = "It lives", body = Alive)),
+    security(()),
+)]
+async fn alive() -> Answer<Alive> {
+    Answer(Alive { status: "ok" })
+}
+
+/// Readiness
+///
+/// Asks for the database, its migrations and a live worker.
+#[utoipa::path(
+    get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
+    responses((status = 200, description = "It can serve", body = Ready), Database),
+    security(()),
+)]
+async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
+    // In a task, so that the time limit leaves the connection's use to end by itself.
+    let check = tokio::spawn(check(app.db.clone()));
+    let missing = match tokio::time::timeout(Duration::from_secs(2), check).await {
+        Ok(Ok(Ok(missing))) => missing,
+        Ok(Ok(Err(error))) => {
+            tracing::warn!(%error, "not ready");
+            Some("the database is unavailable")
+        }
+        Ok(Err(_)) | Err(_) => Some("the database does not answer"),
+    };
+    match missing {
+        None => Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers: "ok" })),
+        Some(missing) => Err(Problem::unavailable_for_now(missing)),
+    }
+}
+
+async fn check(db: PgPool) -> sqlx::Result<Option<&'static str>> {
+    let mut conn = db.acquire().await?;
+    if !database::is_migrated(&mut conn).await? {
+        return Ok(Some("the database lacks migrations; run kitfleet migrate"));
+    }
+    if !workers::any_alive(&mut conn).await? {
+        return Ok(Some("no worker is alive"));
+    }
+    Ok(None)
+}

@@ -1,0 +1,62 @@
+//! Queries of lists (decisions D1).
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::validation::Invalid;
+
+/// The parameters of a request's query; of one that stands twice the last counts.
+pub struct Query(Vec<(String, String)>);
+
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let pairs = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+    }
+}
+
+impl Query {
+    /// The parameter of this name.
+    ///
+    /// # Errors
+    /// When it contains U+0000, which the database could not compare with anything.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, Invalid> {
+        let Some((_, value)) = self.0.iter().rev().find(|(given, _)| given == name) else { return Ok(None) };
+        if value.contains('\0') {
+            return Err(Invalid::field(name, "must not contain the character U+0000"));
+        }
+        Ok(Some(value))
+    }
+
+    /// How many entries a page may have.
+    ///
+    /// # Errors
+    /// On `limit`.
+    pub fn limit(&self, limits: &Limits) -> Result<u32, Invalid> {
+        let Some(text) = self.text("limit")? else { return Ok(limits.page_default) };
+        let max = limits.page_max;
+        let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
+        limit.ok_or_else(|| Invalid::field("limit", Cow::from(format!("must be 1 to {max}"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_number_within_bounds() {
+        let limit = |text: &str| Query(vec![("limit".to_owned(), text.to_owned())]).limit(&Limits::default()).ok();
+        assert_eq!(limit("1"), Some(1));
+        assert_eq!(limit("100"), Some(100));
+        for bad in ["0", "101", "-1", "1.0", "x", "", "99999999999"] {
+            assert_eq!(limit(bad), None, "{bad}");
+        }
+        assert_eq!(Query(Vec::new()).limit(&Limits::default()), Ok(50));
+    }
+}

@@ -1,0 +1,134 @@
+//! The operator metrics (interface, "Operator metrics"). Labels come from closed sets; no account, key or address is one.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use kitfleet_jobs::maintenance;
+use metrics::{counter, describe_counter, describe_gauge, gauge};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use sqlx::PgPool;
+use subtle::ConstantTimeEq;
+
+use crate::auth::bearer_token;
+use crate::error::{Problem, Result};
+use crate::kinds;
+use crate::openapi::{Database, Unauthorized};
+use crate::state::App;
+
+const REQUESTS: &str = "service_http_request_total";
+const AUTH: &str = "service_auth_total";
+const PANICS: &str = "service_unhandled_rejection_total";
+const CHAINS: &str = "service_scheduled_job_chain_pending";
+const AUDIT: &str = "service_account_audit_emit_total";
+
+/// How an authentication ended.
+#[derive(Debug, Clone, Copy)]
+pub enum AuthOutcome {
+    Ok,
+    Unauthorized,
+    Invalid,
+    Revoked,
+    Expired,
+    Forbidden,
+    Error,
+}
+
+impl AuthOutcome {
+    const ALL: [Self; 7] =
+        [Self::Ok, Self::Unauthorized, Self::Invalid, Self::Revoked, Self::Expired, Self::Forbidden, Self::Error];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unauthorized => "unauthorized",
+            Self::Invalid => "invalid",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+            Self::Forbidden => "forbidden",
+            Self::Error => "error",
+        }
+    }
+}
+
+pub fn count_request(method: &'static str, route: &str, status: StatusCode) {
+    let class = match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    };
+    counter!(REQUESTS, "method" => method, "route" => route.to_owned(), "status_class" => class).increment(1);
+}
+
+pub fn count_auth(outcome: AuthOutcome) {
+    counter!(AUTH, "outcome" => outcome.label()).increment(1);
+}
+
+pub fn count_panic() {
+    counter!(PANICS).increment(1);
+}
+
+/// Makes this process count, once; whoever calls it again gets the same counters.
+pub fn install() -> std::result::Result<PrometheusHandle, String> {
+    static HANDLE: LazyLock<std::result::Result<PrometheusHandle, String>> = LazyLock::new(|| {
+        let handle = PrometheusBuilder::new().install_recorder().map_err(|error| error.to_string())?;
+        describe_counter!(REQUESTS, "Requests answered, by method, route template and class of status.");
+        describe_counter!(AUTH, "Authentications, by outcome.");
+        describe_counter!(PANICS, "Handlers that panicked.");
+        describe_gauge!(CHAINS, "Whether a scheduled job has its next tick in the queue.");
+        describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
+        // A series that appears with its first event hides that event from a rate: start known ones at zero.
+        counter!(PANICS).absolute(0);
+        for outcome in AuthOutcome::ALL {
+            counter!(AUTH, "outcome" => outcome.label()).absolute(0);
+        }
+        for (prefix, actor) in
+            [("session", "customer"), ("session", "system"), ("api_key", "system"), ("subscription", "system")]
+        {
+            counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
+        }
+        Ok(handle)
+    });
+    HANDLE.clone()
+}
+
+/// The operator metrics
+///
+/// In the text exposition format, for a scraper that has the deployment's token. Counters start at zero with the
+/// process.
+#[utoipa::path(
+    get, path = "/metrics", tag = "Operations", operation_id = "getMetrics",
+    responses(
+        (status = 200, description = "The metrics", body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"),
+        Unauthorized, Database,
+    ),
+    security(("metrics_token" = [])),
+)]
+pub async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
+    let Some(token) = &app.config.metrics_token else {
+        return Err(Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment has no metrics token configured"));
+    };
+    let given = headers.get(AUTHORIZATION).and_then(bearer_token).unwrap_or_default();
+    if !bool::from(given.as_bytes().ct_eq(token.as_bytes())) {
+        return Err(Problem::unauthorized("the metrics token is missing or wrong"));
+    }
+    // The counters are worth having when the database is not: then the gauges keep what they said last.
+    let refresh = tokio::spawn(refresh_chains(app.db.clone()));
+    if let Ok(Ok(Err(error))) = tokio::time::timeout(Duration::from_secs(2), refresh).await {
+        tracing::debug!(%error, "the scheduled jobs could not be read");
+    }
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
+}
+
+async fn refresh_chains(db: PgPool) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    for (chain, pending) in maintenance::pending_chains(&mut conn).await? {
+        gauge!(CHAINS, "job_type" => chain).set(if pending { 1.0 } else { 0.0 });
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Writes problem documents (interface, "Errors"; decisions D1): every answer that is no success is one, whoever made it.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use serde_json::{Map, Value};
+
+use crate::error::{Parts, Problem};
+use crate::kinds;
+use crate::request_id::RequestId;
+use crate::state::App;
+
+/// What RFC 9457 calls the documents.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+pub async fn render(State(app): State<App>, request: Request, next: Next) -> Response {
+    let instance = request.uri().path().to_owned();
+    let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone());
+    let mut response = next.run(request).await;
+    if response.status().is_success() {
+        return response;
+    }
+    let problem = response.extensions_mut().remove::<Problem>().unwrap_or_else(|| of_framework(response.status()));
+    let document = document(problem.into(), &app.config.errors_url, &instance, request_id);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.remove(CONTENT_LENGTH);
+    *response.body_mut() = Body::from(Value::Object(document).to_string());
+    response
+}
+
+/// The framework answers by itself where no handler of ours does.
+fn of_framework(status: StatusCode) -> Problem {
+    let kind = kinds::of_status(status);
+    let detail = match status {
+        StatusCode::NOT_FOUND => "there is no such route",
+        StatusCode::METHOD_NOT_ALLOWED => "the route does not have this method; the Allow header lists those it has",
+        _ => kind.meaning,
+    };
+    Problem::new(kind, detail)
+}
+
+fn document(problem: Parts, errors_url: &str, instance: &str, request_id: Option<String>) -> Map<String, Value> {
+    let mut document = Map::new();
+    document.insert("type".to_owned(), format!("{errors_url}/{}", problem.kind.slug).into());
+    document.insert("title".to_owned(), problem.title.into());
+    document.insert("status".to_owned(), problem.kind.status.as_u16().into());
+    document.insert("detail".to_owned(), problem.detail.into());
+    document.insert("instance".to_owned(), instance.into());
+    document.insert("request_id".to_owned(), request_id.into());
+    for (name, value) in problem.members {
+        // A member that came from elsewhere must not pose as one of ours.
+        document.entry(name).or_insert(value);
+    }
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_has_its_members_in_order() {
+        let problem = Problem::invalid("action.text", "must be short").with("status", 200);
+        let document = document(problem.into(), "https://e", "/v1/sessions", Some("r1".to_owned()));
+        assert_eq!(
+            Value::Object(document).to_string(),
+            r#"{"type":"https://e/validation-failed","title":"ValidationFailed","status":400,"#.to_owned()
+                + r#""detail":"action.text: must be short","instance":"/v1/sessions","request_id":"r1","#
+                + r#""errors":[{"field":"action.text","message":"must be short"}]}"#
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! The name of a request, in every log line and answer about it.
+
+use axum::http::HeaderMap;
+use uuid::Uuid;
+
+/// In requests and answers.
+pub const HEADER: &str = "x-request-id";
+
+/// The caller's name for the request where it is fit for a log line, or a fresh one.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub String);
+
+impl RequestId {
+    pub fn of(headers: &HeaderMap) -> Self {
+        let given = headers.get(HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_fit(id));
+        Self(given.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned))
+    }
+}
+
+fn is_fit(id: &str) -> bool {
+    (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_fit;
+
+    #[test]
+    fn only_a_short_plain_name_is_taken_over() {
+        assert!(is_fit("a") && is_fit("Ab0._-") && is_fit(&"x".repeat(128)));
+        for unfit in ["", "a b", "ü", "a\n", "{}", &"x".repeat(129)] {
+            assert!(!is_fit(unfit), "{unfit:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Ends what dead workers left behind, so that their callers hear of it within seconds. Every API process does it; the
+//! statements are made so that several may.
+
+use std::time::Duration;
+
+use kitfleet_domain::{intents, workers};
+use kitfleet_jobs::inspect;
+use sqlx::PgPool;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const PERIOD: Duration = Duration::from_secs(2);
+/// A pause between two rounds that is longer than this means that this process, or its database, stood still.
+const STALL: Duration = Duration::from_secs(5);
+/// Intents a transaction ends at most.
+const BATCH: i64 = 100;
+
+pub async fn run(db: PgPool, stop: CancellationToken) {
+    let mut watch = Watch::begin();
+    while stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_some() {
+        // Not under `run_until_cancelled`: a transaction has to be left in order.
+        if let Err(error) = round(&db, watch.is_long_enough()).await {
+            tracing::warn!(%error, "dead workers could not be looked for");
+            watch = Watch::begin();
+        }
+        watch.round_ended();
+    }
+}
+
+/// How long this process has been able to see heartbeats without a break.
+///
+/// When the database was away nobody could send a heartbeat, and everybody would look dead in the moment it comes back.
+struct Watch {
+    since: Instant,
+    last_round: Instant,
+}
+
+impl Watch {
+    fn begin() -> Self {
+        Self { since: Instant::now(), last_round: Instant::now() }
+    }
+
+    fn round_ended(&mut self) {
+        if self.last_round.elapsed() > STALL {
+            self.since = Instant::now();
+        }
+        self.last_round = Instant::now();
+    }
+
+    fn is_long_enough(&self) -> bool {
+        self.last_round.elapsed() <= STALL && self.since.elapsed() >= workers::LEASE
+    }
+}
+
+async fn round(db: &PgPool, judge: bool) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    // Without judging, the round only proves that the database can be watched.
+    if !judge {
+        workers::any_alive(&mut conn).await?;
+        return Ok(());
+    }
+    for worker in workers::declare_lost(&mut conn).await? {
+        tracing::warn!(%worker, "a worker missed its heartbeats and counts as lost");
+    }
+    drop(conn);
+    loop {
+        let mut tx = db.begin().await?;
+        let ended = intents::rescue(&mut tx, BATCH).await?;
+        tx.commit().await?;
+        if ended > 0 {
+            tracing::warn!(ended, "operations of lost workers were ended");
+        }
+        if i64::try_from(ended).is_ok_and(|ended| ended < BATCH) {
+            break;
+        }
+    }
+    let killed = inspect::kill_dead(&mut *db.acquire().await?).await?;
+    if killed > 0 {
+        tracing::warn!(killed, "jobs of lost workers were killed");
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Accepts connections and serves them, until told to stop. axum's own `serve` knows no time limits.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use sqlx::PgPool;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::body::DrainedBody;
+use crate::client::Peer;
+use crate::state::{ApiConfig, App};
+use crate::{metrics, rescue, router};
+
+/// How long a client may take to read its answer once nothing else keeps the process.
+const LINGER: Duration = Duration::from_secs(10);
+/// A request's head is refused beyond this: an address, a token and a few headers are far smaller.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// Why the API does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The process already counts its metrics elsewhere.
+    #[error("the metrics recorder could not be installed: {0}")]
+    Metrics(String),
+}
+
+/// Serves the API on `listener` until `shutdown`, and returns when every request that was accepted has been answered.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn serve(
+    listener: TcpListener,
+    config: ApiConfig,
+    db: PgPool,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let app = App::new(config, db, metrics::install().map_err(ServeError::Metrics)?);
+    let server = Server { router: router::router(app.clone()), app, shutdown, abort: CancellationToken::new() };
+
+    // Requests under way need their replies after `shutdown` too, so the background has a life of its own.
+    let drained = CancellationToken::new();
+    let background = TaskTracker::new();
+    background.spawn(drained.clone().run_until_cancelled_owned(server.app.replies.clone().listen()));
+    background.spawn(drained.clone().run_until_cancelled_owned(server.app.replies.clone().reread()));
+    background.spawn(rescue::run(server.app.db.clone(), drained.clone()));
+    background.close();
+
+    let connections = TaskTracker::new();
+    server.accept(&listener, &connections).await;
+    drop(listener);
+    server.drain(&connections).await;
+    drained.cancel();
+    background.wait().await;
+    Ok(())
+}
+
+#[derive(Clone)]
+struct Server {
+    app: App,
+    router: Router,
+    /// Take no more work.
+    shutdown: CancellationToken,
+    /// Leave what is not done.
+    abort: CancellationToken,
+}
+
+impl Server {
+    async fn accept(&self, listener: &TcpListener, connections: &TaskTracker) {
+        while let Some(accepted) = self.shutdown.run_until_cancelled(listener.accept()).await {
+            match accepted {
+                Ok((stream, peer)) => {
+                    connections.spawn(self.clone().serve(stream, peer));
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    // Out of file descriptors, most likely: others have to close before the next accept can succeed.
+                    tracing::error!(%error, "no connection can be accepted");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(self, stream: TcpStream, peer: SocketAddr) {
+        // Answers are written whole: waiting for more to send with them would only delay them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "the connection was gone at once");
+            return;
+        }
+        let body_timeout = self.app.config.body_timeout;
+        let router = TowerToHyperService::new(self.router);
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let router = router.clone();
+            let mut request: Request = DrainedBody::of(request, body_timeout).map(Body::new);
+            request.extensions_mut().insert(Peer(peer.ip()));
+            async move { Ok::<_, Infallible>(answer(router, request).await) }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(self.app.config.header_timeout).max_buf_size(MAX_HEAD_BYTES);
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.shutdown.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection => ended,
+                    () = self.abort.cancelled() => return,
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended badly");
+        }
+    }
+
+    /// Waits for the requests that were accepted, and then not for ever for clients that do not read their answers.
+    async fn drain(&self, connections: &TaskTracker) {
+        let handlers = &self.app.handlers;
+        connections.close();
+        handlers.close();
+        let lingering = async {
+            handlers.wait().await;
+            tokio::time::sleep(LINGER).await;
+        };
+        tokio::select! {
+            () = connections.wait() => {}
+            () = lingering => self.abort.cancel(),
+        }
+        connections.wait().await;
+        handlers.wait().await;
+    }
+}
+
+async fn answer(router: TowerToHyperService<Router>, request: Request) -> axum::response::Response {
+    match hyper::service::Service::call(&router, request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// The client gave up before it was accepted; the next connection is unaffected.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

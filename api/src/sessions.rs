@@ -1,0 +1,218 @@
+//! Sessions (interface, "Sessions"): making, finding and ending them. Driving them is in [`operations`].
+
+mod driving;
+mod operations;
+mod path;
+mod wire;
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use kitfleet_domain::archetypes;
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::operations::Outcome;
+use kitfleet_domain::sessions::{
+    self, BehavioralProfile, Cause, CreateError, Destroyed, Filter, NewSession, SessionStatus,
+};
+use kitfleet_domain::validation::Rules;
+use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as UnknownStatus, StrDeserializer};
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::auth::{ReadSessions, Scoped, WriteSessions};
+use crate::error::{Problem, Result};
+use crate::json::{Json, Unused};
+use crate::kinds;
+use crate::lists::Query;
+use crate::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted};
+use crate::state::App;
+
+use path::SessionPath;
+use wire::{CreateBody, Session, SessionList};
+
+/// What the opening of a browser may take. A hot one takes milliseconds; a cold one on a busy machine takes seconds.
+const OPEN_BUDGET: Duration = Duration::from_mins(1);
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(get, destroy)).merge(operations::routes())
+}
+
+/// Create a session
+///
+/// Opens a mobile browser of the chosen archetype and answers when it is ready. It occupies one of the account's
+/// concurrent slots until it is destroyed or errored. A raw `proxy` is refused: customer egress is set through an agent
+/// session.
+#[utoipa::path(
+    post, path = "/v1/sessions", tag = "Sessions", operation_id = "createSession",
+    request_body = CreateBody,
+    responses(
+        (status = 201, description = "The session, ready", body = Session,
+         headers(("Location" = String, description = "The session's path"))),
+        Restricted, Body, Creating,
+    ),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn create(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    body: Result<Json<CreateBody>>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Session>)> {
+    if app.config.require_customer_egress {
+        let message = "this deployment requires customer egress, which a direct create cannot have; use an agent \
+                       session with a saved proxy";
+        return Err(Problem::invalid("proxy_id", message));
+    }
+    let Json(body) = body?;
+    let archetype = body.archetype.as_deref().map_or_else(|| Some(archetypes::launch()), archetypes::find);
+    let purpose = body.purpose.as_deref().unwrap_or(wire::CUSTOMER_PURPOSE);
+    let mut rules = Rules::default();
+    rules.require(archetype.is_some(), "archetype", "must be an id of GET /v1/archetypes");
+    wire::check_purpose(&mut rules, purpose);
+    rules.length(body.label.as_deref().unwrap_or_default(), 0, app.config.limits.label_chars, "label");
+    rules.check()?;
+    let archetype = archetype.unwrap_or_else(archetypes::launch);
+    if body.profile_id.is_some() {
+        return Err(Problem::new(&kinds::NOT_FOUND, "there is no profile with this id"));
+    }
+
+    let metadata = body.metadata.map(Value::Object);
+    let new = NewSession {
+        account_id: caller.account_id,
+        api_key_id: caller.api_key_id,
+        archetype: &archetype.id,
+        purpose,
+        behavioral_profile: body.behavioral_profile.unwrap_or(BehavioralProfile::Regular),
+        label: body.label.as_deref(),
+        metadata: metadata.as_ref(),
+    };
+    let mut tx = app.db.begin().await?;
+    let created = sessions::create(&mut tx, new, &caller.actor, app.replies.address(&caller.request_id)).await?;
+    tracing::Span::current().record("session", tracing::field::display(created.id));
+    let waiter = app.replies.expect(created.intent);
+    let job = BrowserJob { worker: created.worker, task: BrowserTask::Open(created.intent) };
+    kitfleet_jobs::enqueue(&mut tx, &job).await?;
+    tx.commit().await?;
+
+    match waiter.outcome(OPEN_BUDGET).await?.0 {
+        Outcome::Done { .. } => {}
+        other => return Err(driving::refusal(other)),
+    }
+    let session = read(&app, &caller, created.id).await?;
+    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{}", created.id))], Answer(session)))
+}
+
+/// List sessions
+///
+/// The account's sessions, newest first.
+#[utoipa::path(
+    get, path = "/v1/sessions", tag = "Sessions", operation_id = "listSessions",
+    params(
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Sessions a page, 50 by default"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same filters"),
+        ("status" = Option<String>, Query, description = "Only sessions of this status", example = "ready"),
+        ("label" = Option<String>, Query, description = "Only sessions with exactly this label"),
+    ),
+    responses((status = 200, description = "A page", body = SessionList), Restricted, InvalidQuery, Database),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("read:sessions"))),
+)]
+async fn list(caller: Scoped<ReadSessions>, State(app): State<App>, query: Query) -> Result<Answer<SessionList>> {
+    let limit = query.limit(&app.config.limits)?;
+    let status = query.text("status")?.map(parse_status).transpose()?;
+    let label = query.text("label")?;
+    let filters = [status.map(SessionStatus::name), label];
+    let scope = CursorScope { account: caller.account_id, list: "sessions", filters: &filters };
+    let after = match query.text("cursor")? {
+        Some(cursor) => Some(SessionId::from(app.cursors().await?.read(scope, cursor)?)),
+        None => None,
+    };
+
+    let mut conn = app.db.acquire().await?;
+    // One more than asked for tells whether there is another page.
+    let mut found =
+        sessions::list(&mut conn, caller.account_id, Filter { status, label, after }, i64::from(limit) + 1).await?;
+    drop(conn);
+    let has_more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let next_cursor = match found.last() {
+        Some(last) if has_more => Some(app.cursors().await?.sign(scope, last.id.as_uuid())),
+        _ => None,
+    };
+    Ok(Answer(SessionList { data: found.into_iter().map(Session::from).collect(), has_more, next_cursor }))
+}
+
+fn parse_status(text: &str) -> Result<SessionStatus> {
+    let deserializer: StrDeserializer<'_, UnknownStatus> = text.into_deserializer();
+    SessionStatus::deserialize(deserializer)
+        .map_err(|_| Problem::invalid("status", "must be one of creating, ready, busy, destroyed, errored"))
+}
+
+/// Get a session
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "getSession",
+    params(SessionPath),
+    responses((status = 200, description = "The session", body = Session), Restricted, NoSession, Database),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("read:sessions"))),
+)]
+async fn get(caller: Scoped<ReadSessions>, State(app): State<App>, path: SessionPath) -> Result<Answer<Session>> {
+    Ok(Answer(read(&app, &caller, path.id()?).await?))
+}
+
+async fn read(app: &App, caller: &crate::auth::Caller, id: SessionId) -> Result<Session> {
+    let mut conn = app.db.acquire().await?;
+    let session = sessions::find(&mut conn, caller.account_id, id).await?;
+    session.map(Session::from).ok_or_else(Problem::no_such_session)
+}
+
+/// Destroy a session
+///
+/// Frees its slot at once. An operation under way is answered with 410. Destroying it again changes nothing.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "destroySession",
+    params(SessionPath),
+    responses((status = 204, description = "It is destroyed, or was terminal before"), Restricted, NoSession, Database),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn destroy(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    path: SessionPath,
+    _body: Unused,
+) -> Result<StatusCode> {
+    let session = path.id()?;
+    let mut tx = app.db.begin().await?;
+    let cause = Cause::Customer(caller.actor.clone());
+    match sessions::destroy(&mut tx, caller.account_id, session, &cause).await? {
+        Some(Destroyed::Now(worker)) => {
+            let job = BrowserJob { worker, task: BrowserTask::Close(session) };
+            kitfleet_jobs::enqueue(&mut tx, &job).await?;
+            tx.commit().await?;
+        }
+        Some(Destroyed::Before) => {}
+        None => return Err(Problem::no_such_session()),
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl From<CreateError> for Problem {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::ConcurrencyLimit { current, limit } => Self::new(&kinds::CONCURRENCY_LIMIT, error.to_string())
+                .with("current_sessions", current)
+                .with("limit", limit),
+            CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker has a free browser"),
+            CreateError::Database(error) => error.into(),
+        }
+    }
+}

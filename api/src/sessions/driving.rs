@@ -1,0 +1,90 @@
+//! The trip of an operation: claim the session, tell its worker, wait for the outcome.
+
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::intents::{self, Claim};
+use kitfleet_domain::operations::{Operation, Outcome};
+use kitfleet_domain::sealing;
+use kitfleet_domain::sessions::SessionStatus;
+use kitfleet_domain::validation::Invalid;
+use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::auth::Caller;
+use crate::error::{Problem, Result};
+use crate::kinds;
+use crate::state::App;
+
+/// The value of an operation that was done, and a capture's content.
+pub struct Done {
+    pub value: Value,
+    pub content: Option<Vec<u8>>,
+}
+
+/// Has `operation` done on the caller's session.
+pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: Operation) -> Result<Done> {
+    let budget = operation.budget();
+    let mut tx = app.db.begin().await?;
+    let sealed = seal(&mut tx, caller, session, &mut operation).await?;
+    let reply_to = app.replies.address(&caller.request_id);
+    let claim = intents::claim(&mut tx, caller.account_id, session, &operation, sealed.as_deref(), reply_to).await?;
+    let (intent, worker) = match claim {
+        Claim::Won { intent, worker } => (intent, worker),
+        Claim::Lost(status) => return Err(not_ready(status)),
+        Claim::WorkerGone(failure) => {
+            tx.commit().await?;
+            return Err(failure.into());
+        }
+        Claim::NoSession => return Err(Problem::no_such_session()),
+    };
+    let waiter = app.replies.expect(intent);
+    kitfleet_jobs::enqueue(&mut tx, &BrowserJob { worker, task: BrowserTask::Operate(intent) }).await?;
+    tx.commit().await?;
+
+    match waiter.outcome(budget).await? {
+        (Outcome::Done { value }, content) => Ok(Done { value, content }),
+        (other, _) => Err(refusal(other)),
+    }
+}
+
+/// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read.
+async fn seal(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    session: SessionId,
+    operation: &mut Operation,
+) -> Result<Option<Vec<u8>>> {
+    let Some(secrets) = operation.take_secrets() else { return Ok(None) };
+    let key = intents::sealing_key(conn, caller.account_id, session).await?.ok_or_else(Problem::no_such_session)?;
+    Ok(Some(sealing::seal(&secrets, &key).map_err(|error| Problem::internal(&error))?))
+}
+
+fn not_ready(status: SessionStatus) -> Problem {
+    match status {
+        SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
+        // Ready by now, but when it was asked another operation had it.
+        SessionStatus::Busy | SessionStatus::Ready => {
+            Problem::new(&kinds::CONFLICT, "the session is busy with another operation")
+        }
+        SessionStatus::Destroyed => Problem::new(&kinds::SESSION_DESTROYED, "the session is destroyed"),
+        SessionStatus::Errored => Problem::new(&kinds::SESSION_DESTROYED, "the session is errored; create a new one"),
+    }
+}
+
+/// The problem that an outcome other than success is.
+pub fn refusal(outcome: Outcome) -> Problem {
+    match outcome {
+        Outcome::Invalid { errors } => Invalid(errors).into(),
+        Outcome::Withheld { detail, members } => Problem::withheld(detail, members),
+        Outcome::Failed { failure } => failure.into(),
+        Outcome::Destroyed => {
+            Problem::new(&kinds::SESSION_DESTROYED, "the session was destroyed while the operation ran")
+        }
+        Outcome::Unknown => {
+            let detail = "the outcome of the operation is unknown, because the worker that ran it died; the session \
+                          stays busy until it is destroyed";
+            Problem::new(&kinds::DRIVER_ERROR, detail)
+        }
+        Outcome::Done { .. } => Problem::internal(&"a successful outcome is no refusal"),
+    }
+}

@@ -1,0 +1,247 @@
+//! What a session can be told to do.
+
+mod bodies;
+mod results;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kitfleet_domain::operations::{Capture, CaptureKind, Extract, Interact, Navigate, Operation, Wait};
+use serde_json::{Map, Value};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::driving::{self, Done};
+use super::path::SessionPath;
+use crate::auth::{ReadSessions, Scoped, WriteSessions};
+use crate::error::{Problem, Result};
+use crate::json::Json;
+use crate::kinds;
+use crate::openapi::{Body, Driving, NoSession, Restricted};
+use crate::state::App;
+
+use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, WaitBody};
+use results::{Captured, Extracted, Interacted, LoginEnded, Navigated, SearchEnded, Snapshot, Waited};
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(navigate))
+        .routes(routes!(interact))
+        .routes(routes!(wait))
+        .routes(routes!(state))
+        .routes(routes!(capture))
+        .routes(routes!(extract))
+        .routes(routes!(search))
+        .routes(routes!(login))
+}
+
+/// Load a page
+///
+/// An HTTP error page is a success with its `status`. A page that cannot be reached (DNS, TLS, network) is a 502, and
+/// the session is errored.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigate",
+    params(SessionPath), request_body = NavigateBody,
+    responses((status = 200, description = "It is loaded", body = Navigated), Restricted, Body, NoSession, Driving),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn navigate(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    path: SessionPath,
+    Json(body): Json<NavigateBody>,
+) -> Result<Answer<Value>> {
+    let (private, limits) = (app.config.allow_private_targets, &app.config.limits);
+    let operation = Navigate::parse(body.url, body.wait_until.unwrap_or_default(), body.timeout_ms, private, limits)?;
+    let done = driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await?;
+    Ok(Answer(done.value))
+}
+
+/// Tap, type, scroll or press a key
+///
+/// Typed text is sealed on its way to the browser: it is neither stored in clear nor logged.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interact",
+    params(SessionPath), request_body = InteractBody,
+    responses((status = 200, description = "It is done", body = Interacted), Restricted, Body, NoSession, Driving),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn interact(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    path: SessionPath,
+    Json(body): Json<InteractBody>,
+) -> Result<Answer<Value>> {
+    let action = bodies::action(body.action)?;
+    let operation = Interact::parse(action, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
+    let done = driving::run(&app, &caller, path.id()?, Operation::Interact(operation)).await?;
+    Ok(Answer(done.value))
+}
+
+/// Wait for an element, an address or a time
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "wait",
+    params(SessionPath), request_body = WaitBody,
+    responses((status = 200, description = "It came", body = Waited), Restricted, Body, NoSession, Driving),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn wait(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    path: SessionPath,
+    Json(body): Json<WaitBody>,
+) -> Result<Answer<Value>> {
+    let condition = bodies::condition(body.condition)?;
+    let operation = Wait::parse(condition, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
+    let done = driving::run(&app, &caller, path.id()?, Operation::Wait(operation)).await?;
+    Ok(Answer(done.value))
+}
+
+/// Read the session's state
+///
+/// A live operation on the browser: it claims the session like any other.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/state", tag = "Sessions", operation_id = "getSessionState",
+    params(SessionPath),
+    responses((status = 200, description = "The state", body = Snapshot), Restricted, NoSession, Driving),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("read:sessions"))),
+)]
+async fn state(caller: Scoped<ReadSessions>, State(app): State<App>, path: SessionPath) -> Result<Answer<Value>> {
+    let done = driving::run(&app, &caller, path.id()?, Operation::StateCapture).await?;
+    Ok(Answer(done.value))
+}
+
+/// Take a screenshot, the DOM or a PDF
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "capture",
+    params(SessionPath), request_body = CaptureBody,
+    responses((status = 200, description = "The capture", body = Captured), Restricted, Body, NoSession, Driving),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn capture(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    path: SessionPath,
+    Json(body): Json<CaptureBody>,
+) -> Result<Answer<Value>> {
+    let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits);
+    let done = driving::run(&app, &caller, path.id()?, Operation::Capture(operation)).await?;
+    Ok(Answer(with_content(done, body.kind)?))
+}
+
+/// A capture's bytes travel beside its value; here they come together, in the order the interface shows them.
+fn with_content(done: Done, kind: CaptureKind) -> Result<Value> {
+    let Value::Object(mut rest) = done.value else {
+        return Err(Problem::internal(&"the outcome of a capture is no object"));
+    };
+    let bytes = done.content.unwrap_or_default();
+    let content = match kind {
+        CaptureKind::Screenshot | CaptureKind::Pdf => BASE64.encode(bytes),
+        CaptureKind::DomSnapshot => String::from_utf8(bytes).map_err(|error| Problem::internal(&error))?,
+    };
+    rest.insert("content".to_owned(), content.into());
+    let mut ordered = Map::new();
+    for name in ["kind", "encoding", "content", "content_type", "bytes", "duration_ms", "url"] {
+        ordered.extend(rest.shift_remove_entry(name));
+    }
+    ordered.extend(rest);
+    Ok(Value::Object(ordered))
+}
+
+/// Read values out of the page
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/extract", tag = "Sessions", operation_id = "extract",
+    params(SessionPath), request_body = ExtractBody,
+    responses((status = 200, description = "The values", body = Extracted), Restricted, Body, NoSession, Driving),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn extract(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    path: SessionPath,
+    Json(body): Json<ExtractBody>,
+) -> Result<Answer<Value>> {
+    let operation = Extract::parse(body.into_extractions(), &app.config.limits)?;
+    let done = driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await?;
+    Ok(Answer(done.value))
+}
+
+/// Fill in and submit a search form
+///
+/// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "search",
+    params(SessionPath), request_body = SearchBody,
+    responses((status = 200, description = "It is done", body = SearchEnded), Restricted, Body, NoSession, Driving),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn search(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    path: SessionPath,
+    body: Result<Json<SearchBody>>,
+) -> Result<Answer<Value>> {
+    require_real_driver(&app)?;
+    let Json(body) = body?;
+    let operation = body.into_operation(&app.config.limits)?;
+    let done = driving::run(&app, &caller, path.id()?, Operation::Search(operation)).await?;
+    Ok(Answer(done.value))
+}
+
+/// Fill in and submit a login form
+///
+/// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds. The
+/// credentials are sealed on their way to the browser. `logged_in` is an assessment, not proof.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "login",
+    params(SessionPath), request_body = LoginBody,
+    responses((status = 200, description = "It is done", body = LoginEnded), Restricted, Body, NoSession, Driving),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("write:sessions"))),
+)]
+async fn login(
+    caller: Scoped<WriteSessions>,
+    State(app): State<App>,
+    path: SessionPath,
+    body: Result<Json<LoginBody>>,
+) -> Result<Answer<Value>> {
+    require_real_driver(&app)?;
+    let Json(body) = body?;
+    let operation = body.into_operation(&app.config.limits)?;
+    let done = driving::run(&app, &caller, path.id()?, Operation::Login(operation)).await?;
+    Ok(Answer(done.value))
+}
+
+/// Comes before everything else about the request (interface, "Sessions" 7).
+fn require_real_driver(app: &App) -> Result<()> {
+    if app.config.direct_driver_real {
+        return Ok(());
+    }
+    Err(Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "this deployment's direct driver does not offer search and login"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_captures_members_stand_in_order() {
+        let value = serde_json::json!({"url": "u", "kind": "screenshot", "bytes": 2, "encoding": "base64",
+                                       "duration_ms": 3, "content_type": "image/png"});
+        let done = Done { value, content: Some(b"hi".to_vec()) };
+        let answer = with_content(done, CaptureKind::Screenshot).map_err(|_| "an answer");
+        assert_eq!(
+            answer.map(|value| value.to_string()),
+            Ok(r#"{"kind":"screenshot","encoding":"base64","content":"aGk=","content_type":"image/png","#.to_owned()
+                + r#""bytes":2,"duration_ms":3,"url":"u"}"#)
+        );
+    }
+}

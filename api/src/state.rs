@@ -1,0 +1,101 @@
+//! What every handler can reach.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use kitfleet_domain::cursors::CursorSigner;
+use kitfleet_domain::database;
+use kitfleet_domain::limits::Limits;
+use metrics_exporter_prometheus::PrometheusHandle;
+use sqlx::PgPool;
+use tokio::sync::OnceCell;
+use tokio_util::task::TaskTracker;
+
+use crate::replies::Replies;
+
+/// How the API behaves; the root crate's configuration becomes this.
+#[derive(Debug, Clone)]
+pub struct ApiConfig {
+    /// Where customers reach the service, without a trailing slash.
+    pub base_url: String,
+    /// What problem types begin with, without a trailing slash.
+    pub errors_url: String,
+    /// What `/metrics` wants to see; without one it is off.
+    pub metrics_token: Option<String>,
+    /// Bounds of requests.
+    pub limits: Limits,
+    /// Whether a browser may be sent to a literal private address.
+    pub allow_private_targets: bool,
+    /// Whether a session without customer egress is refused.
+    pub require_customer_egress: bool,
+    /// Whether search and login are offered.
+    pub direct_driver_real: bool,
+    /// Bytes of a request's body.
+    pub max_body_bytes: usize,
+    /// How long a request's head may take to arrive; a connection that is idle for longer is closed.
+    pub header_timeout: Duration,
+    /// How long a request's body may take to arrive.
+    pub body_timeout: Duration,
+    /// Whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+impl Default for ApiConfig {
+    fn default() -> Self {
+        let base_url = "http://127.0.0.1:8080".to_owned();
+        Self {
+            errors_url: format!("{base_url}/errors"),
+            base_url,
+            metrics_token: None,
+            limits: Limits::default(),
+            allow_private_targets: false,
+            require_customer_egress: false,
+            direct_driver_real: false,
+            max_body_bytes: 1024 * 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            trusted_proxies: Vec::new(),
+        }
+    }
+}
+
+/// The running API, cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+pub struct Shared {
+    pub config: ApiConfig,
+    pub db: PgPool,
+    pub replies: Replies,
+    /// The requests under way: the process must not end before they do.
+    pub handlers: TaskTracker,
+    pub metrics: PrometheusHandle,
+    cursors: OnceCell<CursorSigner>,
+}
+
+impl App {
+    pub fn new(config: ApiConfig, db: PgPool, metrics: PrometheusHandle) -> Self {
+        let replies = Replies::new(db.clone());
+        let (handlers, cursors) = (TaskTracker::new(), OnceCell::new());
+        Self(Arc::new(Shared { config, db, replies, handlers, metrics, cursors }))
+    }
+
+    /// What signs cursors. It is fetched when first needed, so that the API starts without the database too.
+    pub async fn cursors(&self) -> sqlx::Result<&CursorSigner> {
+        let fetch = async || {
+            let mut conn = self.db.acquire().await?;
+            Ok(CursorSigner::new(database::server_secret(&mut conn, "cursors").await?))
+        };
+        self.cursors.get_or_try_init(fetch).await
+    }
+}
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

@@ -1,0 +1,176 @@
+//! Real browsers: single operations, memory, and whole flows beside bare `WebDriver`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::Result;
+use crate::report::{self, Samples};
+use crate::service::{Client, Service};
+use crate::{site, webdriver};
+
+/// Times each operation is measured.
+const ROUNDS: usize = 20;
+/// How long each kind of flow is run.
+const FLOWS: Duration = Duration::from_secs(20);
+/// Flows at once: one a core.
+const AT_ONCE: usize = 2;
+
+pub async fn run() -> Result<()> {
+    let url = site::start().await?;
+    let settings = [("SESSIONS__ALLOW_PRIVATE_TARGETS", "true"), ("WORKER__WARM_POOL", "2")];
+    let service = Service::start(&settings, 1).await?;
+    let client = service.client("browsers")?;
+    operations(&client, &url).await?;
+    memory(&service, &client, &url).await?;
+    flows(&client, &url).await?;
+    service.stop()?;
+
+    let cold = Service::start(&[("SESSIONS__ALLOW_PRIVATE_TARGETS", "true"), ("WORKER__WARM_POOL", "0")], 1).await?;
+    let client = cold.client("cold")?;
+    report::heading("With an empty pool, in milliseconds");
+    let mut create = Samples::default();
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        let session = client.create().await?;
+        create.push(started.elapsed());
+        client.delete(&session).await?;
+    }
+    report::durations("create", &create, None, None);
+    cold.stop()
+}
+
+async fn operations(client: &Client, url: &str) -> Result<()> {
+    let mut samples: HashMap<&str, Samples> = HashMap::new();
+    let operations = [
+        ("navigate again", "navigate", json!({"url": url})),
+        ("tap", "interact", json!({"action": {"kind": "tap", "selector": "#button"}})),
+        (
+            "type 10 characters",
+            "interact",
+            json!({"action": {"kind": "type", "selector": "#input", "text": "0123456789", "delay_ms": 0}}),
+        ),
+        ("extract", "extract", json!({"extractions": [{"name": "heading", "selector": "h1", "type": "text"}]})),
+        ("screenshot at ratio 3", "capture", json!({"kind": "screenshot"})),
+        ("full-page screenshot", "capture", json!({"kind": "screenshot", "full_page": true})),
+    ];
+    for _ in 0..ROUNDS {
+        // A slot that was just taken is replaced in the background: a customer who comes later finds the pool full.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let begun = Instant::now();
+        let session = client.create().await?;
+        samples.entry("create, hot").or_default().push(begun.elapsed());
+        client.operate(&session, "navigate", json!({"url": url})).await?;
+        samples.entry("create to first page").or_default().push(begun.elapsed());
+        for (name, operation, body) in &operations {
+            let started = Instant::now();
+            client.operate(&session, operation, body.clone()).await?;
+            samples.entry(name).or_default().push(started.elapsed());
+        }
+        let started = Instant::now();
+        client.state(&session).await?;
+        samples.entry("state").or_default().push(started.elapsed());
+        let started = Instant::now();
+        client.delete(&session).await?;
+        samples.entry("delete").or_default().push(started.elapsed());
+    }
+    report::heading("Operations on real WebKit, one client, in milliseconds");
+    let bounds = [
+        ("create, hot", Some(60.0)),
+        ("create to first page", Some(175.0)),
+        ("navigate again", None),
+        ("tap", None),
+        ("type 10 characters", None),
+        ("state", None),
+        ("extract", None),
+        ("screenshot at ratio 3", Some(150.0)),
+        ("full-page screenshot", None),
+        ("delete", Some(30.0)),
+    ];
+    for (name, bound) in bounds {
+        report::durations(name, &samples[name], bound, None);
+    }
+    Ok(())
+}
+
+/// Resident memory a session, shared pages counted in proportion, at ten sessions.
+async fn memory(service: &Service, client: &Client, url: &str) -> Result<()> {
+    const SESSIONS: u32 = 10;
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        let session = client.create().await?;
+        client.operate(&session, "navigate", json!({"url": url})).await?;
+        sessions.push(session);
+    }
+    let (browsers, count) = browser_memory(&service.pids())?;
+    let each = browsers / f64::from(u32::try_from(count.max(1))?);
+    report::heading("Memory");
+    report::figure(&format!("a session, {count} browsers alive"), each, "MiB PSS", "≤ 100 MiB", each <= 100.0);
+    for session in sessions {
+        client.delete(&session).await?;
+    }
+    Ok(())
+}
+
+/// The proportional set size of all descendants but the database's, in MiB, and how many browsers they are.
+fn browser_memory(roots: &[u32]) -> Result<(f64, usize)> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse::<u32>().ok());
+        children.entry(parent.unwrap_or(0)).or_default().push(pid);
+    }
+    let (mut kib, mut browsers) = (0_u32, 0);
+    let mut todo: Vec<u32> = roots.iter().flat_map(|root| children.get(root).cloned().unwrap_or_default()).collect();
+    while let Some(pid) = todo.pop() {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        if name.starts_with("postgres") {
+            continue;
+        }
+        browsers += usize::from(name.trim() == "kitfleet-host");
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let pss =
+            rollup.lines().find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB")?.parse::<u32>().ok());
+        kib += pss.unwrap_or(0);
+        todo.extend(children.get(&pid).cloned().unwrap_or_default());
+    }
+    Ok((f64::from(kib) / 1024.0, browsers))
+}
+
+/// Whole flows a second: create, navigate, tap, state, screenshot, delete.
+async fn flows(client: &Client, url: &str) -> Result<()> {
+    let ours = rate(async |_| flow(client, url).await).await?;
+    let driver = webdriver::Server::start()?;
+    let theirs = rate(async |_| driver.flow(url).await).await?;
+    report::heading("Whole flows: create, navigate, tap, state, screenshot, delete");
+    report::figure("ours", ours, "flows/s", "no bound", true);
+    report::figure("bare WebDriver, a fresh browser each", theirs, "flows/s", "no bound", true);
+    report::figure("ours to bare WebDriver", ours / theirs, "times", "≥ 1", ours >= theirs);
+    Ok(())
+}
+
+async fn flow(client: &Client, url: &str) -> Result<()> {
+    let session = client.create().await?;
+    client.operate(&session, "navigate", json!({"url": url})).await?;
+    client.operate(&session, "interact", json!({"action": {"kind": "tap", "selector": "#button"}})).await?;
+    client.state(&session).await?;
+    client.operate(&session, "capture", json!({"kind": "screenshot"})).await?;
+    client.delete(&session).await
+}
+
+async fn rate(work: impl AsyncFn(usize) -> Result<()>) -> Result<f64> {
+    let started = Instant::now();
+    let lane = async |lane| {
+        let mut flows = 0_u32;
+        while started.elapsed() < FLOWS {
+            work(lane).await?;
+            flows += 1;
+        }
+        Result::Ok(flows)
+    };
+    let flows = futures_util::future::try_join_all((0..AT_ONCE).map(lane)).await?;
+    Ok(f64::from(flows.into_iter().sum::<u32>()) / started.elapsed().as_secs_f64())
+}

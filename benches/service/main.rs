@@ -1,0 +1,29 @@
+//! What the service costs: `cargo bench --bench service`, or with a section's name after `--`.
+//!
+//! Everything is measured from outside, over HTTP, on the real binary with its embedded database. The browser sections
+//! run the same work on bare `WebDriver` (`WebKitWebDriver` and `MiniBrowser`, a fresh browser each) in the same run, so
+//! that the figure to quote is a ratio, which holds when the machine's speed drifts.
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+
+mod browsers;
+mod orchestrator;
+mod report;
+mod service;
+mod site;
+mod webdriver;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    // Cargo passes `--bench`; what else stands there are sections.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let wants = |section: &str| wanted.is_empty() || wanted.iter().any(|name| name == section);
+    if wants("orchestrator") {
+        orchestrator::run().await?;
+    }
+    if wants("browsers") {
+        browsers::run().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Figures and the table they stand in.
+
+use std::time::Duration;
+
+/// Durations of one kind of work.
+#[derive(Default)]
+pub struct Samples(Vec<Duration>);
+
+impl Samples {
+    pub fn push(&mut self, sample: Duration) {
+        self.0.push(sample);
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The sample below which this share of all lies, in milliseconds.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an index into a few thousand samples"
+        )]
+        let index = ((sorted.len().saturating_sub(1)) as f64 * share).round() as usize;
+        sorted.get(index).map_or(f64::NAN, |sample| sample.as_secs_f64() * 1e3)
+    }
+}
+
+pub fn heading(title: &str) {
+    println!("\n{title}\n{:<44} {:>8} {:>8} {:>8} {:>8} {:>6}  bound", "", "min", "median", "p99", "max", "n");
+}
+
+/// A row of durations in milliseconds, with the bound of its median and, when there is one, of its p99.
+pub fn durations(name: &str, samples: &Samples, median_bound: Option<f64>, p99_bound: Option<f64>) {
+    let (median, p99) = (samples.quantile(0.5), samples.quantile(0.99));
+    let verdict = |figure: f64, bound: f64| if figure <= bound { "ok" } else { "MISSED" };
+    let mut bounds = String::new();
+    if let Some(bound) = median_bound {
+        bounds += &format!("median ≤ {bound} ms: {}", verdict(median, bound));
+    }
+    if let Some(bound) = p99_bound {
+        bounds += &format!(", p99 ≤ {bound} ms: {}", verdict(p99, bound));
+    }
+    println!(
+        "{name:<44} {:>8.2} {median:>8.2} {p99:>8.2} {:>8.2} {:>6}  {bounds}",
+        samples.quantile(0.0),
+        samples.quantile(1.0),
+        samples.len()
+    );
+}
+
+/// A row of one figure that must not fall below, or rise above, its bound.
+pub fn figure(name: &str, value: f64, unit: &str, bound: &str, holds: bool) {
+    println!("{name:<44} {value:>8.1} {unit:<28} {bound}: {}", if holds { "ok" } else { "MISSED" });
+}

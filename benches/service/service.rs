@@ -1,0 +1,151 @@
+//! The service under measurement: the real binary, its embedded database and as many workers as wanted.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::Method;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::Result;
+
+pub struct Service {
+    pub base_url: String,
+    processes: Vec<Child>,
+    settings: Vec<(String, String)>,
+    folder: TempDir,
+}
+
+impl Service {
+    /// Starts `kitfleet up`, and `workers - 1` more workers beside it.
+    pub async fn start(settings: &[(&str, &str)], workers: usize) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut settings: Vec<_> =
+            settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        settings.push(("SERVER__LISTEN".to_owned(), format!("127.0.0.1:{port}")));
+        settings.push(("DATA_DIR".to_owned(), folder.path().join("data").display().to_string()));
+        settings.push(("LOG__FILTER".to_owned(), "warn".to_owned()));
+        let base_url = format!("http://127.0.0.1:{port}");
+        let mut service = Self { base_url, processes: Vec::new(), settings, folder };
+        service.spawn("up")?;
+        service.until_ready(1).await?;
+        for _ in 1..workers {
+            service.spawn("worker")?;
+        }
+        service.until_ready(workers).await?;
+        Ok(service)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kitfleet"));
+        command.args(args).current_dir(self.folder.path());
+        for (key, value) in &self.settings {
+            command.env(format!("KITFLEET_{key}"), value);
+        }
+        command
+    }
+
+    fn spawn(&mut self, role: &str) -> Result<()> {
+        let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.processes.len())))?;
+        let child = self.command(&[role]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        self.processes.push(child);
+        Ok(())
+    }
+
+    async fn until_ready(&mut self, workers: usize) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let ready = reqwest::get(format!("{}/readyz", self.base_url)).await.is_ok_and(|r| r.status().is_success());
+            if ready && self.live_workers()? >= workers {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err("the service is not ready in time".into());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn live_workers(&self) -> Result<usize> {
+        let listed: Value = serde_json::from_str(&self.run(&["workers", "list", "--json"])?)?;
+        Ok(listed.as_array().map_or(0, Vec::len))
+    }
+
+    fn run(&self, args: &[&str]) -> Result<String> {
+        let output = self.command(args).stderr(Stdio::inherit()).stdin(Stdio::null()).output()?;
+        if output.status.success() {
+            Ok(String::from_utf8(output.stdout)?)
+        } else {
+            Err(format!("{args:?} failed").into())
+        }
+    }
+
+    /// A client of a fresh account with 32 slots.
+    pub fn client(&self, name: &str) -> Result<Client> {
+        let email = format!("{name}@example.com");
+        let account =
+            self.run(&["account", "create", "--email", &email, "--name", name, "--tier", "enterprise", "--verified"])?;
+        let account =
+            account.split_whitespace().find(|word| word.starts_with("acc_")).ok_or("no account id")?.to_owned();
+        let minted = self.run(&["key", "mint", &account, "--name", name, "--scopes", "account_owner"])?;
+        let key = minted.split_whitespace().find(|word| word.starts_with("svc_")).ok_or("no key")?.to_owned();
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Client { base_url: self.base_url.clone(), key, http })
+    }
+
+    /// The process ids of `kitfleet up` and the workers.
+    pub fn pids(&self) -> Vec<u32> {
+        self.processes.iter().map(Child::id).collect()
+    }
+
+    pub fn stop(mut self) -> Result<()> {
+        for child in self.processes.iter_mut().rev() {
+            kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+pub struct Client {
+    base_url: String,
+    key: String,
+    http: reqwest::Client,
+}
+
+impl Client {
+    pub async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value> {
+        let mut request = self.http.request(method, format!("{}{path}", self.base_url)).bearer_auth(&self.key);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let response = request.send().await?;
+        let status = response.status();
+        let bytes = response.bytes().await?;
+        if !status.is_success() {
+            return Err(format!("{path}: {status} {}", String::from_utf8_lossy(&bytes)).into());
+        }
+        Ok(serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    pub async fn create(&self) -> Result<String> {
+        let session = self.call(Method::POST, "/v1/sessions", Some(serde_json::json!({}))).await?;
+        Ok(session["id"].as_str().ok_or("a session without an id")?.to_owned())
+    }
+
+    pub async fn operate(&self, session: &str, operation: &str, body: Value) -> Result<Value> {
+        self.call(Method::POST, &format!("/v1/sessions/{session}/{operation}"), Some(body)).await
+    }
+
+    pub async fn state(&self, session: &str) -> Result<Value> {
+        self.call(Method::GET, &format!("/v1/sessions/{session}/state"), None).await
+    }
+
+    pub async fn delete(&self, session: &str) -> Result<()> {
+        self.call(Method::DELETE, &format!("/v1/sessions/{session}"), None).await.map(drop)
+    }
+}

@@ -1,0 +1,21 @@
+//! The page every browser of the bench visits.
+
+use axum::Router;
+use axum::response::Html;
+use axum::routing::get;
+
+use crate::Result;
+
+const PAGE: &str = "<!doctype html><html><head><title>Bench</title><meta name=viewport content='width=device-width'>
+<style>body{font:16px sans-serif;background:linear-gradient(#fff,#9cf)}</style></head><body><h1>Bench</h1>
+<button id=button onclick='this.textContent = \"pressed\"'>press</button><input id=input>
+<script>for (let i = 0; i < 60; i++) { const p = document.createElement('p'); p.textContent = 'paragraph ' + i; document.body.append(p) }</script></body></html>";
+
+/// Serves the page for as long as the process lives, and answers its address.
+pub async fn start() -> Result<String> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let router = Router::new().route("/", get(|| async { Html(PAGE) }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Ok(format!("http://{address}/"))
+}

@@ -1,0 +1,80 @@
+//! The same flow on bare `WebDriver`: what a customer would write without us.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::Result;
+
+/// A display and a `WebKitWebDriver`, which starts a fresh browser a session.
+pub struct Server {
+    base_url: String,
+    http: reqwest::Client,
+    processes: Vec<Child>,
+}
+
+/// Where Debian keeps the browser that `WebKitWebDriver` starts.
+const BROWSER: &str = "/usr/lib/x86_64-linux-gnu/webkit2gtk-4.1/MiniBrowser";
+/// A display number nobody else is likely to have.
+const DISPLAY: &str = ":7799";
+
+impl Server {
+    pub fn start() -> Result<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let quiet =
+            |command: &mut Command| command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let screen = ["-screen", "0", "2048x4096x24", "-nolisten", "tcp", "-noreset"];
+        let display = quiet(Command::new("Xvfb").arg(DISPLAY).args(screen))?;
+        let driver = quiet(Command::new("WebKitWebDriver").arg(format!("--port={port}")).env("DISPLAY", DISPLAY))?;
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if Instant::now() > deadline {
+                return Err("WebKitWebDriver does not listen".into());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Self { base_url: format!("http://127.0.0.1:{port}"), http, processes: vec![display, driver] })
+    }
+
+    pub async fn flow(&self, url: &str) -> Result<()> {
+        let options = json!({"binary": BROWSER, "args": ["--automation"]});
+        let capabilities = json!({"capabilities": {"alwaysMatch": {"webkitgtk:browserOptions": options}}});
+        let session = self.call(Method::POST, "/session", Some(capabilities)).await?;
+        let session = format!("/session/{}", session["sessionId"].as_str().ok_or("no session")?);
+        self.call(Method::POST, &format!("{session}/url"), Some(json!({"url": url}))).await?;
+        let find = json!({"using": "css selector", "value": "#button"});
+        let found = self.call(Method::POST, &format!("{session}/element"), Some(find)).await?;
+        let element =
+            found.as_object().and_then(|found| found.values().next()?.as_str()).ok_or("no element")?.to_owned();
+        self.call(Method::POST, &format!("{session}/element/{element}/click"), Some(json!({}))).await?;
+        self.call(Method::GET, &format!("{session}/url"), None).await?;
+        self.call(Method::GET, &format!("{session}/title"), None).await?;
+        self.call(Method::GET, &format!("{session}/cookie"), None).await?;
+        let script = json!({"script": "return JSON.stringify(localStorage)", "args": []});
+        self.call(Method::POST, &format!("{session}/execute/sync"), Some(script)).await?;
+        self.call(Method::GET, &format!("{session}/screenshot"), None).await?;
+        self.call(Method::DELETE, &session, None).await.map(drop)
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value> {
+        let mut request = self.http.request(method, format!("{}{path}", self.base_url));
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let mut answer: Value = request.send().await?.error_for_status()?.json().await?;
+        Ok(answer["value"].take())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for process in self.processes.iter_mut().rev() {
+            // The bench is over; a process that is gone already is as good.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The command line (decisions D3).
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::ids::AccountId;
+
+use crate::output::Format;
+
+/// Self-hosted mobile browser sessions on real WebKit, over plain HTTP.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Configuration: kitfleet.toml, then environment variables; a key `a.b` is KITFLEET_A__B. \
+                  `kitfleet config` prints what is in effect.\nExit codes: 0 done, 1 failed, 2 usage."
+)]
+pub struct Cli {
+    /// Read this configuration file instead of ./kitfleet.toml.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run everything in one process: database, migrations, API and a worker.
+    Up,
+    /// Run the HTTP interface only, on a shared database.
+    Api,
+    /// Run a worker only, on a shared database.
+    Worker,
+    /// Bring the database's schema up to date.
+    Migrate(Format),
+    /// Print the configuration in effect, with secrets masked.
+    Config(Format),
+    /// Print the HTTP interface's OpenAPI document.
+    Openapi,
+    /// Check what Kitfleet needs, and say how to mend what is missing.
+    Doctor(Format),
+    /// Manage accounts.
+    #[command(subcommand)]
+    Account(Account),
+    /// Manage API keys.
+    #[command(subcommand)]
+    Key(Key),
+    /// See who is alive, and take a worker out of service.
+    #[command(subcommand)]
+    Workers(Workers),
+    /// Look into the job tables.
+    #[command(subcommand)]
+    Jobs(Jobs),
+    /// Run a sweep now instead of at its time.
+    #[command(subcommand)]
+    Sweep(Sweep),
+}
+
+/// `kitfleet account`
+#[derive(Debug, Subcommand)]
+pub enum Account {
+    /// Create an account and print its id.
+    Create(NewAccount),
+    /// Move an account to another tier; live sessions stay.
+    SetTier {
+        /// The account, acc_….
+        account: AccountId,
+        /// The tier, such as `free`, `api_builder` or `enterprise`.
+        tier: Tier,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Show an account.
+    Show {
+        /// The account, acc_….
+        account: AccountId,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+/// `kitfleet account create`
+#[derive(Debug, Args)]
+pub struct NewAccount {
+    /// Where the account's mail goes.
+    #[arg(long)]
+    pub email: String,
+    /// What its owner is called.
+    #[arg(long)]
+    pub name: String,
+    /// Read the password from the first line of standard input; without one nobody can log in.
+    #[arg(long)]
+    pub password_stdin: bool,
+    /// What it pays for.
+    #[arg(long, default_value = "free")]
+    pub tier: Tier,
+    /// Count the e-mail address as proven.
+    #[arg(long)]
+    pub verified: bool,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `kitfleet key`
+#[derive(Debug, Subcommand)]
+pub enum Key {
+    /// Mint an API key and print it, this once.
+    Mint {
+        /// The account that the key acts for, acc_….
+        account: AccountId,
+        /// What the key is for.
+        #[arg(long)]
+        name: String,
+        /// What the key may do, separated by commas, such as `read,write` or `account_owner`.
+        #[arg(long, required = true, value_delimiter = ',', value_parser = scope)]
+        scopes: Vec<String>,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+/// `kitfleet workers`
+#[derive(Debug, Subcommand)]
+pub enum Workers {
+    /// List the workers that live, with their sessions.
+    List {
+        /// Those that stopped or were lost, too.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Give a worker no more sessions; those it has live on.
+    Drain {
+        /// The worker's id or name.
+        worker: String,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+/// `kitfleet jobs`
+#[derive(Debug, Subcommand)]
+pub enum Jobs {
+    /// List jobs, the newest first.
+    List {
+        /// Only of this queue.
+        #[arg(long)]
+        queue: Option<String>,
+        /// Only with this status: pending, running, done, failed or killed.
+        #[arg(long, value_parser = ["pending", "running", "done", "failed", "killed"])]
+        status: Option<String>,
+        /// At most so many.
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Show a job.
+    Show {
+        /// The job's id.
+        job: String,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Let a job that failed run once more. A browser's operation never runs twice.
+    Retry {
+        /// The job's id.
+        job: String,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Count jobs by queue and status.
+    Stats(Format),
+}
+
+/// `kitfleet sweep`
+#[derive(Debug, Subcommand)]
+pub enum Sweep {
+    /// Destroy the free-tier sessions that have reached their age.
+    FreeTier(Format),
+}
+
+fn scope(name: &str) -> Result<String, String> {
+    name.parse::<Scope>().map(|scope| scope.name().to_owned()).map_err(|problem| {
+        let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
+        format!("{problem}; one of {}", known.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_mistyped_scope_is_a_usage_error() {
+        let account = AccountId::generate().to_string();
+        let mint =
+            |scopes| Cli::try_parse_from(["kitfleet", "key", "mint", &account, "--name", "n", "--scopes", scopes]);
+        assert!(mint("read,write:sessions").is_ok());
+        assert!(mint("read,wriet").is_err());
+        assert!(mint("").is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! Which database a command works on: the configured one, or the embedded one, whoever runs it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kitfleet_domain::database;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection as _, PgConnection, PgPool};
+
+use crate::config::Config;
+use crate::embedded::{Cluster, Folder, Lock};
+
+/// How long a process that is just starting or stopping the embedded database is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A database that can be connected to for as long as this lives.
+pub struct Database(Source);
+
+enum Source {
+    Configured(Box<PgConnectOptions>),
+    /// Our own, to be stopped.
+    Embedded(Cluster),
+    /// Run by another process of ours on the same `data_dir`.
+    Attached(Folder),
+}
+
+impl Database {
+    /// For `kitfleet up`: the configured database, or the embedded one, which this process then runs.
+    pub async fn start(config: &Config) -> Result<Self> {
+        if let Some(url) = &config.database.url {
+            return Ok(Self(Source::Configured(Box::new(url.options()?))));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(lock) = Lock::take(&config.data_dir)? {
+                return Ok(Self(Source::Embedded(Cluster::start(&config.data_dir, lock).await?)));
+            }
+            let in_use = "another kitfleet process runs the embedded database in";
+            ensure!(Instant::now() < deadline, "{in_use} {}", config.data_dir.display());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// For `kitfleet api` and `kitfleet worker`: the configured database, or the embedded one that `kitfleet up` runs on
+    /// the same `data_dir`. Its schema has to be up to date: roles that run many times over leave that to one command.
+    pub async fn join(config: &Config) -> Result<Self> {
+        let database = match &config.database.url {
+            Some(url) => Self(Source::Configured(Box::new(url.options()?))),
+            None => match attach(&config.data_dir).await {
+                Ok(folder) => Self(Source::Attached(folder)),
+                Err(error) => bail!(
+                    "database.url is not set, and no `kitfleet up` runs the embedded database in {} ({error:#})",
+                    config.data_dir.display()
+                ),
+            },
+        };
+        database.require_migrations().await?;
+        Ok(database)
+    }
+
+    /// For commands: the configured database, or the embedded one. When nobody runs that, this process does for as long
+    /// as the command takes, and brings its schema up to date.
+    pub async fn reach(config: &Config) -> Result<Self> {
+        let database = Self::to_migrate(config).await?;
+        match database.0 {
+            Source::Embedded(_) => database.migrate().await?,
+            Source::Configured(_) | Source::Attached(_) => database.require_migrations().await?,
+        }
+        Ok(database)
+    }
+
+    /// [`Database::reach`] for the command that migrates.
+    pub async fn to_migrate(config: &Config) -> Result<Self> {
+        if let Some(url) = &config.database.url {
+            return Ok(Self(Source::Configured(Box::new(url.options()?))));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(lock) = Lock::take(&config.data_dir)? {
+                return Ok(Self(Source::Embedded(Cluster::start(&config.data_dir, lock).await?)));
+            }
+            match attach(&config.data_dir).await {
+                Ok(folder) => return Ok(Self(Source::Attached(folder))),
+                Err(error) if Instant::now() > deadline => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        }
+    }
+
+    /// How to connect.
+    pub fn options(&self) -> PgConnectOptions {
+        match &self.0 {
+            Source::Configured(options) => options.as_ref().clone(),
+            Source::Embedded(cluster) => cluster.options(),
+            Source::Attached(folder) => folder.options(),
+        }
+    }
+
+    /// One connection.
+    pub async fn connect(&self) -> Result<PgConnection> {
+        PgConnection::connect_with(&self.options()).await.context("the database cannot be reached")
+    }
+
+    /// A pool of the configured size.
+    pub async fn pool(&self, config: &Config) -> Result<PgPool> {
+        let pool = database::connect(self.options(), config.database.max_connections).await;
+        pool.context("the database cannot be reached")
+    }
+
+    /// Brings the schema up to date.
+    pub async fn migrate(&self) -> Result<()> {
+        let mut conn = self.connect().await?;
+        kitfleet_jobs::migrate(&mut conn).await?;
+        Ok(conn.close().await?)
+    }
+
+    async fn require_migrations(&self) -> Result<()> {
+        ensure!(
+            is_migrated(&mut self.connect().await?).await?,
+            "the database's schema is not up to date: run `kitfleet migrate`"
+        );
+        Ok(())
+    }
+
+    /// Stops the database when it is ours.
+    pub async fn close(self) {
+        if let Source::Embedded(cluster) = self.0 {
+            cluster.stop().await;
+        }
+    }
+}
+
+/// Whether the database has every migration of this program. An empty one has none.
+pub async fn is_migrated(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    const UNDEFINED_TABLE: &str = "42P01";
+    match database::is_migrated(conn).await {
+        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(UNDEFINED_TABLE) => Ok(false),
+        migrated => migrated,
+    }
+}
+
+/// The way to the embedded database that another process runs.
+pub async fn attach(data_dir: &Path) -> Result<Folder> {
+    let folder = Folder::open(data_dir)?;
+    PgConnection::connect_with(&folder.options()).await.context("nobody answers")?.close().await?;
+    Ok(folder)
+}

@@ -1,0 +1,279 @@
+//! `kitfleet doctor`: what Kitfleet needs, whether it is there, and how to mend what is not.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail};
+use kitfleet_domain::workers::{self, Driver};
+use kitfleet_worker::browser::Pool;
+use serde::Serialize;
+use sqlx::{Connection as _, PgConnection};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use crate::config::{Config, memory_bytes};
+use crate::database::{self, Database};
+use crate::embedded::{Installation, Lock};
+use crate::output::Format;
+use crate::{owner, roles};
+
+/// The first PostgreSQL with everything that the schema uses.
+const OLDEST_POSTGRES: i32 = 14;
+/// Leases and sweeps go by the database's clock, but a difference confuses whoever reads logs.
+const CLOCKS_MAY_DIFFER: f64 = 5.0;
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    subject: &'static str,
+    status: Status,
+    finding: String,
+    /// How to mend it.
+    mend: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Check {
+    fn ok(subject: &'static str, finding: impl Into<String>) -> Self {
+        Self { subject, status: Status::Ok, finding: finding.into(), mend: None }
+    }
+
+    fn warn(subject: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { subject, status: Status::Warn, finding: finding.into(), mend: Some(mend.into()) }
+    }
+
+    fn fail(subject: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { subject, status: Status::Fail, finding: finding.into(), mend: Some(mend.into()) }
+    }
+
+    fn line(&self) -> String {
+        let status = match self.status {
+            Status::Ok => "ok  ",
+            Status::Warn => "warn",
+            Status::Fail => "FAIL",
+        };
+        let mend = self.mend.as_ref().map(|mend| format!("\n      {mend}")).unwrap_or_default();
+        format!("{status}  {}: {}{mend}\n", self.subject, self.finding)
+    }
+}
+
+/// Looks at everything, prints what it found, and fails when something does.
+pub async fn examine(config: &Config, format: Format) -> Result<()> {
+    let mut checks = vec![postgres_programs(config)];
+    checks.extend(database(config).await);
+    checks.push(port(config).await);
+    checks.push(memory(config));
+    checks.extend(browsers(config).await);
+    checks.push(owner_key(&config.data_dir));
+    checks.push(metrics_token(config));
+    format.print(&checks, |checks| checks.iter().map(Check::line).collect())?;
+    let failed = checks.iter().filter(|check| check.status == Status::Fail).count();
+    if failed > 0 {
+        bail!("{failed} of {} checks failed", checks.len());
+    }
+    Ok(())
+}
+
+fn postgres_programs(config: &Config) -> Check {
+    let subject = "PostgreSQL programs";
+    if config.database.url.is_some() {
+        return Check::ok(subject, "not needed: database.url is set");
+    }
+    match Installation::all().first() {
+        Some(newest) => Check::ok(subject, format!("version {} in {}", newest.major, newest.programs.display())),
+        None => Check::fail(subject, "none on this machine", "apt-get install postgresql, or set database.url"),
+    }
+}
+
+async fn database(config: &Config) -> Vec<Check> {
+    if config.database.url.is_none() && !config.data_dir.join("postgres").exists() {
+        return vec![Check::ok("database", "none yet: the first `kitfleet up` makes it")];
+    }
+    let database = match Database::to_migrate(config).await {
+        Ok(database) => database,
+        Err(error) => return vec![Check::fail("database", format!("{error:#}"), "start it, or mend database.url")],
+    };
+    let checks = match database.connect().await {
+        Ok(mut conn) => {
+            let checks = inside(&mut conn, config).await;
+            // It has said what it had to say.
+            let _ = conn.close().await;
+            checks.unwrap_or_else(|error| vec![Check::fail("database", error.to_string(), "mend it, or mend database.url")])
+        }
+        Err(error) => vec![Check::fail("database", format!("{error:#}"), "start it, or mend database.url")],
+    };
+    database.close().await;
+    checks
+}
+
+async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Check>> {
+    let version: i32 =
+        sqlx::query_scalar("select current_setting('server_version_num')::int / 10000").fetch_one(&mut *conn).await?;
+    let mut checks = vec![if version < OLDEST_POSTGRES {
+        Check::fail("database", format!("PostgreSQL {version}"), format!("at least {OLDEST_POSTGRES} is needed"))
+    } else {
+        Check::ok("database", format!("PostgreSQL {version} answers"))
+    }];
+    let slots: i32 = sqlx::query_scalar("select current_setting('max_connections')::int").fetch_one(&mut *conn).await?;
+    // A process keeps a connection for notifications, and a worker two more, beside its pool.
+    if i64::from(slots) < i64::from(config.database.max_connections) + 10 {
+        let mend = "raise max_connections there, or lower database.max_connections";
+        checks.push(Check::warn("database connections", format!("the server allows {slots}"), mend));
+    }
+    let theirs: f64 =
+        sqlx::query_scalar("select extract(epoch from clock_timestamp())::float8").fetch_one(&mut *conn).await?;
+    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let apart = (ours - theirs).abs();
+    checks.push(if apart > CLOCKS_MAY_DIFFER {
+        Check::warn("clock", format!("{apart:.0} s from the database's"), "synchronise both machines' clocks (NTP)")
+    } else {
+        Check::ok("clock", "agrees with the database's")
+    });
+    if !database::is_migrated(&mut *conn).await? {
+        checks.push(Check::fail("migrations", "the schema is not up to date", "kitfleet migrate"));
+        return Ok(checks);
+    }
+    checks.push(Check::ok("migrations", "the schema is up to date"));
+    let alive = workers::list(conn, false).await?.len();
+    checks.push(if alive == 0 {
+        Check::warn("workers", "none is alive: no session can be made now", "kitfleet up, or kitfleet worker")
+    } else {
+        Check::ok("workers", format!("{alive} alive"))
+    });
+    Ok(checks)
+}
+
+async fn port(config: &Config) -> Check {
+    let (subject, address) = ("port", config.server.listen);
+    match TcpListener::bind(address).await {
+        Ok(_) => Check::ok(subject, format!("{address} is free")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_up(&config.data_dir) => {
+            Check::ok(subject, format!("{address} is served"))
+        }
+        Err(error) => {
+            Check::warn(subject, format!("{address}: {error}"), "set server.listen, or end who listens there")
+        }
+    }
+}
+
+/// Whether `kitfleet up` runs here.
+fn is_up(data_dir: &Path) -> bool {
+    data_dir.join("lock").exists() && Lock::take(data_dir).is_ok_and(|lock| lock.is_none())
+}
+
+fn memory(config: &Config) -> Check {
+    let mib = memory_bytes() / (1024 * 1024);
+    let sessions = config.worker.max_sessions;
+    let finding = format!("{mib} MiB, worker.max_sessions is {sessions}");
+    if u64::from(sessions) * 110 > mib {
+        return Check::warn("memory", finding, "lower worker.max_sessions: a session takes about 110 MiB");
+    }
+    Check::ok("memory", finding)
+}
+
+async fn browsers(config: &Config) -> Vec<Check> {
+    if config.worker.driver != Driver::Webkit {
+        return vec![Check::ok("browsers", format!("not needed: worker.driver is {}", config.worker.driver))];
+    }
+    vec![display().await, fonts(), sandbox().await, browser(config).await]
+}
+
+async fn display() -> Check {
+    match succeeds("Xvfb", &["-help"]).await {
+        // It fails to know `-help` on some versions, and prints its usage all the same: that it starts is enough.
+        Ok(_) => Check::ok("Xvfb", "installed"),
+        Err(error) => Check::fail("Xvfb", error.to_string(), "apt-get install xvfb"),
+    }
+}
+
+fn fonts() -> Check {
+    let families =
+        ["/usr/share/fonts", "/usr/local/share/fonts"].map(Path::new).into_iter().map(count_fonts).sum::<usize>();
+    if families == 0 {
+        let mend = "apt-get install fonts-liberation fonts-dejavu-core fonts-noto-color-emoji";
+        return Check::warn("fonts", "none: pages show boxes instead of text", mend);
+    }
+    Check::ok("fonts", format!("{families} files"))
+}
+
+fn count_fonts(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let count = |entry: fs::DirEntry| {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            return count_fonts(&path);
+        }
+        let is_font =
+            path.extension().is_some_and(|kind| ["ttf", "otf", "ttc", "woff2"].iter().any(|known| kind == *known));
+        usize::from(is_font)
+    };
+    entries.map(count).sum()
+}
+
+async fn sandbox() -> Check {
+    let mend = "apt-get install bubblewrap xdg-dbus-proxy, and allow user namespaces (kernel.unprivileged_userns_clone=1; \
+                in a container: seccomp and AppArmor profiles that permit them)";
+    match succeeds("bwrap", &["--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc", "true"]).await
+    {
+        Ok(true) => Check::ok("sandbox", "bubblewrap works"),
+        Ok(false) => Check::warn("sandbox", "bubblewrap is not allowed here: browsers run without a sandbox", mend),
+        Err(error) => Check::warn("sandbox", format!("bubblewrap: {error}: browsers run without a sandbox"), mend),
+    }
+}
+
+/// Starts what a worker starts, down to a blank page.
+async fn browser(config: &Config) -> Check {
+    let (subject, program) = ("WebKit", config.worker.host_program.display());
+    let mut worker = roles::worker(config);
+    worker.warm_pool = worker.warm_pool.max(1);
+    match Pool::start(&worker).await {
+        Ok(pool) => {
+            pool.shut_down().await;
+            Check::ok(subject, format!("{program} starts and shows a page"))
+        }
+        Err(error) => {
+            let mend = format!(
+                "ops/setup installs what it needs; a build puts kitfleet-host beside kitfleet (here: {program})"
+            );
+            Check::fail(subject, error.to_string(), mend)
+        }
+    }
+}
+
+/// Whether a program ends well; `Err` when it cannot be started at all.
+async fn succeeds(program: &str, arguments: &[&str]) -> io::Result<bool> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let ended = tokio::time::timeout(Duration::from_secs(5), command.status()).await;
+    Ok(ended.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??.success())
+}
+
+fn owner_key(data_dir: &Path) -> Check {
+    let (subject, file) = ("owner's key", owner::key_file(data_dir));
+    match fs::metadata(&file) {
+        Err(_) => Check::ok(subject, "none kept here: the first `kitfleet up` makes one"),
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
+            Check::warn(subject, format!("others can read {}", file.display()), format!("chmod 600 {}", file.display()))
+        }
+        Ok(_) => Check::ok(subject, format!("in {}", file.display())),
+    }
+}
+
+fn metrics_token(config: &Config) -> Check {
+    if config.metrics.scrape_token.is_some() {
+        Check::ok("metrics", "GET /metrics wants the token")
+    } else {
+        Check::warn("metrics", "off: GET /metrics answers 503", "set METRICS_SCRAPE_TOKEN to switch them on")
+    }
+}

@@ -1,0 +1,448 @@
+//! The private database: a PostgreSQL cluster of our own under `data_dir/postgres`.
+//!
+//! It is the PostgreSQL that the machine has, so it is the same SQL and the same jobs as in production. It listens on a
+//! socket inside its own folder and nowhere else; the folder belongs to the user it runs as, who alone can enter.
+//!
+//! Two things about that folder are unusual. PostgreSQL refuses to run as root, so that root has to hand it to another
+//! user, who may not be able to walk there: `/root` is closed. And a socket's path may have 107 bytes, where a folder's
+//! may have thousands. Both are solved by never naming the folder: PostgreSQL is handed an open descriptor of it and
+//! finds itself at `/proc/self/fd/9`, it binds its socket relative to where it stands, and we connect through a
+//! descriptor of ours.
+//!
+//! Whoever runs the cluster holds a lock on `data_dir`. A thread starts PostgreSQL, starts it again when it dies, and
+//! stops it; the kernel stops it when that thread dies first.
+
+use std::cmp::Reverse;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, BufRead as _, BufReader};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, User, geteuid};
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use sqlx::{Connection as _, PgConnection};
+
+/// The cluster's superuser, and its database.
+const NAME: &str = "kitfleet";
+/// The folder under `data_dir`.
+const FOLDER: &str = "postgres";
+/// Where PostgreSQL finds its folder, whatever its path is.
+const FOLDER_DESCRIPTOR: &str = "/proc/self/fd/9";
+/// A script that opens its first argument as that descriptor, and becomes the rest of its arguments.
+const OPEN_FOLDER: &str = r#"exec 9<"$1"; shift; exec "$@""#;
+/// How long a server may recover before a start fails.
+const START_LIMIT: Duration = Duration::from_mins(5);
+/// Failed starts in a row before the first success that fail a start.
+const FAILED_STARTS: u32 = 3;
+/// How long a fast shutdown may take, and then an immediate one.
+const STOP_LIMITS: [(Signal, Duration); 3] = [
+    (Signal::SIGINT, Duration::from_secs(30)),
+    (Signal::SIGQUIT, Duration::from_secs(5)),
+    (Signal::SIGKILL, Duration::from_secs(5)),
+];
+/// How often the supervisor looks whether the server lives.
+const LOOK: Duration = Duration::from_millis(100);
+/// The pauses between restarts double from the first to the second.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// A server that lived so long starts again without a pause.
+const STEADY: Duration = Duration::from_mins(1);
+
+/// What differs from PostgreSQL's defaults: no network, and the sizes of a small machine.
+const SETTINGS: [&str; 13] = [
+    "listen_addresses=",
+    "unix_socket_directories=.",
+    "cluster_name=kitfleet",
+    "max_connections=200",
+    "shared_buffers=128MB",
+    "max_wal_size=512MB",
+    "wal_compression=on",
+    "jit=off",
+    // Sessions and jobs are small tables that change all the time.
+    "autovacuum_naptime=10s",
+    "log_destination=stderr",
+    "logging_collector=off",
+    "log_min_messages=warning",
+    "log_line_prefix=",
+];
+
+/// A running cluster that this process owns. Dropping it stops the server and waits until it has stopped, which takes
+/// some tenths of a second: inside async code use [`Cluster::stop`].
+pub struct Cluster {
+    folder: Folder,
+    stop: Option<Sender<()>>,
+    supervisor: Option<JoinHandle<()>>,
+    /// Held for as long as the server may run.
+    _lock: Lock,
+}
+
+impl Cluster {
+    /// Creates the cluster when there is none, ends a server that an earlier process left, and starts a new one.
+    ///
+    /// # Errors
+    /// When the machine has no PostgreSQL, or the server does not start; the message says what to do.
+    pub async fn start(data_dir: &Path, lock: Lock) -> Result<Self> {
+        let path = data_dir.join(FOLDER);
+        let prepared = tokio::task::spawn_blocking(move || Server::prepare(path));
+        let server = prepared.await.context("preparing the embedded database")??;
+        let folder = Folder::open(data_dir)?;
+        let health = Arc::clone(&server.health);
+        let (stop, stopped) = mpsc::channel();
+        let supervisor = thread::Builder::new()
+            .name("postgres".to_owned())
+            .spawn(move || server.supervise(&stopped))
+            .context("no thread for the embedded database")?;
+        let cluster = Self { folder, stop: Some(stop), supervisor: Some(supervisor), _lock: lock };
+        cluster.wait_until_ready(&health).await?;
+        Ok(cluster)
+    }
+
+    async fn wait_until_ready(&self, health: &Health) -> Result<()> {
+        let deadline = Instant::now() + START_LIMIT;
+        let maintenance = self.folder.options().database("postgres");
+        let mut conn = loop {
+            let error = match PgConnection::connect_with(&maintenance).await {
+                Ok(conn) => break conn,
+                Err(error) => error,
+            };
+            let hopeless = health.failed_starts.load(Ordering::Relaxed) >= FAILED_STARTS;
+            if hopeless || Instant::now() > deadline {
+                let reason = health.last_words().unwrap_or_else(|| error.to_string());
+                bail!("the embedded database does not start: {reason}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        let exists: bool = sqlx::query_scalar("select exists(select from pg_database where datname = $1)")
+            .bind(NAME)
+            .fetch_one(&mut conn)
+            .await?;
+        if !exists {
+            sqlx::query("create database kitfleet").execute(&mut conn).await?;
+        }
+        conn.close().await?;
+        Ok(())
+    }
+
+    /// How to connect.
+    pub fn options(&self) -> PgConnectOptions {
+        self.folder.options()
+    }
+
+    /// Stops the server in good order.
+    pub async fn stop(self) {
+        // A panic of the supervisor has been logged by the time its thread is joined.
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(supervisor) = self.supervisor.take() {
+            let _ = supervisor.join();
+        }
+    }
+}
+
+/// The right to run the cluster of one `data_dir`. The kernel takes it back when the process dies.
+pub struct Lock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
+
+impl Lock {
+    /// The lock, or `None` while another process has it.
+    ///
+    /// # Errors
+    /// When `data_dir` cannot be created or written.
+    pub fn take(data_dir: &Path) -> Result<Option<Self>> {
+        let unusable = || format!("data_dir {} cannot be used", data_dir.display());
+        DirBuilder::new().recursive(true).mode(0o700).create(data_dir).with_context(unusable)?;
+        let file = File::create(data_dir.join("lock")).with_context(unusable)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error).with_context(unusable),
+        }
+    }
+}
+
+/// An open cluster folder: the way to its socket. It has to stay open for as long as connections are made.
+pub struct Folder(File);
+
+impl Folder {
+    /// # Errors
+    /// When there is no cluster, or this user may not enter it.
+    pub fn open(data_dir: &Path) -> Result<Self> {
+        let path = data_dir.join(FOLDER);
+        Ok(Self(File::open(&path).with_context(|| format!("the embedded database in {}", path.display()))?))
+    }
+
+    /// How to connect.
+    pub fn options(&self) -> PgConnectOptions {
+        PgConnectOptions::new_without_pgpass()
+            .socket(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+            .port(5432)
+            .username(NAME)
+            .database(NAME)
+            .ssl_mode(PgSslMode::Disable)
+    }
+}
+
+/// An installed PostgreSQL.
+#[derive(Debug)]
+pub struct Installation {
+    /// Its major version.
+    pub major: u32,
+    /// The folder of its programs.
+    pub programs: PathBuf,
+}
+
+impl Installation {
+    /// Every PostgreSQL server of the machine, the newest first.
+    pub fn all() -> Vec<Self> {
+        let packaged = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let mut folders: Vec<PathBuf> = packaged.map(|version| version.path().join("bin")).collect();
+        let first_in_path = output(Command::new("sh").args(["-c", "command -v postgres"]));
+        folders.extend(first_in_path.and_then(|program| Some(Path::new(&program).parent()?.to_owned())));
+        folders.extend(output(Command::new("pg_config").arg("--bindir")).map(PathBuf::from));
+        let mut found: Vec<Self> = folders.into_iter().filter_map(Self::at).collect();
+        found.sort_by_key(|installation| Reverse(installation.major));
+        found
+    }
+
+    fn at(programs: PathBuf) -> Option<Self> {
+        // "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"
+        let version = output(Command::new(programs.join("postgres")).arg("--version"))?;
+        let major = version.split_whitespace().nth(2)?.split('.').next()?.parse().ok()?;
+        programs.join("initdb").exists().then_some(Self { major, programs })
+    }
+
+    /// The one that made the cluster in `folder`, or the newest when there is none yet: a cluster belongs to one major
+    /// version.
+    fn choose(folder: &Path) -> Result<Self> {
+        let mut installed = Self::all();
+        ensure!(
+            !installed.is_empty(),
+            "no PostgreSQL server on this machine: install one (Debian, Ubuntu: apt-get install postgresql) or set database.url"
+        );
+        let Ok(major) = fs::read_to_string(folder.join("PG_VERSION")) else { return Ok(installed.remove(0)) };
+        let major = major.trim();
+        installed.into_iter().find(|installation| installation.major.to_string() == major).with_context(|| {
+            format!("the embedded database was made by PostgreSQL {major}, which is not installed: install postgresql-{major}")
+        })
+    }
+}
+
+/// The text that a program prints, when it succeeds.
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// What the supervisor knows of the server.
+#[derive(Default)]
+struct Health {
+    failed_starts: AtomicU32,
+    last_words: Mutex<Option<String>>,
+}
+
+impl Health {
+    fn last_words(&self) -> Option<String> {
+        self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// How to run the cluster.
+struct Server {
+    folder: PathBuf,
+    installation: Installation,
+    /// Whom to run as when we are root, whom PostgreSQL refuses.
+    user: Option<User>,
+    health: Arc<Health>,
+}
+
+impl Server {
+    fn prepare(folder: PathBuf) -> Result<Self> {
+        ensure!(
+            output(Command::new("setpriv").arg("--version")).is_some(),
+            "setpriv is missing: install util-linux, or set database.url"
+        );
+        let installation = Installation::choose(&folder)?;
+        let user = if geteuid().is_root() { Some(unprivileged_user()?) } else { None };
+        let server = Self { folder, installation, user, health: Arc::default() };
+        if server.folder.exists() {
+            server.end_predecessor()?;
+        } else {
+            server.create()?;
+        }
+        Ok(server)
+    }
+
+    /// Makes the cluster beside its place and then moves it there, so that it is never there by half.
+    fn create(&self) -> Result<()> {
+        let unfinished = self.folder.with_extension("new");
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished).context("removing a half-made database")?;
+        }
+        DirBuilder::new().mode(0o700).create(&unfinished).context("creating the embedded database")?;
+        if let Some(user) = &self.user {
+            chown(&unfinished, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+                .context("handing the embedded database to its user")?;
+        }
+        tracing::info!(postgres = self.installation.major, folder = %self.folder.display(), "creating the embedded database");
+        let initdb = self
+            .command(&unfinished, "initdb")
+            .args(["-D", FOLDER_DESCRIPTOR, "--username", NAME, "--encoding=UTF8", "--no-locale", "--auth=trust"])
+            .output()
+            .context("running initdb")?;
+        ensure!(
+            initdb.status.success(),
+            "initdb failed: {}",
+            String::from_utf8_lossy(&initdb.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
+        );
+        fs::rename(&unfinished, &self.folder).context("putting the embedded database in its place")
+    }
+
+    /// Ends the server of an earlier process that died, and removes what a server leaves when it is killed: its lock
+    /// files name a pid that may be somebody else's now, or a zombie's that nobody waits for.
+    fn end_predecessor(&self) -> Result<()> {
+        let pid = fs::read_to_string(self.folder.join("postmaster.pid"))
+            .ok()
+            .and_then(|text| text.lines().next()?.trim().parse().ok());
+        if let Some(pid) = pid.map(Pid::from_raw).filter(|pid| self.is_served_by(*pid)) {
+            tracing::warn!(%pid, "ending a database server that an earlier process left");
+            let ended = STOP_LIMITS.into_iter().any(|(signal, limit)| {
+                // It may end by itself at any moment.
+                let _ = kill(pid, signal);
+                wait_until(limit, || !self.is_served_by(pid))
+            });
+            ensure!(ended, "the database server {pid} of an earlier process does not end");
+        }
+        for leftover in ["postmaster.pid", ".s.PGSQL.5432.lock", ".s.PGSQL.5432"] {
+            match fs::remove_file(self.folder.join(leftover)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("removing a stale {leftover}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A server stands in its folder.
+    fn is_served_by(&self, pid: Pid) -> bool {
+        let stands_in = fs::read_link(format!("/proc/{pid}/cwd"));
+        matches!((stands_in, fs::canonicalize(&self.folder)), (Ok(one), Ok(other)) if one == other)
+    }
+
+    /// `program` of the installation, as the right user, with `folder` open as [`FOLDER_DESCRIPTOR`]. It leads a process
+    /// group, so that a Ctrl-C at the terminal reaches us alone.
+    fn command(&self, folder: &Path, program: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", OPEN_FOLDER, "sh"]).arg(folder).args(["setpriv", "--pdeathsig", "INT"]);
+        if let Some(user) = &self.user {
+            command.args(["--reuid", &user.uid.to_string(), "--regid", &user.gid.to_string(), "--clear-groups"]);
+        }
+        command.arg(self.installation.programs.join(program));
+        command.current_dir("/").env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LC_ALL", "C");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        command
+    }
+
+    /// Runs the server until the other end of `stop` is dropped. The kernel interrupts it when this thread dies.
+    fn supervise(self, stop: &Receiver<()>) {
+        let mut pause = PAUSES.0;
+        loop {
+            let started = Instant::now();
+            match self.serve(stop) {
+                Ok(()) => return,
+                Err(error) => {
+                    self.health.failed_starts.fetch_add(1, Ordering::Relaxed);
+                    tracing::error!(%error, restart_in = ?pause, "the embedded database ended");
+                }
+            }
+            pause = if started.elapsed() > STEADY { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
+            if stop.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+    }
+
+    /// Runs one server. `Ok` when it was told to stop.
+    fn serve(&self, stop: &Receiver<()>) -> Result<()> {
+        self.end_predecessor()?;
+        let mut command = self.command(&self.folder, "postgres");
+        command.args(["-D", FOLDER_DESCRIPTOR]).args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        let mut server = command.spawn().context("starting postgres")?;
+        if let Some(messages) = server.stderr.take() {
+            let health = Arc::clone(&self.health);
+            thread::Builder::new().name("postgres-log".to_owned()).spawn(move || relay(messages, &health))?;
+        }
+        loop {
+            if stop.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
+                return end(&mut server);
+            }
+            if let Some(status) = server.try_wait().context("waiting for postgres")? {
+                bail!("postgres ended: {status}");
+            }
+        }
+    }
+}
+
+/// Logs what PostgreSQL says.
+fn relay(messages: ChildStderr, health: &Health) {
+    for line in BufReader::new(messages).lines().map_while(Result::ok) {
+        let grave = ["FATAL:", "PANIC:", "postgres:", "setpriv:", "sh:"].iter().any(|word| line.starts_with(word));
+        // These are of one connection, not of the server.
+        let passing = ["the database system is", "terminating connection"].iter().any(|words| line.contains(words));
+        if grave && !passing {
+            tracing::warn!(target: "postgres", "{line}");
+            *health.last_words.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+        } else {
+            tracing::debug!(target: "postgres", "{line}");
+        }
+    }
+}
+
+/// Ends the server: in good order, at once, or by force.
+fn end(server: &mut Child) -> Result<()> {
+    let pid = Pid::from_raw(i32::try_from(server.id()).context("a process id")?);
+    for (signal, limit) in STOP_LIMITS {
+        // It is our child and not waited for, so the id is still its own.
+        let _ = kill(pid, signal);
+        if wait_until(limit, || !matches!(server.try_wait(), Ok(None))) {
+            return Ok(());
+        }
+        tracing::warn!(%signal, "the embedded database does not stop");
+    }
+    Ok(())
+}
+
+fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+fn unprivileged_user() -> Result<User> {
+    for name in ["postgres", "nobody"] {
+        if let Some(user) = User::from_name(name).with_context(|| format!("looking up the user {name}"))? {
+            return Ok(user);
+        }
+    }
+    bail!(
+        "PostgreSQL does not run as root, and this machine has neither a user postgres nor nobody: start as another user, or set database.url"
+    )
+}

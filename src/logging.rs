@@ -1,0 +1,28 @@
+//! Log lines go to standard error: standard output belongs to a command's result.
+
+use std::io::{IsTerminal as _, stderr};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::config::{Log, LogFormat};
+
+/// Logs as configured, for the roles that run for long.
+pub fn for_a_role(log: &Log) {
+    let format = log.format.unwrap_or(if stderr().is_terminal() { LogFormat::Pretty } else { LogFormat::Json });
+    start(format, &log.filter);
+}
+
+/// Logs what an operator at a terminal has to know.
+pub fn for_a_command() {
+    start(LogFormat::Pretty, "warn");
+}
+
+fn start(format: LogFormat, filter: &str) {
+    let lines = tracing_subscriber::fmt().with_writer(stderr).with_env_filter(EnvFilter::new(filter));
+    // Starting twice is the only error, and a process logs once.
+    let _ = match format {
+        LogFormat::Json => lines.json().flatten_event(true).finish().try_init(),
+        LogFormat::Pretty => lines.with_ansi(stderr().is_terminal()).finish().try_init(),
+    };
+}

@@ -1,0 +1,76 @@
+//! Kitfleet: self-hosted mobile browser sessions on real WebKit, over plain HTTP.
+//!
+//! One binary, several roles. This crate decides nothing about sessions: it reads the configuration, finds or runs the
+//! database, and starts the API and the worker, which live in crates of their own.
+
+mod cli;
+mod config;
+mod database;
+mod doctor;
+mod embedded;
+mod logging;
+mod operators;
+mod output;
+mod owner;
+mod roles;
+mod welcome;
+
+use std::io::{Write as _, stderr};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser as _;
+use serde_json::json;
+
+use crate::cli::{Cli, Command};
+use crate::config::{Config, ConfigError};
+use crate::database::Database;
+use crate::operators::Order;
+use crate::output::Format;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Err(error) = run(Cli::parse()).await else { return ExitCode::SUCCESS };
+    // Nobody is left to tell when standard error is closed.
+    let _ = writeln!(stderr(), "kitfleet: {error:#}");
+    ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
+}
+
+async fn run(cli: Cli) -> Result<()> {
+    let config = Config::load(cli.config.as_deref())?;
+    match &cli.command {
+        Command::Up | Command::Api | Command::Worker => logging::for_a_role(&config.log),
+        _ => logging::for_a_command(),
+    }
+    match cli.command {
+        Command::Up => roles::up(&config).await,
+        Command::Api => roles::api_only(&config).await,
+        Command::Worker => roles::worker_only(&config).await,
+        Command::Migrate(format) => migrate(&config, format).await,
+        Command::Config(format) => format.print(&config.effective(), toml),
+        Command::Openapi => openapi(&config),
+        Command::Doctor(format) => doctor::examine(&config, format).await,
+        Command::Account(order) => operators::obey(&config, Order::Account(order)).await,
+        Command::Key(order) => operators::obey(&config, Order::Key(order)).await,
+        Command::Workers(order) => operators::obey(&config, Order::Workers(order)).await,
+        Command::Jobs(order) => operators::obey(&config, Order::Jobs(order)).await,
+        Command::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
+    }
+}
+
+async fn migrate(config: &Config, format: Format) -> Result<()> {
+    let database = Database::to_migrate(config).await?;
+    let migrated = database.migrate().await;
+    database.close().await;
+    migrated?;
+    format.print(&json!({"migrated": true}), |_| "the database's schema is up to date".to_owned())
+}
+
+fn openapi(config: &Config) -> Result<()> {
+    let base_url = config.server.base_url_at(config.server.listen);
+    output::line(&serde_json::to_string_pretty(&kitfleet_api::openapi(&base_url))?)
+}
+
+fn toml(config: &Config) -> String {
+    toml::to_string(config).unwrap_or_else(|error| unreachable!("every value of the configuration is TOML: {error}"))
+}

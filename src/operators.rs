@@ -1,0 +1,156 @@
+//! The operators' commands: each connects, does one thing in one transaction, and says what it did.
+
+use std::io::{BufRead as _, stdin};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kitfleet_domain::api_keys::{self, Scopes};
+use kitfleet_domain::audit::Actor;
+use kitfleet_domain::ids::WorkerId;
+use kitfleet_domain::{accounts, workers};
+use kitfleet_jobs::inspect;
+use kitfleet_worker::maintenance;
+use serde_json::json;
+use sqlx::{Connection as _, PgConnection};
+
+use crate::cli::{Account, Jobs, Key, NewAccount, Sweep, Workers};
+use crate::config::Config;
+use crate::database::Database;
+
+/// Something an operator asks for.
+pub enum Order {
+    /// `kitfleet account`
+    Account(Account),
+    /// `kitfleet key`
+    Key(Key),
+    /// `kitfleet workers`
+    Workers(Workers),
+    /// `kitfleet jobs`
+    Jobs(Jobs),
+    /// `kitfleet sweep`
+    Sweep(Sweep),
+}
+
+/// Does it.
+pub async fn obey(config: &Config, order: Order) -> Result<()> {
+    let database = Database::reach(config).await?;
+    let done = obey_on(config, &database, order).await;
+    database.close().await;
+    done
+}
+
+async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<()> {
+    let mut conn = database.connect().await?;
+    match order {
+        Order::Account(order) => account(&mut conn, order).await?,
+        Order::Key(order) => key(&mut conn, order).await?,
+        Order::Workers(order) => worker(&mut conn, order).await?,
+        Order::Jobs(order) => job(&mut conn, order).await?,
+        Order::Sweep(Sweep::FreeTier(format)) => {
+            let swept =
+                maintenance::sweep_free_tier(&database.pool(config).await?, config.sessions.free_tier_cap).await?;
+            format.print(&json!({"destroyed": swept}), |_| format!("{swept} sessions destroyed"))?;
+        }
+    }
+    Ok(conn.close().await?)
+}
+
+async fn account(conn: &mut PgConnection, order: Account) -> Result<()> {
+    match order {
+        Account::Create(new) => create_account(conn, new).await,
+        Account::SetTier { account, tier, format } => {
+            let mut tx = conn.begin().await?;
+            let before = accounts::set_tier(&mut tx, account, tier).await?;
+            let before = before.with_context(|| format!("there is no account {account}"))?;
+            tx.commit().await?;
+            format
+                .print(&json!({"id": account, "from": before, "to": tier}), |_| format!("{account}: {before} → {tier}"))
+        }
+        Account::Show { account, format } => {
+            let found = accounts::find(conn, account).await?;
+            format.describe(&found.with_context(|| format!("there is no account {account}"))?)
+        }
+    }
+}
+
+async fn create_account(conn: &mut PgConnection, new: NewAccount) -> Result<()> {
+    let password_hash = if new.password_stdin { Some(accounts::hash_password(&password()?)?) } else { None };
+    let format = new.format;
+    let account = accounts::NewAccount {
+        email: new.email,
+        name: new.name,
+        password_hash,
+        tier: new.tier,
+        verified: new.verified,
+    };
+    let id = accounts::create(conn, account).await?;
+    format.print(&json!({"id": id}), |_| id.to_string())
+}
+
+/// The first line of standard input.
+fn password() -> Result<String> {
+    let mut line = String::new();
+    stdin().lock().read_line(&mut line).context("reading the password from standard input")?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    ensure!(!password.is_empty(), "standard input holds no password");
+    Ok(password.to_owned())
+}
+
+async fn key(conn: &mut PgConnection, order: Key) -> Result<()> {
+    let Key::Mint { account, name, scopes, format } = order;
+    let scopes = Scopes::parse(&scopes)?;
+    let mut tx = conn.begin().await?;
+    let (id, secret) = api_keys::mint(&mut tx, account, &Actor::System, &name, &scopes).await?;
+    tx.commit().await?;
+    format.print(&json!({"id": id, "key": secret.reveal()}), |_| secret.reveal().to_owned())
+}
+
+async fn worker(conn: &mut PgConnection, order: Workers) -> Result<()> {
+    match order {
+        Workers::List { all, format } => {
+            let columns =
+                ["id", "name", "status", "driver", "live_sessions", "max_sessions", "started_at", "last_seen_at"];
+            format.table(&workers::list(conn, all).await?, &columns)
+        }
+        Workers::Drain { worker, format } => {
+            let id = worker_called(conn, &worker).await?;
+            ensure!(workers::drain(conn, id).await?, "no worker {worker} is active");
+            format.print(&json!({"id": id, "status": "draining"}), |_| format!("{id} takes no more sessions"))
+        }
+    }
+}
+
+/// The worker of this id or, when it is the only one alive, of this name.
+async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<WorkerId> {
+    if let Ok(id) = id_or_name.parse() {
+        return Ok(id);
+    }
+    let alive = workers::list(conn, false).await?;
+    let mut named = alive.iter().filter(|worker| worker.name == id_or_name).map(|worker| worker.id);
+    match (named.next(), named.next()) {
+        (Some(id), None) => Ok(id),
+        (None, _) => bail!("no worker {id_or_name} is alive"),
+        (Some(_), Some(_)) => bail!("several workers are called {id_or_name}: name one by its id"),
+    }
+}
+
+async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
+    match order {
+        Jobs::List { queue, status, limit, format } => {
+            let jobs = inspect::list(conn, &inspect::Filter { queue, status, limit }).await?;
+            format.table(&jobs, &["id", "queue", "status", "attempts", "run_at", "done_at", "body"])
+        }
+        Jobs::Show { job, format } => {
+            let found = inspect::show(conn, &job).await?;
+            format.describe(&found.with_context(|| format!("there is no job {job}"))?)
+        }
+        Jobs::Retry { job, format } => {
+            let retried = inspect::retry(conn, &job).await?;
+            ensure!(retried, "{job} is not a job that failed and may run again");
+            format.print(&json!({"id": job, "status": "Pending"}), |_| format!("{job} runs again"))
+        }
+        Jobs::Stats(format) => {
+            let columns = ["queue", "pending", "running", "done", "failed", "killed", "oldest_pending_seconds"];
+            format.table(&inspect::stats(conn).await?, &columns)
+        }
+    }
+}

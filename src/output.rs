@@ -1,0 +1,91 @@
+//! What commands print: a line or a table for people, JSON for machines.
+
+use std::io::{self, Write as _, stdout};
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use serde_json::Value;
+
+/// For whom a command prints.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Format {
+    /// Print JSON, for machines.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Format {
+    /// Prints `value` as JSON, or what `text` makes of it.
+    pub fn print<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
+        if self.json { line(&json(value)?) } else { line(&text(value)) }
+    }
+
+    /// Prints `value` as JSON, or each of its fields on a line.
+    pub fn describe<T: Serialize>(self, value: &T) -> Result<()> {
+        let fields = serde_json::to_value(value)?;
+        self.print(value, |_| fields_of(&fields))
+    }
+
+    /// Prints `rows` as JSON, or the named fields of each as a table.
+    pub fn table<T: Serialize>(self, rows: &[T], columns: &[&str]) -> Result<()> {
+        if self.json {
+            return line(&json(rows)?);
+        }
+        let rows: Vec<Value> = rows.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        line(&aligned(&rows, columns))
+    }
+}
+
+/// Prints one line or several. A reader that has seen enough, such as `head`, is no failure.
+pub fn line(text: &str) -> Result<()> {
+    let mut out = stdout().lock();
+    match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("writing to standard output"),
+    }
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)?)
+}
+
+fn fields_of(value: &Value) -> String {
+    let fields = value.as_object().into_iter().flatten();
+    let width = fields.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines: Vec<String> = fields.map(|(name, value)| format!("{name:width$}  {}", cell(value))).collect();
+    lines.join("\n")
+}
+
+fn aligned(rows: &[Value], columns: &[&str]) -> String {
+    let heading = columns.iter().map(|name| name.to_uppercase().replace('_', " ")).collect();
+    let cells = rows.iter().map(|row| columns.iter().map(|name| cell(&row[*name])).collect());
+    let lines: Vec<Vec<String>> = std::iter::once(heading).chain(cells).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    lines.iter().fold(String::new(), |text, line| {
+        let padded: Vec<String> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        text + padded.join("  ").trim_end() + "\n"
+    })
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_aligned() {
+        let rows = [
+            serde_json::json!({"id": "a", "live_sessions": 10}),
+            serde_json::json!({"id": "bcd", "live_sessions": null}),
+        ];
+        assert_eq!(aligned(&rows, &["id", "live_sessions"]), "ID   LIVE SESSIONS\na    10\nbcd  -\n");
+    }
+}

@@ -1,0 +1,211 @@
+//! The roles that run until they are told to stop: everything, the API, or a worker.
+//!
+//! They stop in the order in which they need each other: the API takes no more requests and answers those it has, for
+//! which it needs the worker; the worker ends its browsers, for which it needs the database; the database is last.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use kitfleet_api::{ApiConfig, ServeError};
+use kitfleet_domain::workers;
+use kitfleet_worker::{RunError, WorkerConfig};
+use sqlx::PgPool;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, DirectDriver, Secret};
+use crate::database::Database;
+use crate::owner::{self, Owner};
+use crate::{output, welcome};
+
+/// How long `kitfleet up` waits for its worker before it says that it is ready.
+const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// The pauses between incarnations of a worker double from the first to the second.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// A worker that lived so long starts again after the first pause.
+const STEADY: Duration = Duration::from_mins(1);
+
+/// `kitfleet up`
+pub async fn up(config: &Config) -> Result<()> {
+    let stop = told_to_stop()?;
+    warn_of_what_is_unused(config);
+    let listener = listen(config).await?;
+    let Some(database) = stop.run_until_cancelled(Database::start(config)).await.transpose()? else { return Ok(()) };
+    let served = up_on(config, listener, &database, &stop).await;
+    database.close().await;
+    served
+}
+
+async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop: &CancellationToken) -> Result<()> {
+    database.migrate().await?;
+    let owner = owner::welcome(&mut database.connect().await?, &config.data_dir).await?;
+    let db = database.pool(config).await?;
+    let base_url = config.server.base_url_at(listener.local_addr()?);
+
+    let (stop_api, stop_worker) = (CancellationToken::new(), CancellationToken::new());
+    let mut api = tokio::spawn(kitfleet_api::serve(listener, api(config, &base_url), db.clone(), stop_api.clone()));
+    let mut worker = tokio::spawn(keep_working(worker(config), db.clone(), stop_worker.clone()));
+    let ended = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        ended = &mut api => unasked_end(ended),
+        ended = &mut worker => ended?,
+        Err(error) = say_ready(config, &db, &base_url, owner) => Err(error),
+    };
+    tracing::info!("stopping");
+    stop_api.cancel();
+    join(api).await;
+    stop_worker.cancel();
+    join(worker).await;
+    db.close().await;
+    ended
+}
+
+/// Greets the user when the worker is there, and then never returns.
+async fn say_ready(config: &Config, db: &PgPool, base_url: &str, owner: Owner) -> Result<()> {
+    let deadline = Instant::now() + WORKER_STARTS_WITHIN;
+    while !workers::any_alive(&mut *db.acquire().await?).await? {
+        if Instant::now() > deadline {
+            tracing::error!(
+                "no worker is alive yet, so that no session can be made; `kitfleet doctor` says what is missing"
+            );
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    output::line(&welcome::text(base_url, &owner::key_file(&config.data_dir), &owner))?;
+    std::future::pending().await
+}
+
+/// `kitfleet api`
+pub async fn api_only(config: &Config) -> Result<()> {
+    let stop = told_to_stop()?;
+    warn_of_what_is_unused(config);
+    let listener = listen(config).await?;
+    let database = Database::join(config).await?;
+    let base_url = config.server.base_url_at(listener.local_addr()?);
+    tracing::info!(base_url, "listening");
+    kitfleet_api::serve(listener, api(config, &base_url), database.pool(config).await?, stop).await?;
+    database.close().await;
+    Ok(())
+}
+
+/// `kitfleet worker`
+pub async fn worker_only(config: &Config) -> Result<()> {
+    let stop = told_to_stop()?;
+    warn_of_what_is_unused(config);
+    let database = Database::join(config).await?;
+    let ended = keep_working(worker(config), database.pool(config).await?, stop).await;
+    database.close().await;
+    ended
+}
+
+/// Runs one incarnation of the worker after the other, until `stop`. When the very first finds that this machine cannot
+/// run browsers there is no point in trying again.
+async fn keep_working(config: WorkerConfig, db: PgPool, stop: CancellationToken) -> Result<()> {
+    let mut pause = PAUSES.0;
+    for incarnation in 1_u64.. {
+        let started = Instant::now();
+        let run = tokio::spawn(kitfleet_worker::run(config.clone(), db.clone(), stop.clone()));
+        match run.await {
+            Ok(Ok(())) => break,
+            Ok(Err(error @ RunError::Browser(_))) if incarnation == 1 => {
+                return Err(error).context("this machine cannot run browsers yet (see `kitfleet doctor`)");
+            }
+            Ok(Err(error)) => tracing::error!(%error, restart_in = ?pause, "the worker ended"),
+            Err(panic) => tracing::error!(%panic, restart_in = ?pause, "the worker panicked"),
+        }
+        if started.elapsed() > STEADY {
+            pause = PAUSES.0;
+        }
+        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+            break;
+        }
+        pause = (pause * 2).min(PAUSES.1);
+    }
+    Ok(())
+}
+
+/// Cancelled by the first SIGTERM or Ctrl-C. The second ends the process there and then: the kernel ends its browsers,
+/// its display and its database with it.
+fn told_to_stop() -> Result<CancellationToken> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    tokio::spawn(async move {
+        for patient in [true, false] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if patient {
+                told.cancel();
+            } else {
+                tracing::warn!("told twice to stop: ending at once");
+                std::process::exit(130);
+            }
+        }
+    });
+    Ok(stop)
+}
+
+fn warn_of_what_is_unused(config: &Config) {
+    if config.redis.url.is_some() {
+        tracing::warn!("redis.url is set, but this version does not use Redis yet");
+    }
+}
+
+async fn listen(config: &Config) -> Result<TcpListener> {
+    let address = config.server.listen;
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} (server.listen)"))
+}
+
+fn unasked_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) -> Result<()> {
+    ended.context("the API panicked")?.context("the API ended")
+}
+
+/// Waits for a task that was told to end; one that has ended before was heard.
+async fn join<T>(task: JoinHandle<T>) {
+    if !task.is_finished()
+        && let Err(panic) = task.await
+    {
+        tracing::error!(%panic, "a role panicked while it stopped");
+    }
+}
+
+fn api(config: &Config, base_url: &str) -> ApiConfig {
+    ApiConfig {
+        base_url: base_url.to_owned(),
+        errors_url: config.server.errors_url_at(base_url),
+        metrics_token: config.metrics.scrape_token.as_ref().map(Secret::reveal).map(str::to_owned),
+        limits: config.limits.clone(),
+        allow_private_targets: config.sessions.allow_private_targets,
+        require_customer_egress: config.sessions.require_customer_egress,
+        direct_driver_real: config.sessions.direct_driver == DirectDriver::Real,
+        max_body_bytes: config.server.max_body_bytes,
+        header_timeout: config.server.header_timeout,
+        body_timeout: config.server.body_timeout,
+        trusted_proxies: config.server.trusted_proxies.clone(),
+    }
+}
+
+/// What a worker is told; the doctor starts a browser with the same.
+pub fn worker(config: &Config) -> WorkerConfig {
+    WorkerConfig {
+        driver: config.worker.driver,
+        name: config.worker.name.clone(),
+        max_sessions: config.worker.max_sessions,
+        warm_pool: config.worker.warm_pool,
+        data_dir: config.data_dir.clone(),
+        host_program: config.worker.host_program.clone(),
+        allow_private_targets: config.sessions.allow_private_targets,
+        open_timeout: config.sessions.open_timeout,
+        drain_timeout: config.worker.drain_timeout,
+        free_tier_cap: config.sessions.free_tier_cap,
+        result_retention: config.retention.operation_results,
+        job_retention: config.retention.finished_jobs,
+        limits: config.limits.clone(),
+    }
+}

@@ -1,0 +1,55 @@
+//! What `kitfleet up` says when it is ready: where it is, where the key is, and how to see a page.
+
+use std::path::Path;
+
+use crate::owner::Owner;
+
+/// A session by curl, with nothing that a bare machine lacks. The README shows the same.
+const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
+  call() { curl -fsS -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
+  SESSION=$(call "$URL/v1/sessions" -d '{}' | grep -o 'ses_[0-9a-f-]*' | head -n 1)
+  call "$URL/v1/sessions/$SESSION/navigate" -d '{"url": "https://example.com/"}'
+  call "$URL/v1/sessions/$SESSION/capture" -d '{"kind": "screenshot"}' |
+    sed 's/.*"content":"\([^"]*\)".*/\1/' | base64 -d > screenshot.png
+  call -X DELETE "$URL/v1/sessions/$SESSION""#;
+
+/// The greeting. It is the one place that shows a new key.
+pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
+    let file = quoted(key_file);
+    let key = match owner {
+        Owner::New(key) => format!("API key, shown this once and kept in {file}:\n\n  {}", key.reveal()),
+        Owner::Kept => format!("The API key is in {file}."),
+        Owner::Elsewhere => format!(
+            "There are accounts, but {file} holds no key of theirs. To mint one:\n\n  \
+             kitfleet key mint ACCOUNT --name laptop --scopes account_owner"
+        ),
+    };
+    let example = match owner {
+        Owner::Elsewhere => String::new(),
+        Owner::New(_) | Owner::Kept => {
+            let commands = FIRST_SESSION.replace("{base_url}", base_url).replace("{key_file}", &file);
+            format!("\n\nA session, a page and its screenshot:\n\n{commands}")
+        }
+    };
+    format!("\nKitfleet is ready at {base_url} (documentation: {base_url}/docs)\n\n{key}{example}\n")
+}
+
+/// For a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c));
+    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_shows_where_the_key_is_and_a_lost_key_how_to_mint_another() {
+        let greet = |owner| text("http://127.0.0.1:1", Path::new("/srv/kit fleet/owner-key"), &owner);
+        assert!(greet(Owner::Kept).contains("KEY=$(cat '/srv/kit fleet/owner-key')"));
+        assert!(greet(Owner::Elsewhere).contains("kitfleet key mint"));
+        assert!(!greet(Owner::Elsewhere).contains("curl"));
+    }
+}

@@ -1,0 +1,206 @@
+//! Who may do what (interface, "Authentication"; decisions D4 and D13, "Scopes").
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::ids::AccountId;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::records::uuid_of;
+use crate::support::routes::{Route, session_routes};
+use crate::support::{Answer, App, Client, unknown_id};
+
+/// Every route that needs a key. None of them does anything: the session does not exist, and the create is refused.
+fn protected() -> Vec<Route> {
+    let mut routes = session_routes(&unknown_id("ses"));
+    routes.push(Route { method: Method::GET, path: "/v1/sessions".to_owned(), body: None });
+    routes.push(Route { method: Method::POST, path: "/v1/sessions".to_owned(), body: Some(json!({"proxy": 1})) });
+    routes
+}
+
+/// Interface, "Authentication" 1 and "Errors" (401): without a bearer token, or with one that is garbled, of the wrong
+/// kind or unknown, no route does anything.
+#[tokio::test]
+async fn without_a_known_key_nothing_is_done() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let known = app.client_of(account, &["account_owner"]).await.key.expect("a key");
+    let forgotten = app.client_of(account, &["account_owner"]).await;
+    let forgotten_id = minted(&app, account).await;
+    forgotten.get("/v1/sessions").await.expect(200);
+    app.execute("delete from api_keys where id = $1", forgotten_id).await;
+    let forgotten = forgotten.key.expect("a key");
+
+    let mistyped = format!("{}{}", &known[..known.len() - 1], if known.ends_with('0') { '1' } else { '0' });
+    let shorter = &known[..known.len() - 1];
+    let credentials = [
+        String::new(),
+        "Bearer".to_owned(),
+        "Bearer ".to_owned(),
+        "Bearer x".to_owned(),
+        "Bearer svc_live_".to_owned(),
+        format!("Bearer {mistyped}"),
+        format!("Bearer {shorter}"),
+        format!("Bearer {known}0"),
+        format!("Bearer {known} {known}"),
+        format!("Bearer {}", known.to_uppercase()),
+        format!("Bearer {}", known.replace("svc_live_", "svc_test_")),
+        format!("Bearer {forgotten}"),
+        format!("Basic {known}"),
+        known.clone(),
+        format!("Bearer {}", "a".repeat(8_000)),
+        "Bearer \u{fc}".to_owned(),
+    ];
+    let stranger = app.stranger();
+    for route in protected() {
+        let answer = stranger.call(&route).await.problem(401, "unauthorized");
+        assert!(answer.headers.contains_key("www-authenticate"), "RFC 9110, section 15.5.2");
+        for credential in &credentials {
+            let request = stranger.request_of(&route).header("authorization", credential.as_bytes());
+            let answer = stranger.send(request).await.problem(401, "unauthorized");
+            assert!(!answer.body.to_string().contains(&known));
+        }
+    }
+    stranger.get(&format!("/v1/sessions?api_key={known}")).await.expect(401);
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let request =
+            stranger.request(Method::GET, "/v1/sessions").header("authorization", format!("{scheme} {known}"));
+        stranger.send(request).await.expect(200);
+    }
+    app.stop().await;
+}
+
+/// The key that was minted last.
+async fn minted(app: &App, account: AccountId) -> uuid::Uuid {
+    let log = app.audit(account).await;
+    let minted = log.iter().rev().find(|row| row.action == "api_key.minted").expect("a key was minted");
+    uuid_of(minted.target_resource_id.as_deref().expect("its id"))
+}
+
+/// Interface, "Errors" (401) and "Account facts": a key stops working at once when it is revoked, when it expires, and
+/// when its account is deleted; decisions D4: a suspended account hears so.
+#[tokio::test]
+async fn a_key_ends_with_its_time_and_its_account() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let session = client.session().await;
+    let key = minted(&app, account).await;
+    let list = async || client.get("/v1/sessions").await;
+
+    app.execute("update api_keys set expires_at = now() + interval '1 hour' where id = $1", key).await;
+    list().await.expect(200);
+    app.execute("update api_keys set expires_at = now() - interval '1 second' where id = $1", key).await;
+    list().await.problem(401, "unauthorized");
+    app.execute("update api_keys set expires_at = null where id = $1", key).await;
+    list().await.expect(200);
+    app.execute("update api_keys set revoked_at = now() where id = $1", key).await;
+    list().await.problem(401, "unauthorized");
+    app.execute("update api_keys set revoked_at = null where id = $1", key).await;
+    list().await.expect(200);
+
+    app.execute("update accounts set status = 'suspended' where id = $1", account.as_uuid()).await;
+    for route in protected() {
+        let refused = client.call(&route).await.problem(403, "forbidden");
+        assert_eq!(refused.body["title"], "AccountSuspended");
+    }
+    client.post("/v1/sessions", json!({})).await.problem(403, "forbidden");
+    app.execute("update accounts set status = 'active' where id = $1", account.as_uuid()).await;
+    assert_eq!(client.status(&session).await, "ready");
+    app.execute("update accounts set status = 'deleted' where id = $1", account.as_uuid()).await;
+    list().await.problem(401, "unauthorized");
+    app.stop().await;
+}
+
+/// Interface, "Authentication" 2: on the free tier a key is refused, also one that worked a moment ago, and works again
+/// after an upgrade.
+#[tokio::test]
+async fn keys_do_not_work_on_the_free_tier() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Free).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    for route in protected() {
+        let detail = client.call(&route).await.problem(403, "forbidden").body["detail"].to_string();
+        assert!(detail.contains("apiAccess") && detail.contains("free"), "{detail}");
+        assert!(detail.to_lowercase().contains("upgrad"), "{detail}");
+    }
+    for (tier, status) in [("api_starter", 200), ("free", 403), ("solo_manual", 200)] {
+        app.run(&["account", "set-tier", &account.to_string(), tier]).await.code(0);
+        client.get("/v1/sessions").await.expect(status);
+    }
+    app.stop().await;
+}
+
+/// Interface, "Authentication" 6 and 7; decisions D4 and D13 ("Scopes"): which scope opens which route, all of them.
+#[tokio::test]
+async fn a_scope_opens_its_routes_and_no_others() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let reads = ["read", "read:sessions", "account_owner", "admin"];
+    let writes = ["write", "write:sessions", "account_owner", "admin"];
+    for scope in Scope::ALL.map(Scope::name) {
+        let client = app.client_of(account, &[scope]).await;
+        for route in protected() {
+            let opens = if route.method == Method::GET { reads } else { writes };
+            assert_opens(&client, &route, opens.contains(&scope), scope).await;
+        }
+    }
+    let pair = app.client_of(account, &["read:audit", "write:sessions"]).await;
+    for route in protected() {
+        assert_opens(&pair, &route, route.method != Method::GET, "read:audit and write:sessions").await;
+    }
+    let none = app.client_of(account, &["read"]).await;
+    app.execute("update api_keys set scopes = '{}' where id = $1", minted(&app, account).await).await;
+    for route in protected() {
+        assert_opens(&none, &route, false, "no scope").await;
+    }
+    app.stop().await;
+}
+
+async fn assert_opens(client: &Client, route: &Route, opens: bool, scope: &str) {
+    let answer = client.call(route).await;
+    let Answer { status, body, .. } = &answer;
+    if opens {
+        assert!(matches!(status.as_u16(), 200 | 400 | 404), "{scope} on {route:?}: {status} {body}");
+    } else {
+        assert_eq!(*status, 403, "{scope} on {route:?}: {body}");
+        answer.problem(403, "forbidden");
+    }
+}
+
+/// Interface, "Authentication" 8 and decisions D13 ("Scopes"): on an honoring route a malformed account header is 400,
+/// the caller's own id is as if absent, any other account is 403 whether it exists or not; elsewhere it is ignored.
+#[tokio::test]
+async fn the_account_header_reaches_no_other_account() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let session = client.session().await;
+    let other = app.account(Tier::Enterprise).await;
+    let theirs = app.client_of(other, &["account_owner"]).await.session().await;
+    let with = async |route: &Route, header: &str| {
+        client.send(client.request_of(route).header("x-service-account", header)).await
+    };
+    let malformed =
+        ["x".to_owned(), account.as_uuid().to_string(), session.clone(), account.to_string().to_uppercase()];
+    let mut routes = protected();
+    routes.extend(session_routes(&theirs));
+    for route in &routes {
+        for header in &malformed {
+            let answer = with(route, header).await;
+            assert_eq!(answer.status, 400, "{header:?} on {route:?}: {}", answer.body);
+        }
+        let existing = with(route, &other.to_string()).await.problem(403, "forbidden");
+        let unknown = with(route, &unknown_id("acc")).await.problem(403, "forbidden");
+        assert_eq!(existing.body["detail"], unknown.body["detail"]);
+        assert_eq!(existing.body["title"], unknown.body["title"]);
+    }
+    let itself = Route { method: Method::GET, path: format!("/v1/sessions/{session}"), body: None };
+    assert_eq!(with(&itself, &account.to_string()).await.expect(200).body["id"], session);
+    let create = Route { method: Method::POST, path: "/v1/sessions".to_owned(), body: Some(json!({})) };
+    assert_eq!(with(&create, &account.to_string()).await.expect(201).body["account_id"], account.to_string());
+    let catalogue = Route { method: Method::GET, path: "/v1/archetypes".to_owned(), body: None };
+    with(&catalogue, "x").await.expect(200);
+    assert_eq!(app.status_of(&theirs).await, "ready");
+    app.stop().await;
+}

@@ -1,0 +1,432 @@
+//! The command line and the configuration (decisions D2, D3 and D13, "Configuration"; issue 2, 2 and 3).
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::app::free_port;
+use crate::support::commands::{Ran, alone, run};
+use crate::support::{App, Client, eventually, unknown_id};
+
+/// Decisions D3: an account and a key made on the command line work, with and without `--json`; the password is kept as
+/// an argon2id hash only.
+#[tokio::test]
+async fn an_account_and_a_key_can_be_made() {
+    let app = App::simulated().start().await;
+    let create = async |more: &[&str], password: &str| {
+        let args = ["account", "create", "--email", "Ada@Example.com", "--password-stdin", "--name", "Ada Lovelace"];
+        run(app.command(&[&args, more].concat()), password).await
+    };
+    create(&[], "too short\n").await.code(1);
+    let created =
+        create(&["--tier", "api_starter", "--verified", "--json"], "correct horse battery\n").await.code(0).json();
+    let account = created["id"].as_str().expect("an id").to_owned();
+    assert!(account.starts_with("acc_"), "{created}");
+    create(&[], "correct horse battery\n").await.code(1);
+    let hashes =
+        "select count(*) from accounts where password_hash like '$argon2id$%' and email_verified_at is not null";
+    assert_eq!(app.count(hashes).await, 1);
+    assert_eq!(app.tables_with("correct horse").await, Vec::<String>::new());
+
+    let shown = app.run(&["account", "show", &account, "--json"]).await.code(0).json();
+    for (member, value) in
+        [("id", account.as_str()), ("name", "Ada Lovelace"), ("tier", "api_starter"), ("status", "active")]
+    {
+        assert_eq!(shown[member], value);
+    }
+    assert!(!shown.to_string().contains("argon2"), "{shown}");
+    assert!(app.run(&["account", "show", &account]).await.code(0).stdout.contains("api_starter"));
+
+    let mint = ["key", "mint", &account, "--name", "laptop", "--scopes", "read,write"];
+    let minted = app.run(&[&mint[..], &["--json"]].concat()).await.code(0).json();
+    let key = minted["key"].as_str().expect("a key");
+    let plain = app.run(&mint).await.code(0);
+    let plain_key = keys_in(&plain.stdout).pop().expect("a key on standard output");
+    assert_ne!(key, plain_key);
+    for key in [key, &plain_key] {
+        let client = Client::new(&app.base_url, Some(key));
+        let session = client.session().await;
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    assert_eq!(app.tables_with(key).await, Vec::<String>::new(), "the key itself is stored");
+
+    app.run(&["account", "set-tier", &account, "team_manual"]).await.code(0);
+    let set = app.run(&["account", "set-tier", &account, "enterprise", "--json"]).await.code(0);
+    assert!(set.json().is_object());
+    let shown = app.run(&["account", "show", &account, "--json"]).await.code(0).json();
+    assert_eq!(shown["tier"], "enterprise");
+    let changes = "select count(*) from audit_log where action = 'subscription.tier_changed' and actor_type = 'system'";
+    assert_eq!(app.count(changes).await, 2);
+    // An account without a name of a tier is on the free one, and its key says what that means.
+    let args = ["account", "create", "--email", "free@example.com", "--name", "Free", "--json"];
+    let free = app.run(&args).await.code(0).json();
+    let id = free["id"].as_str().expect("an id");
+    assert_eq!(app.run(&["account", "show", id, "--json"]).await.code(0).json()["tier"], Tier::Free.name());
+    app.stop().await;
+}
+
+/// Every API key in a text.
+fn keys_in(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("svc_live_") && word.len() == 81).map(ToOwned::to_owned).collect()
+}
+
+/// Decisions D3 (exit codes: 0 done, 1 failed, 2 usage) and issue 2, 3 (`--help` reads well).
+#[tokio::test]
+async fn exit_codes_tell_failure_from_misuse() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await.to_string();
+    let (unknown, worker) = (unknown_id("acc"), unknown_id("wrk"));
+    let failures: [&[&str]; 6] = [
+        &["account", "show", &unknown],
+        &["account", "set-tier", &unknown, "free"],
+        &["key", "mint", &unknown, "--name", "n", "--scopes", "read"],
+        &["workers", "drain", &worker],
+        &["jobs", "show", "01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+        &["jobs", "retry", "01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+    ];
+    for args in failures {
+        let ran = app.run(args).await.code(1);
+        assert!(!ran.complaint().is_empty());
+        assert!(ran.stdout.is_empty(), "{args:?}: {ran:?}");
+    }
+    let misuses: [&[&str]; 13] = [
+        &[],
+        &["fly"],
+        &["--fly"],
+        &["account"],
+        &["account", "create"],
+        &["account", "show"],
+        &["account", "show", "acc_x"],
+        &["account", "set-tier", &account, "gold"],
+        &["key", "mint", &account, "--name", "n"],
+        &["key", "mint", &account, "--name", "n", "--scopes", "fly"],
+        &["jobs", "list", "--status", "asleep"],
+        &["sweep"],
+        &["sweep", "moon"],
+    ];
+    for args in misuses {
+        let ran = app.run(args).await.code(2);
+        assert!(!ran.stderr.is_empty(), "{args:?} says nothing");
+    }
+    let help = app.run(&["--help"]).await.code(0).stdout;
+    let commands =
+        ["up", "api", "worker", "migrate", "config", "openapi", "doctor", "account", "key", "workers", "jobs", "sweep"];
+    for command in commands {
+        let line = help.lines().find(|line| line.trim_start().starts_with(command)).expect("each command has a line");
+        assert!(line.split_whitespace().count() > 3, "no word about {command}");
+        app.run(&[command, "--help"]).await.code(0);
+    }
+    assert!(app.run(&["--version"]).await.code(0).stdout.contains(env!("CARGO_PKG_VERSION")));
+    app.stop().await;
+}
+
+/// Decisions D3: the operators' views of workers and jobs, for people and for machines; a browser's job is never retried.
+#[tokio::test]
+async fn operators_see_workers_and_jobs() {
+    let app = App::simulated().set("worker.name", "left").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    client.navigate(&session, "https://example.com/").await;
+
+    let workers = app.run(&["workers", "list", "--json"]).await.code(0).json();
+    let [worker] = &workers.as_array().expect("a list")[..] else { panic!("not one worker: {workers}") };
+    assert_eq!((&worker["name"], &worker["status"]), (&json!("left"), &json!("active")));
+    assert_eq!((&worker["driver"], &worker["live_sessions"]), (&json!("simulated"), &json!(1)));
+    assert!(worker["max_sessions"].is_u64());
+    assert!(app.run(&["workers", "list"]).await.code(0).stdout.contains("left"));
+
+    let queue = format!("browser:{}", worker["id"].as_str().expect("an id"));
+    // A job is acknowledged a little after its caller was answered.
+    let jobs = eventually(Duration::from_secs(5), "both jobs are done", async || {
+        let jobs = app.run(&["jobs", "list", "--queue", &queue, "--status", "done", "--json"]).await.code(0).json();
+        (jobs.as_array()?.len() == 2).then_some(jobs)
+    })
+    .await;
+    let job = jobs[0]["id"].as_str().expect("an id");
+    let shown = app.run(&["jobs", "show", job, "--json"]).await.code(0).json();
+    assert_eq!(shown["queue"], queue);
+    assert!(app.run(&["jobs", "show", job]).await.code(0).stdout.contains(job));
+    app.run(&["jobs", "retry", job]).await.code(1);
+    assert_eq!(
+        app.run(&["jobs", "list", "--limit", "1", "--json"]).await.code(0).json().as_array().map(Vec::len),
+        Some(1)
+    );
+    app.run(&["jobs", "list"]).await.code(0);
+    let stats = app.run(&["jobs", "stats", "--json"]).await.code(0).json();
+    let of_queue = stats.as_array().and_then(|all| all.iter().find(|stats| stats["queue"] == queue.as_str()));
+    assert_eq!(of_queue.expect("the queue's numbers")["done"], 2);
+    app.run(&["jobs", "stats"]).await.code(0);
+    assert_eq!(app.intents(&session).await.len(), 2);
+
+    app.run(&["sweep", "free-tier"]).await.code(0);
+    assert!(app.run(&["sweep", "free-tier", "--json"]).await.code(0).json().is_object());
+    app.run(&["workers", "drain", "left", "--json"]).await.code(0).json();
+    assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
+    client.navigate(&session, "https://example.com/still").await;
+    client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
+    app.stop().await;
+}
+
+/// Decisions D3: a job that failed can be retried by an operator, once.
+#[tokio::test]
+async fn a_failed_job_can_be_retried() {
+    let app = App::simulated().start().await;
+    let failed = "select id from apalis.jobs where job_type = 'maintenance' and status = 'Done' order by id limit 1";
+    let job: String = eventually(Duration::from_secs(15), "a scheduled job has run", async || {
+        sqlx::query_scalar(failed).fetch_optional(&app.database.pool).await.expect("the jobs")
+    })
+    .await;
+    let fail = "update apalis.jobs set status = 'Failed', done_at = now() where id = $1";
+    sqlx::query(fail).bind(&job).execute(&app.database.pool).await.expect("an update");
+    app.run(&["jobs", "retry", &job, "--json"]).await.code(0).json();
+    eventually(Duration::from_secs(5), "it has run again", async || {
+        let shown = app.run(&["jobs", "show", &job, "--json"]).await.code(0).json();
+        (shown["status"] == "Done").then_some(())
+    })
+    .await;
+    app.run(&["jobs", "retry", &job]).await.code(1);
+    app.stop().await;
+}
+
+/// Decisions D2: defaults, then the file, then the environment; secrets are masked; what is printed is what is in effect.
+#[tokio::test]
+async fn the_configuration_is_layered_and_masked() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("kitfleet.toml"), "[sessions]\nfree_tier_cap = \"5m\"\n").expect("a file");
+    let other = folder.path().join("other.toml");
+    fs::write(&other, "[sessions]\nfree_tier_cap = \"7m\"\n[server]\nlisten = \"127.0.0.1:9\"\n").expect("a file");
+    let other = other.to_str().expect("text");
+    let config = async |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = alone(folder.path(), &[&["config"], args].concat());
+        command.envs(variables.iter().copied());
+        run(command, "").await.code(0)
+    };
+    let cap = |ran: &Ran| ran.json()["sessions"]["free_tier_cap"].clone();
+    assert_eq!(cap(&config(&["--json"], &[]).await), "5m");
+    assert_eq!(cap(&config(&["--config", other, "--json"], &[]).await), "7m");
+    let variable = ("KITFLEET_SESSIONS__FREE_TIER_CAP", "9m");
+    assert_eq!(cap(&config(&["--config", other, "--json"], &[variable]).await), "9m");
+    let printed = config(&["--json"], &[]).await.json();
+    assert_eq!(printed["server"]["listen"], "127.0.0.1:8080");
+    assert_eq!(printed["server"]["base_url"], "http://127.0.0.1:8080");
+    assert_eq!(printed["worker"]["driver"], "webkit");
+    assert_eq!(printed["sessions"]["direct_driver"], "reported");
+
+    let secrets = [
+        ("DATABASE_URL", "postgres://kit:hunter2@db.example/kit"),
+        ("REDIS_URL", "redis://:hunter2@redis.example"),
+        ("METRICS_SCRAPE_TOKEN", "hunter2"),
+    ];
+    for args in [&["--json"][..], &[]] {
+        let printed = config(args, &secrets).await.stdout;
+        assert!(!printed.contains("hunter2"), "{printed}");
+        assert!(printed.contains("db.example"), "an operator has to see which database it is: {printed}");
+    }
+}
+
+/// Decisions D2 and issue 2, 3: an unknown key or a bad value stops the start with one line that names it.
+#[tokio::test]
+async fn a_bad_configuration_stops_with_one_line() {
+    let folder = TempDir::new().expect("a folder");
+    let cases: [(&str, Variables<'_>, &str); 10] = [
+        ("[server]\nlisten_on = \"127.0.0.1:1\"", &[], "server.listen_on"),
+        ("[sesions]\nfree_tier_cap = \"5m\"", &[], "sesions"),
+        ("[sessions]\nfree_tier_cap = \"soon\"", &[], "sessions.free_tier_cap"),
+        ("[worker]\ndriver = \"chrome\"", &[], "worker.driver"),
+        ("[server", &[], "kitfleet.toml"),
+        ("", &[("KITFLEET_SERVER__LISTEN_ON", "127.0.0.1:1")], "KITFLEET_SERVER__LISTEN_ON"),
+        ("", &[("KITFLEET_SESSIONS__FREE_TIER_CAP", "5 parsecs")], "sessions.free_tier_cap"),
+        ("", &[("KITFLEET_SERVER__LISTEN", "everywhere")], "server.listen"),
+        ("", &[("KITFLEET_SERVER__TRUSTED_PROXIES", "10.0.0.0/99")], "server.trusted_proxies"),
+        ("", &[("DATABASE_URL", "mysql://kit:hunter2@db/kit")], "database.url"),
+    ];
+    for (file, variables, key) in cases {
+        fs::write(folder.path().join("kitfleet.toml"), file).expect("a file");
+        for role in ["up", "api", "worker", "migrate", "config"] {
+            let mut command = alone(folder.path(), &[role]);
+            command.envs(variables.iter().copied());
+            let ran = run(command, "").await.code(1);
+            let line = ran.complaint();
+            assert!(line.contains(key), "{role}: {line} does not name {key}");
+            assert!(!line.contains("hunter2"), "{line}");
+        }
+    }
+    fs::remove_file(folder.path().join("kitfleet.toml")).expect("the file");
+    let ran = run(alone(folder.path(), &["--config", "missing.toml", "config"]), "").await.code(1);
+    assert!(ran.complaint().contains("missing.toml"));
+    let left = fs::read_dir(folder.path()).expect("the folder").count();
+    assert_eq!(left, 0, "a start that was refused left something behind");
+}
+
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
+/// Decisions D3: `migrate` may be run by everybody at once and again; `openapi` needs nothing at all.
+#[tokio::test]
+async fn migrating_and_printing_the_contract_need_little() {
+    let app = App::simulated().start().await;
+    let runs = (0..3).map(|_| {
+        let command = app.command(&["migrate"]);
+        async move { run(command, "").await }
+    });
+    for ran in crate::support::at_once(runs).await {
+        ran.code(0);
+    }
+    let folder = TempDir::new().expect("a folder");
+    let contract = run(alone(folder.path(), &["openapi"]), "").await.code(0).json();
+    assert!(contract["paths"]["/v1/sessions"].is_object());
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
+
+    let mut nowhere = alone(folder.path(), &["migrate"]);
+    nowhere.env("DATABASE_URL", format!("postgres://127.0.0.1:{}/none", free_port()));
+    assert!(!run(nowhere, "").await.code(1).complaint().is_empty());
+    app.stop().await;
+}
+
+/// Decisions D3: `doctor` says what is missing.
+#[tokio::test]
+async fn the_doctor_names_what_is_missing() {
+    let app = App::simulated().start().await;
+    let healthy = app.run(&["doctor", "--json"]).await;
+    assert!(matches!(healthy.code, Some(0 | 1)), "{healthy:?}");
+    assert!(healthy.json().to_string().contains("atabase"));
+    let mut command = app.command(&["doctor"]);
+    command.env("DATABASE_URL", format!("postgres://127.0.0.1:{}/none", free_port()));
+    let ill = run(command, "").await.code(1);
+    assert!(ill.stdout.to_lowercase().contains("database"), "{ill:?}");
+    app.stop().await;
+}
+
+/// Issue 2, 3: a port that is taken stops the start with one clear line.
+#[tokio::test]
+async fn a_taken_port_stops_the_start() {
+    let app = App::simulated().start().await;
+    let ran = app.run(&["api"]).await.code(1);
+    let address = app.base_url.strip_prefix("http://").expect("plain HTTP");
+    let told = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(told.contains(address), "{told}");
+    app.client().await.session().await;
+    app.stop().await;
+}
+
+/// Issue 2, 2: `kitfleet up` on a bare machine brings its own database, makes a local owner, shows his key once and keeps
+/// it in a file that only he can read; SIGTERM leaves no process and no socket; a restart has everything and shows the
+/// file.
+#[tokio::test]
+async fn up_alone_brings_its_own_database() {
+    let folder = TempDir::new().expect("a folder");
+    // An unprivileged database process has to get through.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    let first = Up::start(folder.path()).await;
+    let text = first.output();
+    let [key] = &keys_in(&text)[..] else { panic!("not one key in {text}") };
+    assert!(text.contains(&first.base_url), "{text}");
+    assert!(text.contains("curl"), "{text}");
+    let client = Client::new(&first.base_url, Some(key));
+    let session = client.session().await;
+    let kept = files_with(&folder.path().join("data"), key);
+    let [file] = &kept[..] else { panic!("the key is kept in {kept:?}") };
+    let metadata = fs::metadata(file).expect("the file");
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    assert_eq!(metadata.uid(), nix::unistd::geteuid().as_raw());
+    first.stop(folder.path()).await;
+
+    let second = Up::start(folder.path()).await;
+    let text = second.output();
+    assert!(keys_in(&text).is_empty(), "the key is shown again: {text}");
+    assert!(text.contains(file.to_str().expect("text")), "a restart does not say where the key is: {text}");
+    let client = Client::new(&second.base_url, Some(key));
+    assert_eq!(client.status(&session).await, "errored", "its browser ended with the first run");
+    client.session().await;
+
+    // A crash: the next start has to cope with what lies around.
+    kill(second.pid(), Signal::SIGKILL).expect("it runs");
+    let mut second = second;
+    second.child.wait().await.expect("a child");
+    let third = Up::start(folder.path()).await;
+    Client::new(&third.base_url, Some(key)).session().await;
+    third.stop(folder.path()).await;
+}
+
+struct Up {
+    child: tokio::process::Child,
+    base_url: String,
+    log: PathBuf,
+}
+
+impl Up {
+    async fn start(folder: &Path) -> Self {
+        let port = free_port();
+        let log = folder.join(format!("{port}.log"));
+        let file = fs::File::create(&log).expect("a file");
+        let mut command = alone(folder, &["up"]);
+        command.env("KITFLEET_DATA_DIR", folder.join("data")).env("KITFLEET_WORKER__DRIVER", "simulated");
+        command.env("KITFLEET_SERVER__LISTEN", format!("127.0.0.1:{port}"));
+        command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
+        let child = tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("the binary starts");
+        let mut up = Self { child, base_url: format!("http://127.0.0.1:{port}"), log };
+        eventually(Duration::from_mins(1), "it is ready", async || {
+            if let Some(status) = up.child.try_wait().expect("a child") {
+                panic!("it ended with {status}: {}", fs::read_to_string(&up.log).unwrap_or_default());
+            }
+            reqwest::get(format!("{}/readyz", up.base_url)).await.ok().filter(|answer| answer.status() == 200)
+        })
+        .await;
+        up
+    }
+
+    fn output(&self) -> String {
+        fs::read_to_string(&self.log).expect("its output")
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id().expect("it runs")).expect("a process id"))
+    }
+
+    async fn stop(mut self, folder: &Path) {
+        kill(self.pid(), Signal::SIGTERM).expect("it runs");
+        let status = tokio::time::timeout(Duration::from_secs(40), self.child.wait()).await.expect("it stops");
+        assert!(status.expect("a child").success());
+        let left = processes_of(folder);
+        assert!(left.is_empty(), "left: {left:?}");
+        let data = folder.join("data");
+        let sockets: Vec<_> = walk(&data).into_iter().filter(|path| is_socket(path)).collect();
+        assert!(sockets.is_empty(), "{sockets:?}");
+        assert!(!data.join("postgres/postmaster.pid").exists(), "the database was not shut down");
+    }
+}
+
+/// The command lines of processes that name this folder.
+fn processes_of(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().expect("text");
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(folder)).collect()
+}
+
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries
+        .flatten()
+        .flat_map(|entry| if entry.path().is_dir() { walk(&entry.path()) } else { vec![entry.path()] })
+        .collect()
+}
+
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+fn files_with(folder: &Path, needle: &str) -> Vec<PathBuf> {
+    let holds = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains(needle));
+    walk(folder).into_iter().filter(|path| !is_socket(path)).filter(holds).collect()
+}

@@ -1,0 +1,305 @@
+//! Where a browser may go (design: the egress guard): the public internet, and nothing on the way there.
+//!
+//! There is no public internet in a test. So most of this runs in a network namespace of its own, whose loopback has a
+//! public address: what is served there is public for all that the service can tell, and everything else on the same
+//! machine is not.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::PgConnectOptions;
+use tempfile::TempDir;
+use tokio::net::{TcpStream, UnixListener};
+
+use crate::support::app::free_port;
+use crate::support::{App, Client, Site, eventually};
+use crate::webkit::processes::listeners;
+use crate::webkit::{Scene, assert_failed, text};
+
+/// Public, for all that anybody can tell.
+const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
+/// Set by whoever knows that their machine forbids namespaces, and wants the other tests all the same.
+const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
+
+/// A driver that waits for orders from anybody who reaches its port. It ends with this value.
+struct WebDriver {
+    process: Child,
+    port: u16,
+}
+
+impl WebDriver {
+    async fn start() -> Self {
+        let port = free_port();
+        let mut command = Command::new("WebKitWebDriver");
+        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let driver = Self { process: command.spawn().expect("WebKitWebDriver is installed"), port };
+        // Whoever may reach it can give it orders: that is why it matters who may.
+        let http = Client::new(&format!("http://127.0.0.1:{port}"), None);
+        eventually(Duration::from_secs(10), "the driver answers", async || {
+            http.request(reqwest::Method::GET, "/status").send().await.ok()?.status().is_success().then_some(())
+        })
+        .await;
+        driver
+    }
+}
+
+impl Drop for WebDriver {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Decisions D13: an address that is literally private is a 400 on `url`; a name that resolves to one fails the
+/// navigation. With `sessions.allow_private_targets` the very same addresses are pages (D2).
+#[tokio::test]
+async fn private_addresses_are_refused_unless_they_are_allowed() {
+    let site = Site::start().await;
+    let literal = ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "[::ffff:127.0.0.1]"];
+    let named = ["localhost", "LOCALHOST", "localhost."];
+
+    let open = App::webkit().start().await;
+    let client = open.client().await;
+    let session = client.session().await;
+    for host in literal.iter().chain(&named) {
+        let before = site.hits();
+        client.navigate(&session, &site.url_under(host, "/hit")).await;
+        assert_eq!(site.hits(), before + 1, "{host} leads to the site");
+    }
+    open.stop().await;
+
+    let before = site.hits();
+    let closed = App::webkit().set("sessions.allow_private_targets", "false").start().await;
+    let client = closed.client().await;
+    let session = client.session().await;
+    let others = ["http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://10.0.0.1/", "http://[fd00::1]/"];
+    let literal = literal.iter().map(|host| site.url_under(host, "/hit")).chain(others.map(ToOwned::to_owned));
+    for url in literal.chain(["file:///etc/passwd", "javascript:alert(1)", "data:text/html,x"].map(ToOwned::to_owned)) {
+        client.operate(&session, "navigate", json!({"url": url})).await.invalid("url");
+    }
+    assert_eq!(client.status(&session).await, "ready");
+
+    let driver = WebDriver::start().await;
+    let driver_url = format!("http://localhost:{}/status", driver.port);
+    for url in named.iter().map(|host| site.url_under(host, "/hit")).chain([driver_url]) {
+        let session = client.session().await;
+        client.operate(&session, "navigate", json!({"url": url})).await.problem(502, "driver-error");
+        assert_failed(&closed, &client, &session, "navigate", "DriverError").await;
+    }
+    assert_eq!(site.hits(), before, "nothing came through");
+    closed.stop().await;
+}
+
+/// Design section 4: nothing of the service listens on TCP but its API and a guard for each browser, all on loopback;
+/// and a guard is no target for a page, not even where private targets are allowed.
+#[tokio::test]
+async fn the_service_opens_no_port_that_a_page_could_use() {
+    let scene = Scene::start().await;
+    let other = scene.client.session().await;
+    scene.visit("/").await;
+    let api: SocketAddr = scene.app.base_url.trim_start_matches("http://").parse().expect("an address");
+    let guards: Vec<_> = listeners(&scene.app)
+        .into_iter()
+        .filter(|listener| {
+            assert_eq!(listener.program, "kitfleet", "{listener:?}");
+            assert!(listener.address.ip().is_loopback(), "{listener:?}");
+            listener.address != api
+        })
+        .map(|listener| listener.address.port())
+        .collect();
+    assert_eq!(guards.len(), 2, "one for each session: {guards:?}");
+
+    // A page can reach loopback here, but no guard: neither its own nor that of another.
+    let reach = async |url: String| {
+        scene.visit(&format!("/fetch?url={url}")).await;
+        scene.wait(json!({"kind": "url_matches", "pattern": "/fetch"})).await.expect(200);
+        outcome(&scene.client, &scene.session).await
+    };
+    assert_eq!(reach(scene.site.url("/hit")).await, "reached");
+    for port in &guards {
+        assert_eq!(reach(format!("http://127.0.0.1:{port}/")).await, "refused");
+    }
+    // That the guard would not have understood HTTP anyway is not why: the other guard never saw a connection.
+    for (port, host) in guards.iter().zip(["127.0.0.1", "localhost"]) {
+        let session = scene.client.session().await;
+        let url = format!("http://{host}:{port}/");
+        let refused =
+            scene.client.operate(&session, "navigate", json!({"url": url})).await.problem(502, "driver-error");
+        let detail = refused.body["detail"].as_str().expect("a detail");
+        assert!(detail.contains("not of the public internet"), "{detail}");
+    }
+
+    for session in [&scene.session, &other] {
+        scene.client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    eventually(Duration::from_secs(5), "the guards go with their browsers", async || {
+        let left: Vec<_> = listeners(&scene.app).into_iter().map(|listener| listener.address).collect();
+        (left == [api]).then_some(())
+    })
+    .await;
+    scene.app.stop().await;
+}
+
+/// How a page's `fetch` went.
+async fn outcome(client: &Client, session: &str) -> String {
+    eventually(Duration::from_secs(10), "an outcome", async || {
+        let outcome = text(client, session, "#outcome").await;
+        outcome.as_str().filter(|outcome| !outcome.is_empty()).map(ToOwned::to_owned)
+    })
+    .await
+}
+
+/// Issue 2, "Bad input and faults": a redirect to a private address, a public name that resolves to one, a page's own
+/// requests for them, and an idle WebDriver port.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
+async fn a_public_page_reaches_nothing_private() {
+    let in_a_network_of_its_own = namespaces();
+    let allowed = tokio::process::Command::new("unshare").args(&in_a_network_of_its_own).arg("true").status().await;
+    if !allowed.is_ok_and(|status| status.success()) {
+        let skip = std::env::var_os(WITHOUT_NAMESPACES).is_some();
+        assert!(skip, "this machine forbids network namespaces; set {WITHOUT_NAMESPACES}=1 to go without this test");
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let database = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
+    let relay = tokio::spawn(relay_to_database(
+        database.parse().expect("a database URL"),
+        UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("a socket"),
+    ));
+    let options: PgConnectOptions = database.parse().expect("a database URL");
+    let there = options.socket(folder.path()).port(5432).to_url_lossy().to_string();
+    let inside = tokio::process::Command::new("unshare")
+        .args(&in_a_network_of_its_own)
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "egress::inside_a_network_of_its_own", "--ignored", "--nocapture", "--test-threads=1"])
+        .env("KITFLEET_TEST_DATABASE_URL", there)
+        .kill_on_drop(true)
+        .output();
+    let output = inside.await.expect("unshare runs");
+    relay.abort();
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(said.contains("1 passed"), "it ran: {said}");
+}
+
+/// Options of `unshare` for whoever runs the tests.
+fn namespaces() -> Vec<&'static str> {
+    let mut options = vec!["--net", "--mount"];
+    if !nix::unistd::geteuid().is_root() {
+        options.extend(["--user", "--map-current-user", "--keep-caps"]);
+    }
+    options
+}
+
+/// Makes the database server reachable from another network: a socket is a file.
+async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
+    while let Ok((mut inside, _)) = sockets.accept().await {
+        let address = (server.get_host().to_owned(), server.get_port());
+        tokio::spawn(async move {
+            let mut outside = TcpStream::connect(address).await?;
+            tokio::io::copy_bidirectional(&mut inside, &mut outside).await
+        });
+    }
+}
+
+/// Gives this network a public address and some private ones, and this machine names for them.
+fn furnish(folder: &TempDir) {
+    let hosts = folder.path().join("hosts");
+    let names = format!(
+        "127.0.0.1 localhost rebound.example\n{PUBLIC} public.example mixed.example\n127.0.0.1 mixed.example\n\
+         10.11.12.13 intranet.example\n169.254.169.254 metadata.example\n"
+    );
+    std::fs::write(&hosts, names).expect("a file");
+    let hosts = hosts.display();
+    let script = format!(
+        "set -e; ip link set lo up; mount --bind {hosts} /etc/hosts
+         for address in {PUBLIC} 10.11.12.13 192.168.1.1 169.254.169.254 100.64.0.1; do ip address add $address/32 dev lo; done"
+    );
+    let done = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
+    assert!(done.success(), "a network of its own needs iproute2");
+}
+
+/// See [`a_public_page_reaches_nothing_private`], which starts it.
+#[tokio::test]
+#[ignore = "runs in a network of its own, where another test starts it"]
+async fn inside_a_network_of_its_own() {
+    let folder = TempDir::new().expect("a folder");
+    furnish(&folder);
+    let private = Site::start_at(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await;
+    let public = Site::start_at(SocketAddr::from((PUBLIC, 0))).await;
+    let driver = WebDriver::start().await;
+    let app = App::webkit().set("sessions.allow_private_targets", "false").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+
+    // A public page is a page, by address and by name.
+    client.navigate(&session, &public.url("/")).await;
+    client.navigate(&session, &public.url_under("public.example", "/")).await;
+    assert_eq!(text(&client, &session, "#title").await, "Home");
+
+    let hosts = [
+        "127.0.0.1",
+        "localhost",
+        "rebound.example",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+        "2130706433",
+        "10.11.12.13",
+        "intranet.example",
+        "192.168.1.1",
+        "169.254.169.254",
+        "metadata.example",
+        "100.64.0.1",
+    ];
+    let fetch = async |url: &str| {
+        client.navigate(&session, &public.url(&format!("/fetch?url={url}"))).await;
+        outcome(&client, &session).await
+    };
+    let embed = async |url: &str| {
+        let body = json!({"url": public.url(&format!("/embed?url={url}")), "wait_until": "networkidle"});
+        client.operate(&session, "navigate", body).await.expect(200);
+    };
+    assert_eq!(fetch(&public.url("/hit")).await, "reached");
+    assert_eq!(fetch(&public.url_under("public.example", "/hit")).await, "reached");
+    assert_eq!(public.hits(), 2);
+    embed(&public.url("/hit")).await;
+    assert!(public.hits() > 6, "a page has many ways to ask: {}", public.hits());
+
+    for host in hosts {
+        let (url, before) = (private.url_under(host, "/hit"), private.hits());
+        reqwest::get(&url).await.expect("the target is there").error_for_status().expect("and answers");
+        assert_eq!(private.hits(), before + 1, "{host} is this very site");
+        assert_eq!(fetch(&url).await, "refused", "{host}");
+        embed(&url).await;
+        assert_eq!(private.hits(), before + 1, "{host} was reached");
+    }
+    // A name with two addresses is its public one.
+    embed(&public.url_under("mixed.example", "/hit")).await;
+    let before = private.hits();
+    assert_eq!(fetch(&private.url_under("mixed.example", "/hit")).await, "refused");
+    assert_eq!(private.hits(), before);
+
+    for target in [
+        public.url(&format!("/redirect?to={}", private.url_under("127.0.0.1", "/hit"))),
+        public.url(&format!("/redirect?to={}", private.url_under("169.254.169.254", "/hit"))),
+        private.url_under("rebound.example", "/hit"),
+        private.url_under("intranet.example", "/hit"),
+    ] {
+        let session = client.session().await;
+        client.operate(&session, "navigate", json!({"url": target})).await.problem(502, "driver-error");
+        assert_failed(&app, &client, &session, "navigate", "DriverError").await;
+    }
+    assert_eq!(private.hits(), before);
+
+    // The driver, and the guard of another browser, both of which would obey.
+    for port in listeners(&app).iter().map(|listener| listener.address.port()).chain([driver.port]) {
+        for host in ["127.0.0.1", "localhost"] {
+            assert_eq!(fetch(&format!("http://{host}:{port}/session")).await, "refused", "{host}:{port}");
+        }
+    }
+    app.stop().await;
+}

@@ -1,0 +1,451 @@
+//! Processes that die, connections that break, and callers that leave: what is left has to be true.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::support::{Answer, App, Client, Role, Site, eventually};
+use crate::webkit::processes::{below, listeners, open_files, zombies_of};
+use crate::webkit::{Scene, assert_failed, failures, until_status};
+
+/// A session and the process that leads its browser.
+struct Browser {
+    session: String,
+    host: Pid,
+}
+
+impl Browser {
+    /// On a service without a warm pool, so that one sees which is whose.
+    async fn open(app: &App, client: &Client) -> Self {
+        let before = app.processes("kitfleet-host");
+        let session = client.session().await;
+        let mut hosts = app.processes("kitfleet-host");
+        hosts.retain(|host| !before.contains(host));
+        let [host] = hosts[..] else { unreachable!("one session has one host: {hosts:?}") };
+        Self { session, host }
+    }
+
+    /// Kills one of its processes.
+    fn kill(&self, name: &str) {
+        let victim = if name == "kitfleet-host" { Some(self.host) } else { below(self.host, name).pop() };
+        murder(victim.unwrap_or_else(|| panic!("it has no {name}")));
+    }
+}
+
+fn murder(pid: Pid) {
+    kill(pid, Signal::SIGKILL).expect("it runs");
+}
+
+/// A wait for what never comes.
+fn endless_wait() -> Value {
+    json!({"condition": {"kind": "selector", "selector": "#nowhere"}, "timeout_ms": 60_000})
+}
+
+/// Runs an operation, and does `harm` once the session is busy with it. The answer, and how long after the harm it came.
+async fn during(
+    client: &Client,
+    session: &str,
+    (operation, body): (&str, Value),
+    harm: impl AsyncFnOnce(),
+) -> (Answer, Duration) {
+    let harmed = async {
+        until_status(client, session, "busy").await;
+        harm().await;
+        Instant::now()
+    };
+    let (answer, harmed) = tokio::join!(client.operate(session, operation, body), harmed);
+    (answer, harmed.elapsed())
+}
+
+async fn sessions_that_stand(db: &PgPool, statuses: &[&str]) -> i64 {
+    sqlx::query_scalar("select count(*) from sessions where status = any($1)")
+        .bind(statuses)
+        .fetch_one(db)
+        .await
+        .expect("a count")
+}
+
+/// Waits until the service can make a session and show a page in it. How it got well is its own business.
+async fn until_well(client: &Client, url: &str) -> String {
+    eventually(Duration::from_secs(30), "the service is well again", async || {
+        let created = client.post("/v1/sessions", json!({})).await;
+        let session = created.body["id"].as_str().filter(|_| created.status == 201)?.to_owned();
+        let arrived = client.operate(&session, "navigate", json!({"url": url})).await;
+        (arrived.status == 200).then_some(session)
+    })
+    .await
+}
+
+/// Interface, "Driver session": a browser of which a process dies, idle or at work, errors its session within seconds;
+/// the operation is 502, `session.failed` is told once, the slot is free, and the neighbour's session is none the wiser.
+#[tokio::test]
+async fn a_browser_that_loses_a_process_fails_its_session_alone() {
+    let app = App::webkit().set("worker.warm_pool", "0").start().await;
+    let site = Site::start().await;
+    // Two slots: the neighbour has one, and each victim needs the other.
+    let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
+    let neighbour = Browser::open(&app, &client).await;
+    client.navigate(&neighbour.session, &site.url("/")).await;
+
+    let wait = ("wait", endless_wait());
+    let load = ("navigate", json!({"url": site.url("/never"), "timeout_ms": 60_000}));
+    for (name, at_work) in [
+        ("WebKitWebProcess", None),
+        ("WebKitWebProcess", Some(wait.clone())),
+        ("WebKitNetworkProcess", None),
+        ("WebKitNetworkProcess", Some(wait.clone())),
+        ("WebKitNetworkProcess", Some(load)),
+        ("kitfleet-host", None),
+        ("kitfleet-host", Some(wait)),
+    ] {
+        let victim = Browser::open(&app, &client).await;
+        client.navigate(&victim.session, &site.url("/")).await;
+        let operation = match at_work {
+            None => {
+                victim.kill(name);
+                until_status(&client, &victim.session, "errored").await;
+                "unknown"
+            }
+            Some(work) => {
+                let operation = work.0;
+                let (answer, after) = during(&client, &victim.session, work, async || victim.kill(name)).await;
+                assert_eq!(answer.status, 502, "{name} during {operation}: {}", answer.body);
+                answer.problem(502, "driver-error");
+                assert!(after < Duration::from_secs(4), "{name} during {operation}: the answer came after {after:?}");
+                operation
+            }
+        };
+        assert_failed(&app, &client, &victim.session, operation, "DriverError").await;
+        eventually(Duration::from_secs(5), "nothing is left of the victim", async || {
+            (app.processes("kitfleet-host") == [neighbour.host] && app.processes("WebKitNetworkProcess").len() == 1)
+                .then_some(())
+        })
+        .await;
+        client.operate(&neighbour.session, "interact", json!({"action": {"kind": "scroll"}})).await.expect(200);
+    }
+    assert_eq!(failures(&app, &neighbour.session).await, Vec::<Value>::new());
+    app.stop().await;
+}
+
+/// The same of the display that all browsers of a worker share; the worker gets another one.
+#[tokio::test]
+async fn a_worker_that_loses_its_display_gets_another() {
+    let scene = Scene::start().await;
+    let (app, client) = (&scene.app, &scene.client);
+    let idle = client.session().await;
+    scene.visit("/").await;
+    let [display] = app.processes("Xvfb")[..] else { unreachable!("a worker has one display") };
+    let (answer, after) = during(client, &scene.session, ("wait", endless_wait()), async || murder(display)).await;
+    answer.problem(502, "driver-error");
+    assert!(after < Duration::from_secs(4), "the answer came after {after:?}");
+    assert_failed(app, client, &scene.session, "wait", "DriverError").await;
+    until_status(client, &idle, "errored").await;
+    assert_failed(app, client, &idle, "unknown", "DriverError").await;
+
+    until_well(client, &scene.site.url("/")).await;
+    assert_eq!(app.processes("Xvfb").len(), 1);
+    scene.app.stop().await;
+}
+
+/// Decisions D5: a worker that dies takes its browsers with it. A `ready` session's next operation is 502 and the session
+/// errored, a `busy` one stays `busy`, and DELETE works for both.
+#[tokio::test]
+async fn a_worker_that_dies_takes_its_browsers_with_it() {
+    let mut app = App::webkit().roles(&[Role::Api, Role::Worker]).start().await;
+    let (site, client) = (Site::start().await, app.client().await);
+    let (idle, left, busy) = (client.session().await, client.session().await, client.session().await);
+    client.navigate(&busy, &site.url("/")).await;
+    assert!(app.processes("kitfleet-host").len() >= 3);
+
+    let (worker, operation) = (app.pid(1), ("wait", endless_wait()));
+    let (answer, after) = during(&client, &busy, operation, async || murder(worker)).await;
+    assert!(answer.status.is_server_error(), "{}", answer.body);
+    assert_eq!(answer.headers["content-type"], "application/problem+json");
+    assert!(after < Duration::from_secs(25), "its caller waited for {after:?}");
+    eventually(Duration::from_secs(5), "no browser is left", async || {
+        let names = ["kitfleet-host", "WebKitWebProcess", "WebKitNetworkProcess", "Xvfb", "bwrap"];
+        names.iter().all(|name| app.processes(name).is_empty()).then_some(())
+    })
+    .await;
+
+    assert_eq!(client.status(&busy).await, "busy", "nobody knows what became of it");
+    client.operate(&busy, "navigate", json!({"url": site.url("/")})).await.problem(409, "conflict");
+    client.operate(&idle, "navigate", json!({"url": site.url("/")})).await.problem(502, "driver-error");
+    assert_failed(&app, &client, &idle, "navigate", "DriverError").await;
+    for session in [&busy, &left] {
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+        assert_eq!(client.status(session).await, "destroyed");
+        assert_eq!(failures(&app, session).await, Vec::<Value>::new());
+    }
+    assert_eq!(sessions_that_stand(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
+
+    // The next worker takes over, and clears away what the dead one left on the disk.
+    let next = app.start(Role::Worker);
+    until_well(&client, &site.url("/")).await;
+    let folders = fs::read_dir(app.data_dir.path().join("data/browsers")).expect("a folder").flatten();
+    let folders = folders.filter(|entry| entry.path().is_dir()).count();
+    assert_eq!(folders, 1, "{}", app.log(next));
+    app.stop().await;
+}
+
+/// Design section 6: connections to the database that break, however often, lose nothing that was acknowledged, run
+/// nothing twice, and leave the service well.
+#[tokio::test]
+async fn broken_database_connections_lose_nothing() {
+    const VISITS: usize = 12;
+    let app = App::webkit().start().await;
+    let (site, client) = (Site::start().await, app.client().await);
+    let visitor = async || {
+        let (mut arrived, mut created) = (0, Vec::new());
+        let mut session = client.session().await;
+        created.push(session.clone());
+        for _ in 0..VISITS {
+            let answer = client.operate(&session, "navigate", json!({"url": site.url("/hit")})).await;
+            match answer.status.as_u16() {
+                200 => arrived += 1,
+                // Busy with a visit whose caller was given up.
+                409 | 410 | 502 | 503 | 504 => {
+                    session = eventually(Duration::from_secs(30), "a session", async || {
+                        let answer = client.post("/v1/sessions", json!({})).await;
+                        assert_ne!(answer.status, 500, "{}", answer.body);
+                        answer.body["id"].as_str().filter(|_| answer.status == 201).map(ToOwned::to_owned)
+                    })
+                    .await;
+                    created.push(session.clone());
+                }
+                _ => unreachable!("{}: {}", answer.status, answer.body),
+            }
+        }
+        (arrived, created)
+    };
+    let mut broken = 0_i64;
+    let ((one, mut created), (other, also_created)) = {
+        let visits = async { tokio::join!(visitor(), visitor()) };
+        tokio::pin!(visits);
+        loop {
+            tokio::select! {
+                done = &mut visits => break done,
+                () = tokio::time::sleep(Duration::from_millis(120)) => {
+                    broken += sqlx::query_scalar::<_, i64>(
+                        "select count(pg_terminate_backend(pid)) from pg_stat_activity
+                         where datname = current_database() and pid <> pg_backend_pid()",
+                    )
+                    .fetch_one(&app.database.pool)
+                    .await
+                    .unwrap_or_default();
+                }
+            }
+        }
+    };
+    assert!(broken > 20, "connections were broken: {broken}");
+
+    created.extend(also_created);
+    for session in &created {
+        client.get(&format!("/v1/sessions/{session}")).await.expect(200);
+    }
+    let acknowledged = one + other;
+    assert!(site.hits() >= acknowledged, "{acknowledged} were acknowledged, {} came", site.hits());
+    assert!(site.hits() <= 2 * VISITS, "{} came of {}", site.hits(), 2 * VISITS);
+    eventually(Duration::from_secs(30), "every operation ends", async || {
+        (sessions_that_stand(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
+    })
+    .await;
+    let done: i64 = sqlx::query_scalar(
+        "select count(*) from intents where kind = 'navigate' and status = 'done' and outcome->>'ended' = 'done'",
+    )
+    .fetch_one(&app.database.pool)
+    .await
+    .expect("a count");
+    assert!(usize::try_from(done).expect("a count") >= acknowledged, "{done} of {acknowledged} are recorded");
+    until_well(&client, &site.url("/")).await;
+    app.stop().await;
+}
+
+/// Design section 7: the embedded database is started again when it is killed, idle or at work, and has kept what was
+/// acknowledged.
+#[tokio::test]
+async fn an_embedded_database_that_is_killed_comes_back() {
+    let app = App::webkit().embedded().start().await;
+    let (site, client) = (Site::start().await, app.owner());
+    let database = app.data_dir.path().join("data/postgres");
+    let postmaster = || {
+        let file = fs::read_to_string(database.join("postmaster.pid")).expect("it runs");
+        Pid::from_raw(file.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process id"))
+    };
+    let known = client.session().await;
+    client.navigate(&known, &site.url("/")).await;
+
+    let first = postmaster();
+    murder(first);
+    let second = until_well(&client, &site.url("/")).await;
+    assert_ne!(postmaster(), first);
+    assert_eq!(client.get(&format!("/v1/sessions/{known}")).await.expect(200).body["id"], known);
+
+    let wait = ("wait", json!({"condition": {"kind": "time", "ms": 1_000}, "timeout_ms": 30_000}));
+    let (answer, after) = during(&client, &second, wait, async || murder(postmaster())).await;
+    assert!(answer.status == 200 || answer.status.is_server_error(), "{}: {}", answer.status, answer.body);
+    assert_ne!(answer.status, 500, "{}", answer.body);
+    assert!(after < Duration::from_secs(35), "its caller waited for {after:?}");
+    until_well(&client, &site.url("/")).await;
+    for session in [&known, &second] {
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+
+    // One backend is enough to bring all of them down.
+    let folder = fs::File::open(&database).expect("the folder");
+    let socket = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
+    let options = PgConnectOptions::new_without_pgpass().socket(socket).username("kitfleet").database("kitfleet");
+    let pool = PgPool::connect_with(options).await.expect("the embedded database");
+    let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&pool).await.expect("a process id");
+    murder(Pid::from_raw(backend));
+    pool.close().await;
+    until_well(&client, &site.url("/")).await;
+    app.stop().await;
+}
+
+/// Issue 2, "Build" 2: SIGTERM drains. An operation under way is finished when it can be; what cannot be is ended, and
+/// nobody is left without an answer, nothing without an owner, no slot taken.
+#[tokio::test]
+async fn a_stop_drains() {
+    for (drain, work, finishes) in
+        [("20s", json!({"condition": {"kind": "time", "ms": 1_500}}), true), ("500ms", endless_wait(), false)]
+    {
+        let mut app = App::webkit().set("worker.drain_timeout", drain).start().await;
+        let (site, client) = (Site::start().await, app.client().await);
+        let (session, idle) = (client.session().await, client.session().await);
+        client.navigate(&session, &site.url("/")).await;
+        let started = Instant::now();
+        let pid = app.pid(0);
+        let (answer, _) = during(&client, &session, ("wait", work), async || {
+            kill(pid, Signal::SIGTERM).expect("it runs");
+        })
+        .await;
+        if finishes {
+            assert_eq!(answer.expect(200).body["matched"], true);
+        } else {
+            assert!(answer.status.is_server_error(), "{}", answer.body);
+            assert_eq!(answer.headers["content-type"], "application/problem+json");
+        }
+        app.signal(0, Signal::SIGTERM).await;
+        assert!(started.elapsed() < Duration::from_secs(15), "it took {:?} to stop", started.elapsed());
+        assert_eq!(sessions_that_stand(&app.database.pool, &["creating", "ready", "busy"]).await, 0);
+        assert_eq!(failures(&app, &idle).await.len(), 1);
+        app.stop().await;
+    }
+}
+
+/// Issue 2, "Build" 4: a client that hangs up, at whatever moment, cancels nothing and corrupts nothing.
+#[tokio::test]
+async fn callers_that_leave_break_nothing() {
+    let scene = Scene::start().await;
+    let (app, client, session) = (&scene.app, &scene.client, &scene.session);
+    let moments = [0, 1, 2, 4, 8, 15, 30, 60, 120, 240].map(Duration::from_millis);
+    let leave_after = async |moment: Duration, request: reqwest::RequestBuilder| {
+        // Dropping a request closes its connection.
+        let _ = tokio::time::timeout(moment, request.send()).await;
+    };
+    let post = |path: String, body: Value| client.request(reqwest::Method::POST, &path).json(&body);
+    let until_settled = async || {
+        eventually(Duration::from_secs(15), "everything comes to its end", async || {
+            let open: i64 = sqlx::query_scalar("select count(*) from intents where status <> 'done'")
+                .fetch_one(&app.database.pool)
+                .await
+                .expect("a count");
+            (open == 0 && sessions_that_stand(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
+        })
+        .await;
+    };
+
+    for moment in moments {
+        leave_after(moment, post("/v1/sessions".to_owned(), json!({"label": "left"}))).await;
+        for (operation, body) in [
+            ("navigate", json!({"url": scene.site.url("/slow?ms=100")})),
+            ("interact", json!({"action": {"kind": "scroll", "delta_y": 1}})),
+            ("capture", json!({"kind": "screenshot"})),
+        ] {
+            leave_after(moment, post(format!("/v1/sessions/{session}/{operation}"), body)).await;
+            until_settled().await;
+        }
+        leave_after(moment, client.request(reqwest::Method::GET, &format!("/v1/sessions/{session}/state"))).await;
+        until_settled().await;
+        scene.assert_ready().await;
+    }
+    // A navigation whose caller has left goes on to its end.
+    let hit = json!({"url": scene.site.url("/redirect?to=/hit")});
+    leave_after(Duration::from_millis(60), post(format!("/v1/sessions/{session}/navigate"), hit)).await;
+    until_settled().await;
+    if scene.site.hits() > 0 {
+        assert_eq!(scene.state().await["title"], "Hit");
+    }
+    assert_eq!(scene.visit("/").await.body["status"], 200);
+
+    // Sessions whose makers have left are sessions like others: listed, ready, and theirs to destroy.
+    let left = client.get("/v1/sessions?label=left&limit=100").await.expect(200).body;
+    for session in left["data"].as_array().expect("sessions") {
+        assert_eq!(session["status"], "ready");
+        let path = format!("/v1/sessions/{}", session["id"].as_str().expect("an id"));
+        leave_after(Duration::from_millis(1), client.request(reqwest::Method::DELETE, &path)).await;
+        client.delete(&path).await.expect(204);
+    }
+    let stuck: i64 = sqlx::query_scalar(
+        "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'",
+    )
+    .fetch_one(&app.database.pool)
+    .await
+    .expect("a count");
+    assert_eq!(stuck, 0);
+    scene.app.stop().await;
+}
+
+/// Design section 4, "Nothing is left behind": what sessions used is given back, to the last process, folder, socket and
+/// descriptor.
+#[tokio::test]
+async fn sessions_leave_nothing_behind() {
+    let scene = Scene::start().await;
+    let (app, client) = (&scene.app, &scene.client);
+    let api = scene.app.base_url.trim_start_matches("http://").parse().expect("an address");
+    let service = app.pid(0);
+    let only_the_warm_pool_is_left = async || {
+        eventually(Duration::from_secs(10), "only the warm pool is left", async || {
+            let worker = fs::read_dir(app.data_dir.path().join("data/browsers")).expect("a folder").flatten();
+            let folders = worker.filter_map(|entry| Some(fs::read_dir(entry.path()).ok()?.count())).sum::<usize>();
+            let ports: Vec<_> = listeners(app).into_iter().map(|listener| listener.address).collect();
+            let processes = [("kitfleet-host", 1), ("WebKitNetworkProcess", 1), ("Xvfb", 1)]
+                .iter()
+                .all(|(name, count)| app.processes(name).len() == *count);
+            let is_clean = folders == 1 && ports == [api] && processes && app.processes("WebKitWebProcess").len() <= 1;
+            (is_clean && zombies_of(service) == 0).then_some(())
+        })
+        .await;
+    };
+    client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
+    only_the_warm_pool_is_left().await;
+    let (files, processes) = (open_files(service), app.marked().len());
+
+    for _ in 0..2 {
+        let mut sessions = Vec::new();
+        for path in ["/", "/storage?n=100000", "/cookies", "/popup", "/tall"] {
+            let session = client.session().await;
+            client.navigate(&session, &scene.site.url(path)).await;
+            client.operate(&session, "capture", json!({"kind": "screenshot"})).await.expect(200);
+            sessions.push(session);
+        }
+        assert!(app.processes("kitfleet-host").len() >= 5);
+        for session in sessions {
+            client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+        }
+    }
+    only_the_warm_pool_is_left().await;
+    eventually(Duration::from_secs(5), "as many processes as before", async || {
+        (app.marked().len() <= processes).then_some(())
+    })
+    .await;
+    assert!(open_files(service) <= files + 10, "{} files were open, now {}", files, open_files(service));
+    scene.app.stop().await;
+}

@@ -1,0 +1,677 @@
+//! What holds on every route: problem documents, hostile bodies, headers, slow clients, and the routes of the service
+//! itself (interface, "Errors" and "Versioning"; decisions D1 and D13; issue 2, 7).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use crate::support::routes::{Route, session_routes};
+use crate::support::{App, Client, Role, members, raw, unknown_id};
+
+/// Interface, "Errors" 1 and decisions D1: every refusal is a problem document, with the request's path and id.
+#[tokio::test]
+async fn what_is_refused_is_a_problem_document() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    for path in ["/v1", "/v1/nothing", "/v2/sessions", "/v1/sessions/x/y/z", "/v1/sessions/", "/errors/nothing", "/%ff"]
+    {
+        let answer = client.get(path).await.problem(404, "not-found");
+        assert_eq!(answer.body["instance"], path);
+    }
+    let wrong = [
+        (Method::PUT, "/v1/sessions".to_owned()),
+        (Method::DELETE, "/v1/sessions".to_owned()),
+        (Method::POST, format!("/v1/sessions/{session}")),
+        (Method::GET, format!("/v1/sessions/{session}/navigate")),
+        (Method::POST, format!("/v1/sessions/{session}/state")),
+        (Method::POST, "/v1/archetypes".to_owned()),
+        (Method::POST, "/healthz".to_owned()),
+        (Method::from_bytes(b"BREW").expect("a method"), "/v1/sessions".to_owned()),
+    ];
+    for (method, path) in wrong {
+        let answer = client.send(client.request(method, &path)).await.problem(405, "method-not-allowed");
+        assert!(answer.headers.contains_key("allow"), "RFC 9110, section 15.5.6: {path}");
+    }
+    for content_type in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("application/jsonp")]
+    {
+        let mut request = client.request(Method::POST, "/v1/sessions").body("{}");
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        client.send(request).await.problem(415, "unsupported-media-type");
+    }
+    for content_type in ["application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.api+json"] {
+        let request = client.request(Method::POST, &format!("/v1/sessions/{session}/navigate"));
+        let request = request.header("content-type", content_type).body(r#"{"url":"https://example.com/"}"#);
+        client.send(request).await.expect(200);
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 1);
+    app.stop().await;
+}
+
+/// Decisions D13 ("Limits: request body 1 MiB"): a body that is too large is a 413, told before it was read when its
+/// length is announced, and without its being kept when it is not.
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    const LIMIT: usize = 1024 * 1024;
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let padded = |length: usize| {
+        let frame = r#"{"metadata":{"x":""}}"#.len();
+        format!(r#"{{"metadata":{{"x":"{}"}}}}"#, "x".repeat(length - frame))
+    };
+    client.post_raw("/v1/sessions", padded(LIMIT)).await.expect(201);
+    client.post_raw("/v1/sessions", padded(LIMIT + 1)).await.problem(413, "payload-too-large");
+
+    let head = format!(
+        "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n",
+        client.key.clone().expect("a key")
+    );
+    let head = format!("{head}Content-Type: application/json\r\n");
+    let announced = format!("{head}Content-Length: {}\r\n\r\n{{", 100 * LIMIT);
+    let answer = raw::exchange(&app.base_url, announced.as_bytes()).await;
+    assert_eq!(raw::status(&answer), Some(413), "{answer}");
+
+    let (mut reader, mut writer) = raw::connect(&app.base_url).await;
+    let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
+    let upload = async {
+        writer.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).await?;
+        for _ in 0..1_600 {
+            writer.write_all(&chunk).await?;
+        }
+        std::io::Result::Ok(())
+    };
+    let (sent, answer) = tokio::join!(upload, raw::answer(&mut reader, Duration::from_secs(10)));
+    assert_eq!(raw::status(&answer), Some(413), "{answer}");
+    assert!(sent.is_err(), "the service read 100 MB to its end");
+    client.post("/v1/sessions", json!({})).await.expect(201);
+    app.stop().await;
+}
+
+/// Issue 2, "Bad input": whatever a body holds, the answer is a 4xx problem and never a 500; nothing is made of it.
+#[tokio::test]
+async fn bodies_that_are_no_json_are_refused() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(10_000), close.repeat(10_000));
+    let bodies: Vec<Vec<u8>> = vec![
+        b"".to_vec(),
+        b"not json".to_vec(),
+        b"{".to_vec(),
+        br#"{"url":"https://example.com/"#.to_vec(),
+        br#"{"url":"https://example.com/"} trailing"#.to_vec(),
+        br"{'url':'https://example.com/'}".to_vec(),
+        br#"{"url":"https://example.com/",}"#.to_vec(),
+        b"[]".to_vec(),
+        br#"["https://example.com/"]"#.to_vec(),
+        br#"[{"url":"https://example.com/"}]"#.to_vec(),
+        b"null".to_vec(),
+        b"\"text\"".to_vec(),
+        b"17".to_vec(),
+        b"NaN".to_vec(),
+        b"{\"url\":\"\xff\xfe\"}".to_vec(),
+        b"\xef\xbb\xbf{\"label\":1}".to_vec(),
+        b"\0".to_vec(),
+        b"{\"label\":\"a\0b\"}".to_vec(),
+        br#"{"url":"\ud800","label":"\ud800"}"#.to_vec(),
+        br#"{"url":"https://example.com/","metadata":{"x":"\udc00"},"label":"\udc00"}"#.to_vec(),
+        br#"{"url":"https://example.com/","timeout_ms":1e400,"label":1e400}"#.to_vec(),
+        deep("[", "]").into_bytes(),
+        deep(r#"{"metadata":"#, "}").into_bytes(),
+        format!(r#"{{"url":"https://example.com/","metadata":{}}}"#, deep("[", "]")).into_bytes(),
+        format!(r#"{{"url":"https://example.com/","unknown":{}}}"#, deep("[", "]")).into_bytes(),
+        "[".repeat(500_000).into_bytes(),
+    ];
+    let navigate = format!("/v1/sessions/{session}/navigate");
+    for body in bodies {
+        let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
+        for path in ["/v1/sessions", &navigate] {
+            // Without a body a create has its defaults.
+            if path == "/v1/sessions" && body.is_empty() {
+                continue;
+            }
+            let answer = client.post_raw(path, body.clone()).await;
+            assert!(answer.status == 400, "{path} {shown}: {} {}", answer.status, answer.body);
+            assert_eq!(answer.headers["content-type"], "application/problem+json", "{path} {shown}");
+            assert!(answer.body["type"].is_string());
+        }
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 1);
+    assert_eq!(app.intents(&session).await.len(), 1);
+    client.navigate(&session, "https://example.com/").await;
+    app.stop().await;
+}
+
+/// Issue 2, "Bad input" (NUL, `1e400`, duplicate keys, depth): JSON that parses and that a database may not like.
+#[tokio::test]
+async fn values_that_cannot_be_kept_are_refused() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let nested = |depth: usize| format!(r#"{{"metadata":{{"x":{}{}}}}}"#, "[".repeat(depth), "]".repeat(depth));
+    let refused = [
+        r#"{"label":"a\u0000b"}"#.to_owned(),
+        r#"{"metadata":{"x":"a\u0000b"}}"#.to_owned(),
+        r#"{"metadata":{"a\u0000b":1}}"#.to_owned(),
+        r#"{"metadata":{"x":1e400}}"#.to_owned(),
+        r#"{"metadata":{"x":-1e400}}"#.to_owned(),
+        nested(130),
+    ];
+    for body in refused {
+        let answer = client.post_raw("/v1/sessions", body.clone()).await.expect(400);
+        assert_eq!(answer.headers["content-type"], "application/problem+json", "{body}");
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 1);
+    for body in [nested(100), r#"{"metadata":{"x":1.7e308,"y":123456789012345678}}"#.to_owned()] {
+        let sent: Value = serde_json::from_str(&body).expect("JSON");
+        let created = client.post_raw("/v1/sessions", body).await.expect(201);
+        assert_eq!(created.body["metadata"], sent["metadata"]);
+    }
+
+    // What a second `url` means is anybody's guess; to refuse it is right, to take one of both is bearable.
+    let navigate = format!("/v1/sessions/{session}/navigate");
+    let twice = r#"{"url":"https://example.com/","url":"file:///etc/passwd"}"#;
+    client.post_raw(&navigate, twice).await.expect(400);
+    let nul = [
+        ("navigate", json!({"url": "https://example.com/\0"})),
+        ("interact", json!({"action": {"kind": "tap", "selector": "#a\0"}})),
+        ("interact", json!({"action": {"kind": "type", "selector": "#a", "text": "a\0b"}})),
+        ("interact", json!({"action": {"kind": "press", "key": "\0"}})),
+        ("wait", json!({"condition": {"kind": "url_matches", "pattern": "\0"}})),
+        ("wait", json!({"condition": {"kind": "selector", "selector": "\0"}})),
+        ("extract", json!({"extractions": [{"name": "\0", "selector": "h1", "type": "text"}]})),
+    ];
+    for (operation, body) in nul {
+        let answer = client.operate(&session, operation, body.clone()).await;
+        // A URL may be normalised, and a text sealed as it is; but nothing may fail.
+        assert!(
+            answer.status.is_client_error() || answer.status == 200,
+            "{operation} {body}: {} {}",
+            answer.status,
+            answer.body
+        );
+    }
+    for query in [
+        "label=%00",
+        "status=%00",
+        "cursor=%00",
+        "limit=%00",
+        "label=%ff",
+        "limit=1&limit=2",
+        "%00=1",
+        "label=a&label=b",
+    ] {
+        let answer = client.get(&format!("/v1/sessions?{query}")).await;
+        assert!(answer.status.is_client_error() || answer.status == 200, "{query}: {} {}", answer.status, answer.body);
+    }
+    assert_eq!(client.status(&session).await, "ready");
+    app.stop().await;
+}
+
+/// Issue 2, "Bad input": headers and addresses without measure are refused, and the service goes on.
+#[tokio::test]
+async fn headers_without_measure_are_refused() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let long = "x".repeat(200 * 1024);
+    let many = "X-Header: x\r\n".repeat(2_000);
+    let requests = [
+        format!("GET /v1/archetypes HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\nConnection: close\r\n\r\n"),
+        format!("GET /v1/archetypes?{long} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+        format!("GET /v1/archetypes HTTP/1.1\r\nHost: x\r\n{many}Connection: close\r\n\r\n"),
+        "GET /v1/archetypes HTTP/9.9\r\nHost: x\r\n\r\n".to_owned(),
+        "\0\0\0\0\r\n\r\n".to_owned(),
+        "GET /v1/archetypes HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n".to_owned(),
+    ];
+    for request in requests {
+        let answer = raw::exchange(&app.base_url, request.as_bytes()).await;
+        let shown: String = request.chars().take(60).collect();
+        match raw::status(&answer) {
+            // Hung up on, or told; nothing else.
+            None => assert!(answer.is_empty(), "{shown}: {answer}"),
+            Some(status) => assert!((400..500).contains(&status), "{shown}: {answer}"),
+        }
+    }
+    client.get("/v1/archetypes").await.expect(200);
+    app.stop().await;
+}
+
+/// Decisions D1: every answer carries `X-Request-Id`. One that the caller gave is kept when it is fit to be logged, else
+/// replaced.
+#[tokio::test]
+async fn every_answer_has_a_request_id() {
+    let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let mut seen = BTreeSet::new();
+    let mut routes = session_routes(&unknown_id("ses"));
+    for path in [
+        "/v1/sessions",
+        "/v1/archetypes",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/openapi.json",
+        "/docs",
+        "/errors/conflict",
+        "/x",
+    ] {
+        routes.push(Route { method: Method::GET, path: path.to_owned(), body: None });
+    }
+    for route in &routes {
+        for client in [&client, &app.stranger()] {
+            let answer = client.call(route).await;
+            let id = answer.headers["x-request-id"].to_str().expect("text").to_owned();
+            assert!(!id.is_empty());
+            assert!(seen.insert(id), "an id was given twice");
+        }
+    }
+    let with_id = async |id: &[u8]| {
+        let value = reqwest::header::HeaderValue::from_bytes(id).expect("a value that can be sent");
+        let request = client.request(Method::POST, &format!("/v1/sessions/{session}/navigate"));
+        let answer = client.send(request.header("x-request-id", value).json(&json!({"url": "file:///"}))).await;
+        let answered = answer.headers["x-request-id"].to_str().expect("text").to_owned();
+        assert_eq!(answer.body["request_id"], answered);
+        answered
+    };
+    for good in ["abc-123", "0199f6a0-0000-7000-8000-000000000000", "A_b.C"] {
+        assert_eq!(with_id(good.as_bytes()).await, good);
+    }
+    let long = "x".repeat(5_000);
+    for bad in [b"two words".as_slice(), b"", b"<script>", b"a\"b", "ü".as_bytes(), b"\xff", long.as_bytes()] {
+        let answered = with_id(bad).await;
+        assert_ne!(answered.as_bytes(), bad);
+        assert!(!answered.is_empty() && answered.len() < 200);
+    }
+    app.stop().await;
+}
+
+/// Interface, "Versioning" 5, and decisions D13 ("Other"): unknown top-level fields are named in a header, in body order,
+/// at most ten, cut to 64 characters and then percent-encoded, and change nothing else.
+#[tokio::test]
+async fn unknown_fields_are_named_and_ignored() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let navigate = format!("/v1/sessions/{session}/navigate");
+    let plain = client.post_raw(&navigate, r#"{"url":"https://example.com/"}"#).await.expect(200);
+    assert!(!plain.headers.contains_key(UNKNOWN));
+
+    let body = r#"{"zeta":1,"url":"https://example.com/","alpha":{"inner":1},"URL":"x","wait_until":"load","1":null}"#;
+    let answer = client.post_raw(&navigate, body).await.expect(200);
+    assert_eq!(answer.headers[UNKNOWN], "zeta,alpha,URL,1");
+    assert_eq!(members(&answer.body), members(&plain.body));
+
+    let eleven: Vec<_> = (0..11).map(|i| format!(r#""f{i}":0"#)).collect();
+    let eleven = eleven.join(",");
+    let answer = client.post_raw(&navigate, format!(r#"{{{eleven},"url":"https://example.com/"}}"#)).await.expect(200);
+    assert_eq!(answer.headers[UNKNOWN], "f0,f1,f2,f3,f4,f5,f6,f7,f8,f9");
+
+    let (long, wide) = ("x".repeat(65), "ü".repeat(70));
+    let strange = json!({"url": "https://example.com/", long: 1, wide: 1, "a,b": 1, "a b": 1, "a\r\nX-Evil: 1": 1, "50%": 1, "a-b_c.d~e": 1});
+    let answer = client.post(&navigate, strange).await.expect(200);
+    let named: Vec<_> = answer.headers[UNKNOWN].to_str().expect("ASCII").split(',').collect();
+    assert_eq!(named[0], "x".repeat(64));
+    assert_eq!(named[1], "%C3%BC".repeat(64));
+    assert_eq!(named[2], "a%2Cb");
+    assert_eq!(named[3], "a%20b");
+    assert_eq!(named[4], "a%0D%0AX-Evil%3A%201");
+    assert_eq!(named[5], "50%25");
+    assert_eq!(named[6], "a-b_c.d~e");
+    assert!(!answer.headers.contains_key("x-evil"));
+    app.stop().await;
+}
+
+const UNKNOWN: &str = "x-service-unknown-fields";
+
+/// Interface, "Versioning" 5: the header is on every authenticated write that carries such fields, however it ends, and
+/// nowhere else; nested names are not told, and declared ones neither.
+#[tokio::test]
+async fn unknown_fields_are_named_on_every_write() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let writes = session_routes(&session).into_iter().filter_map(|route| Some((route.path, route.body?)));
+    let writes = writes.chain([("/v1/sessions".to_owned(), json!({}))]);
+    for (path, body) in writes {
+        let answer = client.post(&path, body.clone()).await;
+        assert!(answer.status.is_success(), "{path}: {}", answer.body);
+        assert!(
+            !answer.headers.contains_key(UNKNOWN),
+            "{path} does not know its own fields: {:?}",
+            answer.headers[UNKNOWN]
+        );
+        let mut more = body;
+        more["surprise"] = true.into();
+        let answer = client.post(&path, more).await;
+        assert!(answer.status.is_success(), "{path}: {}", answer.body);
+        assert_eq!(answer.headers[UNKNOWN], "surprise", "{path}");
+    }
+    // Every declared field of each, and nested strangers.
+    let declared = [
+        ("navigate", json!({"url": "https://example.com/", "wait_until": "load", "timeout_ms": 1000})),
+        (
+            "interact",
+            json!({"action": {"kind": "tap", "selector": "#a", "odd": 1}, "timeout_ms": 1000, "on_timeout": "return"}),
+        ),
+        ("wait", json!({"condition": {"kind": "time", "ms": 1, "odd": 1}, "timeout_ms": 1000, "on_timeout": "fail"})),
+        ("capture", json!({"kind": "dom_snapshot", "full_page": false})),
+        ("extract", json!({"extractions": [{"name": "a", "selector": "a", "type": "text", "odd": 1}]})),
+        (
+            "search",
+            json!({"query": "x", "search_selector": "#q", "submit": true, "wait_for_results_selector": "#r", "timeout_seconds": 5}),
+        ),
+        (
+            "login",
+            json!({"username": "u", "password": "p", "success_selector": "#s", "username_selector": "#u",
+            "password_selector": "#p", "submit_selector": "#b", "timeout_seconds": 5}),
+        ),
+    ];
+    for (operation, body) in declared {
+        let answer = client.operate(&session, operation, body).await.expect(200);
+        assert!(!answer.headers.contains_key(UNKNOWN), "{operation}: {:?}", answer.headers[UNKNOWN]);
+    }
+    let create = json!({"archetype": "iphone-16-ios-18", "purpose": "production_customer", "label": "x", "metadata": {"odd": 1},
+        "behavioral_profile": "casual"});
+    assert!(!client.post("/v1/sessions", create).await.expect(201).headers.contains_key(UNKNOWN));
+
+    let odd = json!({"url": "https://example.com/", "odd": 1});
+    let wrong = json!({"url": "file:///", "odd": 1});
+    assert_eq!(client.operate(&session, "navigate", wrong).await.invalid("url").headers[UNKNOWN], "odd");
+    let missing = client.operate(&unknown_id("ses"), "navigate", odd.clone()).await.problem(404, "not-found");
+    assert_eq!(missing.headers[UNKNOWN], "odd");
+    let wait = client.waiting(&session, 60_000);
+    app.busy(&session).await;
+    let busy = client.operate(&session, "navigate", odd.clone()).await.problem(409, "conflict");
+    assert_eq!(busy.headers[UNKNOWN], "odd");
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    wait.await.expect("a task").expect(410);
+    let gone = client.operate(&session, "navigate", odd).await.problem(410, "session-destroyed");
+    assert_eq!(gone.headers[UNKNOWN], "odd");
+    app.stop().await;
+}
+
+/// Issue 2, 7 ("header-read and body timeouts"): a client that is slow, or drips, is cut off in time.
+#[tokio::test]
+async fn slow_clients_are_cut_off() {
+    let app = App::simulated().set("server.header_timeout", "1s").set("server.body_timeout", "1s").start().await;
+    let client = app.client().await;
+    let key = client.key.clone().expect("a key");
+    let head = format!(
+        "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+    );
+    let starts = [
+        String::new(),
+        "GET /v1/archetypes HTTP/1.1\r\nHost: x\r\n".to_owned(),
+        format!("{head}Content-Length: 1000\r\n\r\n{{\"label\":"),
+        format!("{head}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n"),
+    ];
+    for start in &starts {
+        for drips in [false, true] {
+            let started = Instant::now();
+            let answer = slowly(&app, start, drips).await;
+            let elapsed = started.elapsed();
+            assert!(elapsed < Duration::from_secs(6), "{start:?} (drips: {drips}) held a connection for {elapsed:?}");
+            if let Some(status) = raw::status(&answer) {
+                assert!((400..500).contains(&status), "{answer}");
+            }
+        }
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 0);
+    client.session().await;
+    app.stop().await;
+}
+
+/// Starts a request and never ends it: in silence, or with a byte now and then.
+async fn slowly(app: &App, start: &str, drips: bool) -> String {
+    let (mut reader, mut writer) = raw::connect(&app.base_url).await;
+    writer.write_all(start.as_bytes()).await.expect("the service listens");
+    let drip = tokio::spawn(async move {
+        let mut clock = tokio::time::interval(Duration::from_millis(100));
+        loop {
+            clock.tick().await;
+            if drips && writer.write_all(b"x").await.is_err() {
+                return;
+            }
+        }
+    });
+    let answer = read_to_end(&mut reader).await;
+    drip.abort();
+    answer
+}
+
+/// Everything until the service hangs up.
+async fn read_to_end(reader: &mut tokio::net::tcp::OwnedReadHalf) -> String {
+    use tokio::io::AsyncReadExt;
+
+    let mut bytes = Vec::new();
+    let limit = Duration::from_secs(15);
+    // A reset is an end, too.
+    let _ = tokio::time::timeout(limit, reader.read_to_end(&mut bytes)).await.expect("the service hangs up");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Decisions D13 (`/healthz`), issue 2, 7 (`/readyz`), interface, "Authentication" 9 (`/metrics`).
+#[tokio::test]
+async fn operators_can_ask_how_the_service_is() {
+    let app = App::simulated().start().await;
+    let stranger = app.stranger();
+    assert_eq!(stranger.get("/healthz").await.expect(200).body, json!({"status": "ok"}));
+    stranger.get("/readyz").await.expect(200);
+    stranger.get("/metrics").await.problem(503, "feature-unavailable");
+    let any = Client::new(&app.base_url, Some("scrape"));
+    any.get("/metrics").await.problem(503, "feature-unavailable");
+    app.stop().await;
+}
+
+/// Interface, "Operator metrics": the token, the content type, the names, and labels that are bounded.
+#[tokio::test]
+async fn metrics_have_bounded_labels() {
+    let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let session = client.session().await;
+    client.navigate(&session, "https://example.com/").await;
+    client.get("/v1/nowhere-to-be-found").await.expect(404);
+    client.get(&format!("/v1/sessions/{}", unknown_id("ses"))).await.expect(404);
+    client.send(client.request(Method::from_bytes(b"BREW").expect("a method"), "/v1/sessions")).await.expect(405);
+    app.stranger().get("/v1/sessions").await.expect(401);
+    Client::new(&app.base_url, Some("svc_live_garbled")).get("/v1/sessions").await.expect(401);
+    app.client_of(account, &["read"]).await.post("/v1/sessions", json!({})).await.expect(403);
+
+    app.stranger().get("/metrics").await.problem(401, "unauthorized");
+    client.get("/metrics").await.problem(401, "unauthorized");
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    let response = scraper.request(Method::GET, "/metrics").send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    let text = response.text().await.expect("text");
+
+    let samples: Vec<_> = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    assert!(samples.iter().all(|sample| sample.starts_with("service_")), "{text}");
+    for name in [
+        "service_http_request_total",
+        "service_auth_total",
+        "service_account_audit_emit_total",
+        "service_scheduled_job_chain_pending",
+        "service_unhandled_rejection_total",
+    ] {
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name} is not registered:\n{text}");
+    }
+    for secret in [session.as_str(), &account.to_string(), "nowhere-to-be-found", "BREW", "127.0.0.1", "scrape"] {
+        assert!(!text.contains(secret), "{secret} is a label:\n{text}");
+    }
+    let http: Vec<_> = samples.iter().filter_map(|sample| labels(sample, "service_http_request_total")).collect();
+    assert!(http.iter().all(|labels| labels.keys().copied().eq(["method", "route", "status_class"])), "{text}");
+    let counted =
+        |route: &str, class: &str| http.iter().any(|l| l["route"].contains(route) && l["status_class"] == class);
+    assert!(counted("/navigate", "2xx") && counted("/v1/sessions", "4xx"), "{text}");
+    let outcomes: BTreeSet<_> =
+        samples.iter().filter_map(|s| Some(labels(s, "service_auth_total")?["outcome"])).collect();
+    assert!(BTreeSet::from(["ok", "unauthorized", "invalid", "forbidden"]).is_subset(&outcomes), "{text}");
+    assert!(text.contains("service_account_audit_emit_total{"), "{text}");
+    app.stop().await;
+}
+
+/// The labels of a sample of this metric.
+fn labels<'a>(sample: &'a str, name: &str) -> Option<BTreeMap<&'a str, &'a str>> {
+    let labels = sample.strip_prefix(name)?.strip_prefix('{')?.split_once('}')?.0;
+    Some(labels.split(',').filter_map(|label| label.split_once('=')).map(|(k, v)| (k, v.trim_matches('"'))).collect())
+}
+
+/// Interface, "Versioning" 1: `/openapi.json` is the contract. It has every route of this release, equals what the
+/// binary prints, and no route under `/v1` that needs a key answers without one.
+#[tokio::test]
+async fn the_contract_covers_every_route() {
+    let app = App::simulated().start().await;
+    let stranger = app.stranger();
+    let contract = stranger.get("/openapi.json").await.expect(200).body;
+    let printed = app.run(&["openapi"]).await.code(0);
+    assert_eq!(contract, printed.json());
+    assert!(contract["openapi"].as_str().is_some_and(|version| version.starts_with("3.")));
+
+    let mut routes = BTreeSet::new();
+    for (path, methods) in contract["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            routes.insert((method.to_uppercase(), path.clone()));
+            assert!(operation["responses"].as_object().is_some_and(|answers| !answers.is_empty()), "{method} {path}");
+        }
+    }
+    let session = ["navigate", "interact", "wait", "capture", "extract", "search", "login"];
+    let mut expected: Vec<_> = session.map(|o| ("POST".to_owned(), format!("/v1/sessions/{{id}}/{o}"))).to_vec();
+    for (method, path) in [
+        ("POST", "/v1/sessions"),
+        ("GET", "/v1/sessions"),
+        ("GET", "/v1/sessions/{id}"),
+        ("DELETE", "/v1/sessions/{id}"),
+        ("GET", "/v1/sessions/{id}/state"),
+        ("GET", "/v1/archetypes"),
+    ] {
+        expected.push((method.to_owned(), path.to_owned()));
+    }
+    for route in &expected {
+        assert!(routes.contains(route), "{route:?} is not in the contract");
+    }
+    let open = ("GET".to_owned(), "/v1/archetypes".to_owned());
+    for (method, path) in routes.iter().filter(|route| route.1.starts_with("/v1/") && **route != open) {
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        let path = path.replace("{id}", &unknown_id("ses"));
+        stranger.send(stranger.request(method, &path)).await.problem(401, "unauthorized");
+    }
+    app.stop().await;
+}
+
+/// Interface, "Versioning" 1 and issue 2, 7: the rendering is served by the service alone; decisions D1: each error has
+/// a page.
+#[tokio::test]
+async fn pages_for_people_need_no_other_host() {
+    let app = App::simulated().start().await;
+    let stranger = app.stranger();
+    let docs = page(&app, "/docs").await;
+    assert!(docs.contains("navigate") || docs.contains("openapi.json"));
+    for reference in references(&docs) {
+        let own = !reference.contains("://") && !reference.starts_with("//");
+        assert!(own || reference.starts_with(&app.base_url), "/docs needs {reference}");
+        if own && !reference.starts_with(['#', '?']) && !reference.starts_with("data:") {
+            let path = if reference.starts_with('/') { reference.clone() } else { format!("/{reference}") };
+            stranger.send(stranger.request(Method::GET, &path)).await.expect(200);
+        }
+    }
+    let slugs = [
+        "validation-failed",
+        "unauthorized",
+        "forbidden",
+        "not-found",
+        "conflict",
+        "profile-in-use",
+        "session-destroyed",
+        "session-timeout",
+        "driver-error",
+        "driver-not-integrated",
+        "feature-unavailable",
+        "mfa-step-up-required",
+        "rate-limited",
+        "concurrency-limit",
+        "bad-request",
+        "payload-too-large",
+        "unsupported-media-type",
+        "internal",
+        "method-not-allowed",
+    ];
+    for slug in slugs {
+        let text = page(&app, &format!("/errors/{slug}")).await;
+        assert!(text.contains(slug), "/errors/{slug} does not say what it is about");
+    }
+    app.stop().await;
+}
+
+async fn page(app: &App, path: &str) -> String {
+    let response = reqwest::get(format!("{}{path}", app.base_url)).await.expect("an answer");
+    assert_eq!(response.status(), 200, "{path}");
+    let content_type = response.headers()["content-type"].to_str().expect("text").to_owned();
+    assert!(content_type.starts_with("text/html"), "{path} is {content_type}");
+    response.text().await.expect("text")
+}
+
+/// What a page loads or points to.
+fn references(html: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for attribute in ["src=", "href=", "action=", "url("] {
+        for (_, rest) in html.match_indices(attribute).map(|(at, _)| html.split_at(at + attribute.len())) {
+            let rest = rest.trim_start_matches(['"', '\'']);
+            let end = rest.find(['"', '\'', ' ', '>', ')']).unwrap_or(rest.len());
+            found.push(rest[..end].to_owned());
+        }
+    }
+    found
+}
+
+/// Decisions D2 (`server.trusted_proxies`): behind a trusted proxy, the address it names is the client's; what the
+/// client itself wrote before that is not believed.
+#[tokio::test]
+async fn a_trusted_proxy_names_the_client() {
+    let app = App::simulated().set("server.trusted_proxies", "127.0.0.0/8, 192.0.2.0/24").start().await;
+    let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let cases = [
+        (vec!["203.0.113.7"], "203.0.113.7"),
+        (vec!["6.6.6.6, 203.0.113.7"], "203.0.113.7"),
+        (vec!["6.6.6.6, 203.0.113.7, 192.0.2.1"], "203.0.113.7"),
+        (vec!["6.6.6.6", "203.0.113.7"], "203.0.113.7"),
+        (vec!["2001:db8::7"], "2001:db8::7"),
+        (vec![], "127.0.0.1"),
+    ];
+    for (headers, expected) in cases {
+        let mut request = client.request(Method::POST, "/v1/sessions").json(&json!({}));
+        for header in &headers {
+            request = request.header("x-forwarded-for", *header);
+        }
+        client.send(request).await.expect(201);
+        let log = app.audit(account).await;
+        assert_eq!(log.last().expect("a row").ip_address.as_deref(), Some(expected), "{headers:?}");
+    }
+    for garbage in ["not an address", "203.0.113.7:abc", ""] {
+        let request = client.request(Method::POST, "/v1/sessions").header("x-forwarded-for", garbage).json(&json!({}));
+        client.send(request).await.expect(201);
+    }
+    app.stop().await;
+}
+
+/// Decisions D1 (`{errors_url}`), D2: where the service is found is the operator's to say.
+#[tokio::test]
+async fn the_type_of_a_problem_stands_under_the_errors_url() {
+    let app = App::simulated().roles(&[Role::Api]).set("server.base_url", "https://kit.example/fleet/").start().await;
+    let answer = app.stranger().get("/v1/sessions").await.problem(401, "unauthorized");
+    assert_eq!(answer.body["type"], "https://kit.example/fleet/errors/unauthorized");
+    app.stop().await;
+    let app =
+        App::simulated().roles(&[Role::Api]).set("server.errors_url", "https://errors.example/errors").start().await;
+    let answer = app.stranger().get("/v1/sessions").await.problem(401, "unauthorized");
+    assert_eq!(answer.body["type"], "https://errors.example/errors/unauthorized");
+    app.stop().await;
+}

@@ -1,0 +1,16 @@
+//! The whole service from outside: the real binary, a real Postgres, real HTTP and, where a test's module says so, real
+//! WebKit. Each test names the rule of the interface or of the decisions page that it holds up.
+
+#![expect(clippy::disallowed_methods, reason = "tests find their database server and their PATH in the environment")]
+#![expect(clippy::print_stderr, reason = "a failing test shows what its service logged")]
+
+mod archetypes;
+mod authentication;
+mod command_line;
+mod egress;
+mod faults;
+mod http;
+mod orchestration;
+mod sessions;
+mod support;
+mod webkit;

@@ -1,0 +1,453 @@
+//! Claims, workers and their deaths: what happens between the API and a browser (interface, "Driver session"; design.md
+//! section 5).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::routes::operations;
+use crate::support::{App, Client, Role, at_once, eventually, members};
+
+/// Longer than a worker's lease and the sweep that notices its end (design.md section 6: rescue within 15 s), with room
+/// for a machine that is busy with other tests.
+const RESCUE: Duration = Duration::from_secs(25);
+
+fn tap() -> Value {
+    json!({"action": {"kind": "tap", "selector": "#button"}})
+}
+
+/// Interface, "Driver session": an operation on a busy session is 409 without a second dispatch; DELETE wins the race at
+/// once, the loser is a 410, one event is published, and the slot is free.
+#[tokio::test]
+async fn one_operation_at_a_time_and_destroy_wins() {
+    let app = App::simulated().start().await;
+    let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
+    let session = client.session().await;
+    let path = format!("/v1/sessions/{session}");
+    let wait = client.waiting(&session, 60_000);
+    app.busy(&session).await;
+    for route in operations(&session) {
+        client.call(&route).await.problem(409, "conflict");
+    }
+    let kinds: Vec<_> = app.intents(&session).await.into_iter().map(|intent| intent.kind).collect();
+    assert_eq!(kinds, ["open", "wait"]);
+    let busy = client.get(&path).await.expect(200).body;
+    assert_eq!((&busy["status"], &busy["last_state_at"]), (&json!("busy"), &Value::Null));
+
+    let started = Instant::now();
+    client.delete(&path).await.expect(204);
+    assert!(started.elapsed() < Duration::from_secs(2), "DELETE waited for the operation");
+    wait.await.expect("a task").problem(410, "session-destroyed");
+    assert!(started.elapsed() < Duration::from_secs(2), "the loser waited for its operation");
+    let next = client.session().await;
+    client.operate(&next, "interact", tap()).await.expect(200);
+
+    assert_eq!(client.status(&session).await, "destroyed");
+    let events = app.events(&session).await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].0, "session.completed");
+    assert_eq!(members(&events[0].1), BTreeSet::from(["session_id", "duration_ms"]));
+    app.stop().await;
+}
+
+/// Interface, "Driver session" (atomic claim): of 64 operations that race, those that win run one after the other, and
+/// those that lose are never dispatched.
+#[tokio::test]
+async fn of_racing_operations_one_at_a_time_wins() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let race = (0..64).map(|_| {
+        let (client, session) = (client.clone(), session.clone());
+        async move { client.operate(&session, "interact", tap()).await }
+    });
+    let (won, lost): (Vec<_>, Vec<_>) = at_once(race).await.into_iter().partition(|answer| answer.status == 200);
+    assert!(!won.is_empty());
+    assert!(!lost.is_empty(), "64 operations at once never met");
+    for answer in lost {
+        answer.problem(409, "conflict");
+    }
+    assert_eq!(app.intents(&session).await.len(), won.len() + 1);
+    let overlaps = "select count(*) from intents a join intents b on a.session_id = b.session_id and a.id < b.id
+                    where a.kind <> 'open' and a.created_at < b.done_at and b.created_at < a.done_at";
+    assert_eq!(app.count(overlaps).await, 0);
+    assert_eq!(client.status(&session).await, "ready");
+    client.operate(&session, "interact", tap()).await.expect(200);
+    app.stop().await;
+}
+
+/// Interface, "Driver session" (destroy wins): whenever a DELETE meets an operation, the caller hears 200 or 410, and
+/// exactly one event says how the session ended.
+#[tokio::test]
+async fn destroying_at_any_moment_tells_one_story() {
+    let app = App::simulated().set("worker.max_sessions", "100").start().await;
+    let client = app.client().await;
+    let mut stories = BTreeMap::<u16, usize>::new();
+    for round in 0..40_u64 {
+        let session = client.session().await;
+        let operation = client.waiting(&session, round % 8);
+        let deletion = after(Duration::from_micros(round * 397 % 12_000), client.clone(), session.clone());
+        let (operation, deletion) = tokio::join!(operation, deletion);
+        let operation = operation.expect("a task");
+        assert_eq!(deletion, 204);
+        match operation.status.as_u16() {
+            200 => {}
+            410 => drop(operation.problem(410, "session-destroyed")),
+            other => panic!("round {round}: {other} {}", operation.body),
+        }
+        *stories.entry(operation_status(&app, &session).await).or_default() += 1;
+        assert_eq!(client.status(&session).await, "destroyed");
+        let events: Vec<_> = app.events(&session).await.into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(events, ["session.completed"], "round {round}");
+    }
+    assert!(stories.len() > 1, "the delays never made both stories: {stories:?}");
+    app.stop().await;
+}
+
+/// Deletes a session a little later.
+async fn after(delay: Duration, client: Client, session: String) -> u16 {
+    tokio::time::sleep(delay).await;
+    client.delete(&format!("/v1/sessions/{session}")).await.status.as_u16()
+}
+
+/// What became of a session's operation, told by its row: 200, 410, or 0 when it came too late to have one.
+async fn operation_status(app: &App, session: &str) -> u16 {
+    let ended: Option<String> =
+        sqlx::query_scalar("select outcome->>'ended' from intents where session_id = $1 and kind <> 'open'")
+            .bind(crate::support::records::uuid_of(session))
+            .fetch_optional(&app.database.pool)
+            .await
+            .expect("the intents");
+    match ended.as_deref() {
+        Some("done") => 200,
+        Some("destroyed") => 410,
+        None => 0,
+        other => panic!("the operation ended as {other:?}"),
+    }
+}
+
+/// Issue 2 ("a client that hangs up does not cancel or corrupt anything"): sessions come up and operations end without
+/// their callers, no connection of the pool keeps a transaction open, and what is acknowledged afterwards is durable.
+#[tokio::test]
+async fn a_client_that_hangs_up_leaves_nothing_stuck() {
+    let app = App::simulated().set("worker.max_sessions", "100").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    for round in 0..80_u64 {
+        let patience = Duration::from_micros(round * 211 % 9_000);
+        let _ = tokio::time::timeout(patience, client.post("/v1/sessions", json!({"label": "gone"}))).await;
+        let _ = tokio::time::timeout(patience, client.operate(&session, "interact", tap())).await;
+        let _ = tokio::time::timeout(patience, client.get(&format!("/v1/sessions/{session}/state"))).await;
+        let path = format!("/v1/sessions/{}", abandoned(&app).await);
+        let _ = tokio::time::timeout(patience, client.delete(&path)).await;
+    }
+    eventually(Duration::from_secs(10), "everything settles", async || {
+        let open = app.count("select count(*) from sessions where status in ('creating', 'busy')").await;
+        (open == 0).then_some(())
+    })
+    .await;
+    assert_eq!(app.count("select count(*) from sessions where status = 'errored'").await, 0);
+    assert_eq!(client.status(&session).await, "ready");
+    client.operate(&session, "interact", tap()).await.expect(200);
+    let creates = app.count("select count(*) from sessions where label = 'gone'").await;
+    assert!(creates > 20, "only {creates} creates got through: the delays are too short to show anything");
+
+    let transactions = "select count(*) from pg_stat_activity
+                        where datname = current_database() and state like 'idle in transaction%'";
+    eventually(Duration::from_secs(5), "no connection keeps a transaction", async || {
+        (app.count(transactions).await == 0).then_some(())
+    })
+    .await;
+    // More than the pool has connections, each seen at once from outside.
+    let durable = app.client_with(Tier::SoloManual, &["write"]).await;
+    for _ in 0..40 {
+        let id = durable.session().await;
+        assert_eq!(app.status_of(&id).await, "ready");
+        durable.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+        assert_eq!(app.status_of(&id).await, "destroyed");
+        assert_eq!(app.events(&id).await.len(), 1);
+    }
+    app.stop().await;
+}
+
+/// A session whose creator hung up.
+async fn abandoned(app: &App) -> String {
+    let query = "select 'ses_' || id from sessions where label = 'gone' and status = 'ready' order by id limit 1";
+    let found: Option<String> =
+        sqlx::query_scalar(query).fetch_optional(&app.database.pool).await.expect("the sessions");
+    found.unwrap_or_else(|| crate::support::unknown_id("ses"))
+}
+
+/// Decisions D3, design.md section 1: API and workers are processes of their own; workers share the load, and a drained
+/// one takes no more while its sessions live on.
+#[tokio::test]
+async fn two_workers_share_the_load_and_one_can_be_drained() {
+    let app = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
+    two_workers(&app).await;
+    let client = app.client().await;
+    let mut sessions = Vec::new();
+    for _ in 0..8 {
+        sessions.push(client.session().await);
+    }
+    let load = load(&app, &sessions).await;
+    assert_eq!(load.len(), 2, "{load:?}");
+    assert!(load.values().all(|count| *count == 4), "{load:?}");
+    let listed = app.run(&["workers", "list", "--json"]).await.code(0).json();
+    let listed: BTreeMap<_, _> = listed
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|worker| {
+            (worker["id"].as_str().expect("an id").to_owned(), worker["live_sessions"].as_u64().expect("a number"))
+        })
+        .collect();
+    assert_eq!(listed, load);
+
+    let drained = app.worker_of(&sessions[0]).await;
+    app.run(&["workers", "drain", &drained]).await.code(0);
+    for _ in 0..4 {
+        let session = client.session().await;
+        assert_ne!(app.worker_of(&session).await, drained);
+    }
+    for session in &sessions {
+        client.operate(session, "interact", tap()).await.expect(200);
+    }
+    app.stop().await;
+}
+
+async fn two_workers(app: &App) {
+    eventually(Duration::from_secs(30), "two workers live", async || {
+        (app.count("select count(*) from workers where status = 'active'").await == 2).then_some(())
+    })
+    .await;
+}
+
+async fn load(app: &App, sessions: &[String]) -> BTreeMap<String, u64> {
+    let mut load = BTreeMap::new();
+    for session in sessions {
+        *load.entry(app.worker_of(session).await).or_default() += 1;
+    }
+    load
+}
+
+/// Interface, "Errors" (503): without a worker, or with every slot of the workers taken, a create is 503, and nothing is
+/// left of it; it works as soon as there is a slot. Issue 2, 7: `/readyz` wants a live worker, `/healthz` does not.
+#[tokio::test]
+async fn without_a_free_browser_a_create_is_unavailable() {
+    let mut app = App::simulated().roles(&[Role::Api]).set("worker.max_sessions", "2").start().await;
+    let client = app.client().await;
+    client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
+    client.get("/readyz").await.expect(503);
+    client.get("/healthz").await.expect(200);
+    assert_eq!(app.count("select count(*) from sessions").await, 0);
+    assert_eq!(app.count("select count(*) from audit_log where action = 'session.created'").await, 0);
+
+    app.start(Role::Worker);
+    eventually(Duration::from_secs(30), "the worker is there", async || {
+        (client.get("/readyz").await.status == 200).then_some(())
+    })
+    .await;
+    let first = client.session().await;
+    client.session().await;
+    client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
+    client.delete(&format!("/v1/sessions/{first}")).await.expect(204);
+    client.session().await;
+    app.stop().await;
+}
+
+/// Decisions D5: a worker that dies takes its browsers with it. The next operation on a `ready` session is 502 and the
+/// session `errored`, whether the worker is known to be dead or not; DELETE works, and the slot is free.
+#[tokio::test]
+async fn a_worker_killed_while_idle_fails_the_next_operation() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client_with(Tier::TeamManual, &["account_owner"]).await;
+    let sessions = [client.session().await, client.session().await, client.session().await];
+    app.signal(1, Signal::SIGKILL).await;
+
+    let started = Instant::now();
+    client.operate(&sessions[0], "interact", tap()).await.problem(502, "driver-error");
+    assert!(started.elapsed() < RESCUE, "the caller waited for {:?}", started.elapsed());
+    let started = Instant::now();
+    client.operate(&sessions[1], "interact", tap()).await.problem(502, "driver-error");
+    assert!(started.elapsed() < Duration::from_secs(3), "a dead worker was waited for again");
+    for session in &sessions[..2] {
+        assert_eq!(client.status(session).await, "errored");
+        let events = app.events(session).await;
+        let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
+        assert_eq!(kind, "session.failed");
+        let told = json!({
+            "session_id": session, "duration_ms": data["duration_ms"], "operation": "interact",
+            "error_name": "DriverError", "error_message": "The browser operation failed.",
+        });
+        assert_eq!(data, &told);
+        client.operate(session, "interact", tap()).await.problem(410, "session-destroyed");
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+        assert_eq!(app.events(session).await.len(), 1, "errored is an end of its own");
+    }
+    client.delete(&format!("/v1/sessions/{}", sessions[2])).await.expect(204);
+    assert_eq!(client.status(&sessions[2]).await, "destroyed");
+    app.start(Role::Worker);
+    eventually(RESCUE, "there is a worker again", async || {
+        (client.post("/v1/sessions", json!({})).await.status == 201).then_some(())
+    })
+    .await;
+    app.stop().await;
+}
+
+/// Decisions D5, issue 2, 4: the outcome of an operation whose worker died is unknown. Its caller is told 502, its
+/// session stays `busy` until it is destroyed, and no other worker runs it again.
+#[tokio::test]
+async fn an_operation_under_way_is_never_run_twice() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
+    let session = client.session().await;
+    let wait = client.waiting(&session, 60_000);
+    running(&app).await;
+    app.signal(1, Signal::SIGKILL).await;
+    let told = tokio::time::timeout(RESCUE, wait).await.expect("the caller is told in time");
+    told.expect("a task").problem(502, "driver-error");
+    let ended = app.intents(&session).await;
+
+    app.start(Role::Worker);
+    eventually(Duration::from_secs(30), "the new worker is there", async || {
+        (app.count("select count(*) from workers where status = 'active'").await == 1).then_some(())
+    })
+    .await;
+    let other = app.client().await;
+    let elsewhere = other.session().await;
+    other.operate(&elsewhere, "interact", tap()).await.expect(200);
+    assert_eq!(client.status(&session).await, "busy");
+    assert_eq!(app.intents(&session).await, ended);
+    assert!(app.events(&session).await.is_empty());
+    client.operate(&session, "interact", tap()).await.problem(409, "conflict");
+    client.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
+    let unfinished = "select count(*) from apalis.jobs where job_type like 'browser:%' and status in ('Pending', 'Queued', 'Running')";
+    eventually(RESCUE, "no job waits for the dead", async || (app.count(unfinished).await == 0).then_some(())).await;
+    assert!(!app.log(2).contains(&session), "the new worker touched the session");
+
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    client.session().await;
+    let events: Vec<_> = app.events(&session).await.into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(events, ["session.completed"]);
+    app.stop().await;
+}
+
+async fn running(app: &App) {
+    eventually(Duration::from_secs(5), "the operation runs", async || {
+        let running = app.count("select count(*) from intents where kind <> 'open' and status = 'running'").await;
+        (running == 1).then_some(())
+    })
+    .await;
+}
+
+/// Design.md section 6 ("worker stalls and resumes: fenced"): the result of a worker that slept past its lease is not
+/// published, and what it left is destroyed like anything else.
+#[tokio::test]
+async fn a_worker_that_wakes_after_its_lease_publishes_nothing() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client().await;
+    let (session, idle) = (client.session().await, client.session().await);
+    let wait = client.waiting(&session, 1_500);
+    running(&app).await;
+    app.signal(1, Signal::SIGSTOP).await;
+    let told = tokio::time::timeout(RESCUE, wait).await.expect("the caller is told in time");
+    told.expect("a task").problem(502, "driver-error");
+    let outcome =
+        "select count(*) from intents where kind = 'wait' and status = 'done' and outcome->>'ended' = 'unknown'";
+    assert_eq!(app.count(outcome).await, 1);
+
+    app.signal(1, Signal::SIGCONT).await;
+    // It has noticed when there is another incarnation of it, or no process any more.
+    eventually(RESCUE, "the worker notices", async || {
+        let again = app.count("select count(*) from workers where status = 'active'").await == 1;
+        (again || app.has_ended(1)).then_some(())
+    })
+    .await;
+    assert_eq!(app.count(outcome).await, 1, "the late result was published");
+    assert_eq!(client.status(&session).await, "busy");
+    assert!(app.events(&session).await.is_empty());
+    client.operate(&idle, "interact", tap()).await.problem(502, "driver-error");
+    for session in [&session, &idle] {
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    app.stop().await;
+}
+
+/// Issue 2, 2: SIGTERM drains, and leaves no busy slot; a caller whose operation is under way is answered.
+#[tokio::test]
+async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
+    let mut app = App::simulated().set("worker.drain_timeout", "1s").start().await;
+    let client = app.client().await;
+    let (idle, waiting, quick) = (client.session().await, client.session().await, client.session().await);
+    let wait = client.waiting(&waiting, 60_000);
+    app.busy(&waiting).await;
+    let short = client.waiting(&quick, 300);
+    app.busy(&quick).await;
+    app.signal(0, Signal::SIGTERM).await;
+
+    short.await.expect("a task").expect(200);
+    let answer = wait.await.expect("a task");
+    assert!((502..=504).contains(&answer.status.as_u16()), "{answer:?}");
+    assert_eq!(answer.headers["content-type"], "application/problem+json");
+    for session in [&idle, &waiting, &quick] {
+        assert_eq!(app.status_of(session).await, "errored");
+        let events: Vec<_> = app.events(session).await.into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(events, ["session.failed"]);
+    }
+    assert_eq!(app.count("select count(*) from intents where status <> 'done'").await, 0);
+    let jobs = "select count(*) from apalis.jobs
+                where status in ('Queued', 'Running') or status = 'Pending' and job_type like 'browser:%'";
+    assert_eq!(app.count(jobs).await, 0);
+    app.stop().await;
+}
+
+/// Design.md section 5 ("a row re-read on deadline and on reconnect"): an answer is not lost with the connection that
+/// listens for it, and neither is a job.
+#[tokio::test]
+async fn a_lost_notification_loses_no_answer() {
+    let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let wait = client.waiting(&session, 700);
+    running(&app).await;
+    let terminate = "select count(*) from (
+                         select pg_terminate_backend(pid) from pg_stat_activity
+                         where datname = current_database() and pid <> pg_backend_pid() and query ilike 'listen%'
+                     ) killed";
+    assert!(app.count(terminate).await >= 2, "the listeners of the API and of the worker");
+    let answer = tokio::time::timeout(Duration::from_secs(8), wait).await.expect("an answer in time");
+    answer.expect("a task").expect(200);
+    for _ in 0..5 {
+        // Terminated over and over, in the middle of operations as they come.
+        let call = client.waiting(&session, 50);
+        app.count(terminate).await;
+        let answer = tokio::time::timeout(Duration::from_secs(8), call).await.expect("an answer in time");
+        answer.expect("a task").expect(200);
+    }
+    app.stop().await;
+}
+
+/// Design.md section 6 ("pool exhausted: bounded"), issue 2 ("kill -9 of the database", for the connections): losing
+/// every connection costs no session and leaves a service that works.
+#[tokio::test]
+async fn losing_every_connection_is_survived() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    for _ in 0..3 {
+        let wait = client.waiting(&session, 300);
+        running(&app).await;
+        app.count(
+            "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity
+             where datname = current_database() and pid <> pg_backend_pid()) killed",
+        )
+        .await;
+        let answer = tokio::time::timeout(Duration::from_secs(10), wait).await.expect("an answer in time");
+        answer.expect("a task").expect(200);
+        assert_eq!(client.status(&session).await, "ready");
+    }
+    app.stop().await;
+}

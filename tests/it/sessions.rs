@@ -1,0 +1,997 @@
+//! Sessions and what is asked of them, without browsers (interface, "Sessions", "Session" and "Driver session").
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use base64::Engine as _;
+use kitfleet_domain::accounts::Tier;
+use serde_json::{Value, json};
+
+use crate::support::records::uuid_of;
+use crate::support::routes::{Route, direct_operations, operations, session_routes};
+use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
+
+const LAUNCH: &str = "iphone-16-ios-18";
+
+/// Interface, "Session (driver session)" and "Sessions": POST and GET answer a session with exactly these members, and a
+/// create without fields gets the defaults. Decisions D1: ids are UUIDs of version 7, timestamps have milliseconds.
+#[tokio::test]
+async fn a_session_has_the_fields_of_the_interface() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+
+    let created = client.post("/v1/sessions", json!({})).await.expect(201).body;
+    let expected = [
+        "id",
+        "account_id",
+        "api_key_id",
+        "status",
+        "archetype",
+        "purpose",
+        "label",
+        "metadata",
+        "egress_capabilities",
+        "egress_capability_report",
+        "created_at",
+        "updated_at",
+        "last_state_at",
+        "destroyed_at",
+    ];
+    assert_eq!(members(&created), BTreeSet::from(expected));
+    let id = created["id"].as_str().expect("an id");
+    assert!(id.starts_with("ses_"), "{id}");
+    assert_eq!(uuid_of(id).get_version_num(), 7);
+    assert_eq!(created["account_id"], account.to_string());
+    assert!(created["api_key_id"].as_str().is_some_and(|key| key.starts_with("key_")), "{created}");
+    assert_eq!(created["status"], "ready");
+    assert_eq!(created["archetype"], LAUNCH);
+    assert_eq!(created["purpose"], "production_customer");
+    for null in
+        ["label", "metadata", "egress_capabilities", "egress_capability_report", "last_state_at", "destroyed_at"]
+    {
+        assert_eq!(created[null], Value::Null, "{null}");
+    }
+    assert_timestamp(&created["created_at"]);
+    assert_timestamp(&created["updated_at"]);
+    assert_eq!(client.get(&format!("/v1/sessions/{id}")).await.expect(200).body, created);
+
+    let metadata = json!({"order": 17, "nested": {"deep": [1, 2.5, null, "ü\n\"'"]}, "big": 1e300});
+    let wish = json!({
+        "archetype": "iphone-16-pro-ios-18", "purpose": "production_customer", "label": "Zürich, first run",
+        "metadata": metadata, "behavioral_profile": "power_user",
+    });
+    let created = client.post("/v1/sessions", wish).await.expect(201).body;
+    assert_eq!(created["archetype"], "iphone-16-pro-ios-18");
+    assert_eq!(created["label"], "Zürich, first run");
+    assert_eq!(created["metadata"], metadata);
+    let id = created["id"].as_str().expect("an id");
+    assert_eq!(client.get(&format!("/v1/sessions/{id}")).await.expect(200).body, created);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 1, 3 and 4, "Limits" (label 120 characters); decisions D13 (reserved purposes), issue 2 (a
+/// `profile_id` is a 404 for now): a create that is refused leaves no row.
+#[tokio::test]
+async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let refused = [
+        (json!({"archetype": "nokia-3310"}), "archetype"),
+        (json!({"archetype": ""}), "archetype"),
+        (json!({"archetype": 16}), "archetype"),
+        (json!({"label": "x".repeat(121)}), "label"),
+        (json!({"label": "ü".repeat(121)}), "label"),
+        (json!({"label": 1}), "label"),
+        (json!({"metadata": []}), "metadata"),
+        (json!({"metadata": "text"}), "metadata"),
+        (json!({"metadata": true}), "metadata"),
+        (json!({"purpose": "cumulative_rig_validation"}), "purpose"),
+        (json!({"purpose": "test_domain_probe"}), "purpose"),
+        (json!({"purpose": "anything"}), "purpose"),
+        (json!({"behavioral_profile": "hasty"}), "behavioral_profile"),
+        (json!({"behavioral_profile": 1}), "behavioral_profile"),
+        (json!({"proxy": "socks5://proxy.example:1080"}), "proxy"),
+        (json!({"proxy": {"host": "proxy.example"}}), "proxy"),
+        (json!({"proxy": null}), "proxy"),
+        // Before any look-up, that of the profile included.
+        (json!({"proxy": null, "profile_id": unknown_id("prof")}), "proxy"),
+    ];
+    for (body, field) in refused {
+        client.post("/v1/sessions", body).await.invalid(field);
+    }
+    for profile in [unknown_id("prof"), "prof_x".to_owned()] {
+        client.post("/v1/sessions", json!({"profile_id": profile})).await.problem(404, "not-found");
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 0);
+    assert_eq!(app.count("select count(*) from intents").await, 0);
+    assert_eq!(app.count("select count(*) from audit_log where action like 'session%'").await, 0);
+
+    let taken = [
+        json!({"label": "ü".repeat(120)}),
+        json!({"label": ""}),
+        json!({"label": null, "metadata": null}),
+        json!({"metadata": {}}),
+        json!({"purpose": "production_customer"}),
+        json!({"behavioral_profile": "casual"}),
+        json!({"behavioral_profile": "regular"}),
+        json!({"behavioral_profile": "power_user"}),
+    ];
+    for body in taken {
+        client.session_with(body).await;
+    }
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 2: when the deployment requires customer egress, a create fails closed for every body.
+#[tokio::test]
+async fn required_customer_egress_refuses_every_create() {
+    let app = App::simulated().set("sessions.require_customer_egress", "true").start().await;
+    let client = app.client().await;
+    let bodies = [
+        json!({}),
+        json!({"archetype": LAUNCH, "label": "label"}),
+        json!({"archetype": "nokia-3310"}),
+        json!({"profile_id": unknown_id("prof")}),
+        json!({"proxy": "socks5://proxy.example:1080"}),
+        json!({"proxy_id": "prx_1"}),
+        json!({"label": "x".repeat(121)}),
+    ];
+    for body in bodies {
+        let answer = client.post("/v1/sessions", body).await.expect(400);
+        assert_eq!(answer.headers["content-type"], "application/problem+json");
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 0);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (GET /v1/sessions), decisions D1 (lists) and D5 (filters).
+#[tokio::test]
+async fn the_list_is_paged_newest_first_and_can_be_filtered() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let other = app.client().await;
+    other.session_with(json!({"label": "red"})).await;
+    let mut sessions = Vec::new();
+    for i in 0..7 {
+        sessions.insert(0, client.session_with(json!({"label": if i % 2 == 0 { "red" } else { "blue" }})).await);
+    }
+    client.delete(&format!("/v1/sessions/{}", sessions[0])).await.expect(204);
+    client.delete(&format!("/v1/sessions/{}", sessions[1])).await.expect(204);
+
+    let whole = client.get("/v1/sessions").await.expect(200).body;
+    assert_eq!(members(&whole), BTreeSet::from(["data", "has_more", "next_cursor"]));
+    assert_eq!(ids(&whole), sessions);
+    assert_eq!((&whole["has_more"], &whole["next_cursor"]), (&json!(false), &Value::Null));
+    let itself = client.get(&format!("/v1/sessions/{}", sessions[3])).await.expect(200).body;
+    assert_eq!(whole["data"][3], itself);
+
+    for limit in [1, 2, 3, 6] {
+        assert_eq!(paged(&client, &format!("limit={limit}"), limit).await, sessions);
+    }
+    let exact = client.get("/v1/sessions?limit=7").await.expect(200).body;
+    assert_eq!((&exact["has_more"], &exact["next_cursor"]), (&json!(false), &Value::Null));
+
+    assert_eq!(paged(&client, "limit=1&status=destroyed", 1).await, sessions[..2]);
+    assert_eq!(paged(&client, "limit=2&status=ready", 2).await, sessions[2..]);
+    assert_eq!(paged(&client, "limit=2&label=red", 2).await.len(), 4);
+    assert_eq!(paged(&client, "limit=2&label=red&status=ready", 2).await.len(), 3);
+    assert!(ids(&client.get("/v1/sessions?status=busy").await.expect(200).body).is_empty());
+    assert!(ids(&client.get("/v1/sessions?label=re").await.expect(200).body).is_empty());
+    client.get("/v1/sessions?status=asleep").await.invalid("status");
+
+    // A cursor says where one was, whatever has come since.
+    let first = client.get("/v1/sessions?limit=3").await.expect(200).body;
+    client.session().await;
+    let cursor = first["next_cursor"].as_str().expect("a cursor");
+    let second = client.get(&format!("/v1/sessions?limit=3&cursor={cursor}")).await.expect(200).body;
+    assert_eq!(ids(&second), sessions[3..6]);
+    app.stop().await;
+}
+
+/// Decisions D1: a `limit` outside its range, and a cursor that was tampered with or belongs to another account or list,
+/// are 400 `validation-failed`.
+#[tokio::test]
+async fn bad_limits_and_cursors_are_refused() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    for _ in 0..3 {
+        client.session_with(json!({"label": "red"})).await;
+    }
+    for limit in ["0", "101", "-1", "abc", "1.5", "99999999999999999999", "%00"] {
+        client.get(&format!("/v1/sessions?limit={limit}")).await.invalid("limit");
+    }
+    for limit in [1, 100] {
+        client.get(&format!("/v1/sessions?limit={limit}")).await.expect(200);
+    }
+
+    let page = client.get("/v1/sessions?limit=1&label=red").await.expect(200).body;
+    let cursor = page["next_cursor"].as_str().expect("a cursor").to_owned();
+    let again = format!("/v1/sessions?limit=1&label=red&cursor={cursor}");
+    assert_eq!(ids(&client.get(&again).await.expect(200).body).len(), 1);
+
+    let stranger = app.client().await;
+    stranger.get(&again).await.invalid("cursor");
+    client.get(&format!("/v1/sessions?limit=1&cursor={cursor}")).await.invalid("cursor");
+    client.get(&format!("/v1/sessions?limit=1&label=red&status=ready&cursor={cursor}")).await.invalid("cursor");
+    client.get(&format!("/v1/sessions?limit=1&label=blue&cursor={cursor}")).await.invalid("cursor");
+    for place in [0, cursor.len() / 4, cursor.len() / 2, cursor.len() - 2] {
+        let other = if cursor.as_bytes()[place] == b'A' { "B" } else { "A" };
+        let mut tampered = cursor.clone();
+        tampered.replace_range(place..=place, other);
+        client.get(&format!("/v1/sessions?limit=1&label=red&cursor={tampered}")).await.invalid("cursor");
+    }
+    let long = "A".repeat(4_000);
+    for garbage in ["x", "%00", "..%2F..%2Fetc", "ses_0", &cursor[..cursor.len() - 4], &long] {
+        client.get(&format!("/v1/sessions?limit=1&label=red&cursor={garbage}")).await.invalid("cursor");
+    }
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 5 and "Limits": each tier's cap, its 429 without Retry-After, and a slot that is free as soon
+/// as DELETE has answered.
+#[tokio::test]
+async fn each_tier_has_its_number_of_slots() {
+    let app = App::simulated().set("worker.max_sessions", "200").start().await;
+    let caps = [
+        (Tier::SoloManual, 1),
+        (Tier::TeamManual, 3),
+        (Tier::AgencyManual, 8),
+        (Tier::ApiStarter, 2),
+        (Tier::ApiBuilder, 8),
+        (Tier::ApiScale, 24),
+        (Tier::Enterprise, 32),
+    ];
+    for (tier, cap) in caps {
+        let client = app.client_with(tier, &["account_owner"]).await;
+        let mut session = String::new();
+        for _ in 0..cap {
+            session = client.session().await;
+        }
+        let refused = client.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
+        assert_eq!(refused.body["title"], "ConcurrencyLimit");
+        assert_eq!((&refused.body["current_sessions"], &refused.body["limit"]), (&json!(cap), &json!(cap)), "{tier}");
+        assert!(!refused.headers.contains_key("retry-after"));
+        for _ in 0..3 {
+            client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+            session = client.session().await;
+        }
+        client.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
+    }
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 5: creates that race do not get past the cap.
+#[tokio::test]
+async fn fifty_creates_at_a_cap_of_eight_make_exactly_eight_sessions() {
+    let app = App::simulated().set("worker.max_sessions", "100").start().await;
+    let client = app.client_with(Tier::ApiBuilder, &["write"]).await;
+    let race = (0..50).map(|_| {
+        let client = client.clone();
+        async move { client.post("/v1/sessions", json!({})).await }
+    });
+    let (created, refused): (Vec<_>, Vec<_>) = at_once(race).await.into_iter().partition(|a| a.status == 201);
+    assert_eq!(created.len(), 8);
+    for answer in refused {
+        let body = answer.problem(429, "concurrency-limit").body;
+        assert_eq!(body["limit"], 8);
+        assert_eq!(body["current_sessions"], 8);
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 8);
+    assert_eq!(app.count("select count(*) from sessions where status = 'ready'").await, 8);
+    assert_eq!(app.count("select count(*) from audit_log where action = 'session.created'").await, 8);
+    app.stop().await;
+}
+
+/// Interface, "Driver session": DELETE is idempotent and publishes one `session.completed` without the members of an
+/// automatic destroy; every operation afterwards is a 410.
+#[tokio::test]
+async fn a_destroyed_session_stays_destroyed() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let path = format!("/v1/sessions/{session}");
+    client.navigate(&session, "https://example.com/").await;
+    for _ in 0..3 {
+        let answer = client.delete(&path).await.expect(204);
+        assert!(answer.headers.get("content-length").is_none_or(|length| length == "0"));
+    }
+    let destroyed = client.get(&path).await.expect(200).body;
+    assert_eq!(destroyed["status"], "destroyed");
+    assert_timestamp(&destroyed["destroyed_at"]);
+    for route in operations(&session).iter().chain(&direct_operations(&session)) {
+        client.call(route).await.problem(410, "session-destroyed");
+    }
+    assert_eq!(client.get(&path).await.expect(200).body, destroyed);
+    assert_eq!(app.intents(&session).await.len(), 2, "the open and the navigation");
+
+    let events = app.events(&session).await;
+    let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
+    assert_eq!(kind, "session.completed");
+    assert_eq!(members(data), BTreeSet::from(["session_id", "duration_ms"]));
+    assert_eq!(data["session_id"], session);
+    assert!(data["duration_ms"].as_i64().is_some_and(|ms| (0..60_000).contains(&ms)), "{data}");
+    app.stop().await;
+}
+
+/// Interface, "Errors" (404) and non-enumeration: a session that is unknown, another account's, or that no id could
+/// name, is the same 404 on every route; and the foreign session comes to no harm.
+#[tokio::test]
+async fn sessions_of_others_do_not_exist() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let (owner, stranger) = (app.client().await, app.client().await);
+    let foreign = owner.session().await;
+    let unknown = unknown_id("ses");
+    let mut answers = BTreeSet::new();
+    for id in [&foreign, &unknown] {
+        for route in session_routes(id) {
+            let answer = stranger.call(&route).await.problem(404, "not-found");
+            let told = (answer.body["title"].clone(), answer.body["detail"].clone(), members(&answer.body).len());
+            answers.insert(format!("{told:?}").replace(id.as_str(), ""));
+        }
+    }
+    assert_eq!(answers.len(), 1, "a caller could tell them apart: {answers:?}");
+
+    let uuid = uuid_of(&foreign);
+    let malformed = [
+        "ses_x".to_owned(),
+        "x".to_owned(),
+        format!("acc_{uuid}"),
+        uuid.to_string(),
+        format!("ses_{}", uuid.simple()),
+        foreign.to_uppercase(),
+        format!("{foreign}%20"),
+        "ses_%00".to_owned(),
+        "%ff".to_owned(),
+        "a".repeat(5_000),
+    ];
+    for id in &malformed {
+        for route in session_routes(id) {
+            owner.call(&route).await.problem(404, "not-found");
+        }
+    }
+    assert_eq!(owner.status(&foreign).await, "ready");
+    assert_eq!(app.intents(&foreign).await.len(), 1);
+    app.stop().await;
+}
+
+/// Interface, "Audit-log actions": `session.created` and `session.destroyed`, each once, by the key that did it.
+/// "Audit-log": a self-caused row names the address and the user agent; decisions D2: without trusted proxies nobody
+/// can choose his address.
+#[tokio::test]
+async fn creating_and_destroying_are_in_the_audit_log() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::SoloManual).await;
+    let client = app.client_of(account, &["write"]).await;
+    let key = app.audit(account).await[0].target_resource_id.clone().expect("the key that was minted");
+    let agent = |request: reqwest::RequestBuilder| {
+        request.header("user-agent", "curl/8 (test)").header("x-forwarded-for", "203.0.113.7")
+    };
+    let create = client.request(reqwest::Method::POST, "/v1/sessions").json(&json!({"label": "one"}));
+    let session = client.send(agent(create)).await.expect(201).body["id"].as_str().expect("an id").to_owned();
+    let path = format!("/v1/sessions/{session}");
+    for _ in 0..2 {
+        client.send(agent(client.request(reqwest::Method::DELETE, &path))).await.expect(204);
+    }
+    let log = app.audit(account).await;
+    let rows: Vec<_> = log.iter().filter(|row| row.target_resource_id.as_ref() == Some(&session)).collect();
+    let actions: Vec<_> = rows.iter().map(|row| row.action.as_str()).collect();
+    assert_eq!(actions, ["session.created", "session.destroyed"]);
+    for row in rows {
+        assert_eq!(row.actor_type, "customer");
+        assert_eq!(row.actor_account_id, Some(account.as_uuid()));
+        assert_eq!(row.actor_key_id, Some(uuid_of(&key)));
+        assert_eq!(row.ip_address.as_deref(), Some("127.0.0.1"));
+        assert_eq!(row.user_agent.as_deref(), Some("curl/8 (test)"));
+        assert!(row.payload.is_object());
+    }
+    app.stop().await;
+}
+
+/// Interface, "Driver session" and "Limits": a free-tier session is destroyed at its cap, also in the middle of an
+/// operation, with `auto_destroyed` and the reason; others are left alone. Decisions D13: a downgrade alone is none.
+#[tokio::test]
+async fn a_free_tier_session_ends_at_its_cap() {
+    let app = App::simulated().set("sessions.free_tier_cap", "1s").start().await;
+    let paid = app.client().await;
+    let paid_session = paid.session().await;
+    let account = app.account(Tier::SoloManual).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let session = client.session().await;
+    let wait = client.waiting(&session, 60_000);
+    app.busy(&session).await;
+    app.run(&["account", "set-tier", &account.to_string(), "free"]).await.code(0);
+
+    wait.await.expect("a task").problem(410, "session-destroyed");
+    assert_eq!(app.status_of(&session).await, "destroyed");
+    assert_auto_destroyed(&app, &session, "auto-destroyed: free-tier session duration cap").await;
+
+    let log = app.audit(account).await;
+    let destroyed: Vec<_> = log.iter().filter(|row| row.action == "session.destroyed").collect();
+    let [row] = destroyed[..] else { panic!("not one row: {log:?}") };
+    assert_eq!((row.actor_type.as_str(), row.actor_account_id, row.actor_key_id), ("system", None, None));
+    assert_eq!((&row.ip_address, &row.user_agent), (&None, &None));
+    let changed = log.iter().find(|row| row.action == "subscription.tier_changed").expect("the tier was changed");
+    assert_eq!(changed.actor_type, "system");
+    assert_eq!(changed.payload, json!({"from": "solo_manual", "to": "free"}));
+
+    assert_eq!(paid.status(&paid_session).await, "ready");
+    assert!(app.events(&paid_session).await.is_empty());
+    app.stop().await;
+}
+
+/// Decisions D3: `kitfleet sweep free-tier` does the sweep now, once.
+#[tokio::test]
+async fn the_free_tier_sweep_can_be_run_by_hand() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::SoloManual).await;
+    let session = app.client_of(account, &["account_owner"]).await.session().await;
+    app.run(&["account", "set-tier", &account.to_string(), "free"]).await.code(0);
+    let sweep = async |cap: &str| {
+        let mut command = app.command(&["sweep", "free-tier", "--json"]);
+        command.env("KITFLEET_SESSIONS__FREE_TIER_CAP", cap);
+        crate::support::commands::run(command, "").await.code(0).json()
+    };
+    sweep("20m").await;
+    assert_eq!(app.status_of(&session).await, "ready");
+    eventually(Duration::from_secs(10), "the session is old enough", async || {
+        sweep("1s").await;
+        (app.status_of(&session).await == "destroyed").then_some(())
+    })
+    .await;
+    sweep("1s").await;
+    assert_auto_destroyed(&app, &session, "auto-destroyed: free-tier session duration cap").await;
+    app.stop().await;
+}
+
+/// Decisions D13: a downgrade leaves live sessions alone and refuses new ones.
+#[tokio::test]
+async fn a_downgrade_keeps_live_sessions_and_refuses_new_ones() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::TeamManual).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let sessions = [client.session().await, client.session().await, client.session().await];
+    app.run(&["account", "set-tier", &account.to_string(), "api_starter"]).await.code(0);
+    for session in &sessions {
+        client.navigate(session, "https://example.com/").await;
+    }
+    let refused = client.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
+    assert_eq!((&refused.body["current_sessions"], &refused.body["limit"]), (&json!(3), &json!(2)));
+    client.delete(&format!("/v1/sessions/{}", sessions[0])).await.expect(204);
+    client.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
+    client.delete(&format!("/v1/sessions/{}", sessions[1])).await.expect(204);
+    client.session().await;
+    app.stop().await;
+}
+
+/// Interface, "Sessions" and "Session state", decisions D5: what each operation answers. `last_state_at` is the last
+/// state read, and nothing else touches it.
+#[tokio::test]
+async fn operations_answer_what_the_interface_says() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let path = format!("/v1/sessions/{session}");
+    let has = |answer: &Answer, names: &[&str]| {
+        assert_eq!(members(&answer.body), names.iter().copied().collect(), "{}", answer.body);
+    };
+
+    let answer = client.navigate(&session, "https://example.com").await;
+    has(&answer, &["url", "status", "final_url", "duration_ms"]);
+    assert_eq!(answer.body["url"], "https://example.com", "as it was requested");
+    assert_eq!(answer.body["final_url"], "https://example.com/");
+    assert!(answer.body["duration_ms"].is_u64());
+    for action in [
+        json!({"kind": "tap", "selector": "#a"}),
+        json!({"kind": "type", "selector": "#a", "text": "x", "delay_ms": 0, "sensitive": false}),
+        json!({"kind": "scroll"}),
+        json!({"kind": "press", "key": "Enter"}),
+    ] {
+        let answer = client.operate(&session, "interact", json!({"action": action})).await.expect(200);
+        has(&answer, &["ok", "kind", "duration_ms", "url"]);
+        assert_eq!((&answer.body["ok"], &answer.body["kind"]), (&json!(true), &action["kind"]));
+    }
+    let condition = json!({"kind": "url_matches", "pattern": "example"});
+    let answer = client.operate(&session, "wait", json!({"condition": condition})).await.expect(200);
+    has(&answer, &["matched", "kind", "duration_ms", "url"]);
+    assert_eq!((&answer.body["matched"], &answer.body["kind"]), (&json!(true), &json!("url_matches")));
+    captures(&client, &session).await;
+    let extraction = json!({"name": "title", "selector": "h1", "type": "text"});
+    let answer = client.operate(&session, "extract", json!({"extractions": [extraction]})).await.expect(200);
+    has(&answer, &["value"]);
+    assert_eq!(members(&answer.body["value"]), BTreeSet::from(["title"]));
+
+    assert_eq!(client.get(&path).await.body["last_state_at"], Value::Null);
+    let state = client.get(&format!("{path}/state")).await.expect(200);
+    has(&state, &["url", "title", "cookies", "local_storage", "captured_at", "page_state"]);
+    assert_timestamp(&state.body["captured_at"]);
+    let after = client.get(&path).await.body;
+    assert_timestamp(&after["last_state_at"]);
+    assert_eq!(after["status"], "ready");
+    client.navigate(&session, "https://example.com/next").await;
+    assert_eq!(client.get(&path).await.body["last_state_at"], after["last_state_at"]);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (capture): `encoding` says how the content is written.
+async fn captures(client: &Client, session: &str) {
+    for (kind, encoding, content_type, magic) in [
+        ("screenshot", "base64", "image/png", b"\x89PNG".as_slice()),
+        ("pdf", "base64", "application/pdf", b"%PDF"),
+        ("dom_snapshot", "utf8", "text/html; charset=utf-8", b"<"),
+    ] {
+        let answer = client.operate(session, "capture", json!({"kind": kind, "full_page": true})).await.expect(200);
+        let names = ["kind", "encoding", "content", "content_type", "bytes", "duration_ms", "url"];
+        assert_eq!(members(&answer.body), BTreeSet::from(names));
+        assert_eq!(answer.body["kind"], kind);
+        assert_eq!(answer.body["encoding"], encoding);
+        assert_eq!(answer.body["content_type"], content_type);
+        let content = answer.body["content"].as_str().expect("content");
+        let bytes = match encoding {
+            "base64" => base64::engine::general_purpose::STANDARD.decode(content).expect("base64"),
+            _ => content.as_bytes().to_vec(),
+        };
+        assert!(bytes.starts_with(magic), "{kind}");
+        assert_eq!(answer.body["bytes"], bytes.len());
+    }
+}
+
+/// Interface, "Sessions" (navigate) and decisions D13: what is no public http or https address is refused on `url`
+/// before the session is claimed; `timeout_ms` is 100 ms to 120 s.
+#[tokio::test]
+async fn navigate_checks_its_input() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let urls = [
+        "",
+        " ",
+        "example.com",
+        "/relative",
+        "//example.com/",
+        "http://",
+        "https://",
+        "http:// /",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "ftp://example.com/",
+        "data:text/html,x",
+        "about:blank",
+        "blob:x",
+        "ws://example.com/",
+        "view-source:http://example.com/",
+        "http://127.0.0.1/",
+        "http://127.1/",
+        "http://0x7f000001/",
+        "http://2130706433/",
+        "http://017700000001/",
+        "http://0/",
+        "http://0.0.0.0:8080/",
+        "http://10.0.0.1/",
+        "http://172.16.0.1/",
+        "http://192.168.1.1/",
+        "http://100.64.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::1]/",
+        "http://[::]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[fe80::1]/",
+        "http://[fd00:ec2::254]/",
+        "http://224.0.0.1/",
+        "http://255.255.255.255/",
+        "http://user:pass@127.0.0.1/",
+        "http://１２７.0.0.1/",
+        "\thttp://127.0.0.1/",
+    ];
+    for url in urls {
+        client.operate(&session, "navigate", json!({"url": url})).await.invalid("url");
+    }
+    let good = "https://example.com/";
+    let refused = [
+        (json!({}), "url"),
+        (json!({"url": null}), "url"),
+        (json!({"url": 1}), "url"),
+        (json!({"url": [good]}), "url"),
+        (json!({"url": good, "timeout_ms": 99}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": 120_001}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": -1}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": 100.5}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": "1000"}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": 1e30}), "timeout_ms"),
+        (json!({"url": good, "wait_until": "idle"}), "wait_until"),
+        (json!({"url": good, "wait_until": "Load"}), "wait_until"),
+    ];
+    refuses(&app, &client, &session, "navigate", refused).await;
+    let taken = [
+        json!({"url": good, "timeout_ms": 100}),
+        json!({"url": good, "timeout_ms": 120_000}),
+        json!({"url": good, "wait_until": "load"}),
+        json!({"url": good, "wait_until": "domcontentloaded"}),
+        json!({"url": good, "wait_until": "networkidle"}),
+        json!({"url": "HTTP://EXAMPLE.COM:8080/päth?q=ü#f"}),
+        json!({"url": "http://8.8.8.8/"}),
+        json!({"url": "http://[2606:4700:4700::1111]/"}),
+    ];
+    takes(&client, &session, "navigate", taken).await;
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (interact) and "Limits".
+#[tokio::test]
+async fn interact_checks_its_input() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let tap = json!({"kind": "tap", "selector": "#a"});
+    let typing = |text: &str, delay: Value| json!({"action": {"kind": "type", "selector": "#a", "text": text, "delay_ms": delay}});
+    let press = |key: &str| json!({"action": {"kind": "press", "key": key}});
+    let scroll = |x: Value, y: Value| json!({"action": {"kind": "scroll", "delta_x": x, "delta_y": y}});
+    let refused = [
+        (json!({}), "action"),
+        (json!({"action": null}), "action"),
+        (json!({"action": "tap"}), "action"),
+        (json!({"action": {"selector": "#a"}}), "action.kind"),
+        (json!({"action": {"kind": "swipe", "selector": "#a"}}), "action.kind"),
+        (json!({"action": {"kind": "tap"}}), "action.selector"),
+        (json!({"action": {"kind": "tap", "selector": ""}}), "action.selector"),
+        (json!({"action": {"kind": "tap", "selector": 1}}), "action.selector"),
+        (json!({"action": {"kind": "type", "selector": "#a"}}), "action.text"),
+        (json!({"action": {"kind": "type", "selector": "#a", "text": 1}}), "action.text"),
+        (json!({"action": {"kind": "type", "selector": "#a", "text": "x", "sensitive": "yes"}}), "action.sensitive"),
+        (json!({"action": {"kind": "type", "text": "x"}}), "action.selector"),
+        (typing(&"x".repeat(10_001), json!(0)), "action.text"),
+        (typing(&"ü".repeat(10_001), json!(0)), "action.text"),
+        (typing("x", json!(501)), "action.delay_ms"),
+        (typing("x", json!(-1)), "action.delay_ms"),
+        (typing("x", json!(1.5)), "action.delay_ms"),
+        (typing("x", json!("5")), "action.delay_ms"),
+        (press(""), "action.key"),
+        (press(&"x".repeat(21)), "action.key"),
+        (json!({"action": {"kind": "press"}}), "action.key"),
+        (scroll(json!(1.5), json!(0)), "action.delta_x"),
+        (scroll(json!(0), json!("down")), "action.delta_y"),
+        (scroll(json!(0), json!(1e12)), "action.delta_y"),
+        (json!({"action": tap, "timeout_ms": 99}), "timeout_ms"),
+        (json!({"action": tap, "timeout_ms": 120_001}), "timeout_ms"),
+        (json!({"action": tap, "on_timeout": "explode"}), "on_timeout"),
+    ];
+    refuses(&app, &client, &session, "interact", refused).await;
+    let taken = [
+        typing(&"ü".repeat(10_000), json!(0)),
+        typing("", json!(0)),
+        typing("x", json!(500)),
+        press("a"),
+        press("AudioBassBoostToggle"),
+        scroll(json!(-100), json!(i32::MAX)),
+        json!({"action": {"kind": "scroll", "selector": "#box", "delta_y": 10}}),
+        json!({"action": tap, "timeout_ms": 100}),
+        json!({"action": tap, "timeout_ms": 120_000, "on_timeout": "return"}),
+        json!({"action": tap, "on_timeout": "fail"}),
+    ];
+    takes(&client, &session, "interact", taken).await;
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (wait) and "Limits"; decisions D5: the regex is of Rust's, linear kind.
+#[tokio::test]
+async fn wait_checks_its_input() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let pattern = |pattern: &str| json!({"condition": {"kind": "url_matches", "pattern": pattern}});
+    let time = |ms: Value| json!({"condition": {"kind": "time", "ms": ms}});
+    let shown = json!({"kind": "selector", "selector": "h1"});
+    let refused = [
+        (json!({}), "condition"),
+        (json!({"condition": []}), "condition"),
+        (json!({"condition": {"kind": "moon"}}), "condition.kind"),
+        (json!({"condition": {"kind": "selector"}}), "condition.selector"),
+        (json!({"condition": {"kind": "selector_hidden", "selector": " "}}), "condition.selector"),
+        (json!({"condition": {"kind": "url_matches"}}), "condition.pattern"),
+        (json!({"condition": {"kind": "time"}}), "condition.ms"),
+        (pattern("("), "condition.pattern"),
+        (pattern("(?=a)"), "condition.pattern"),
+        (pattern(r"(a)\1"), "condition.pattern"),
+        (pattern("(((a{1000}){1000}){1000})"), "condition.pattern"),
+        (time(json!(60_001)), "condition.ms"),
+        (time(json!(-1)), "condition.ms"),
+        (time(json!(0.5)), "condition.ms"),
+        (json!({"condition": shown, "timeout_ms": 99}), "timeout_ms"),
+        (json!({"condition": shown, "timeout_ms": 120_001}), "timeout_ms"),
+        (json!({"condition": shown, "on_timeout": true}), "on_timeout"),
+    ];
+    refuses(&app, &client, &session, "wait", refused).await;
+    let taken = [
+        pattern("(a+)+$"),
+        pattern(""),
+        time(json!(0)),
+        time(json!(20)),
+        json!({"condition": {"kind": "selector_hidden", "selector": "#a"}}),
+        json!({"condition": shown, "timeout_ms": 100}),
+        json!({"condition": shown, "timeout_ms": 120_000}),
+    ];
+    takes(&client, &session, "wait", taken).await;
+    // The longest wait there is; nobody has to sit through it.
+    let wait = client.waiting(&session, 60_000);
+    app.busy(&session).await;
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    wait.await.expect("a task").problem(410, "session-destroyed");
+    app.stop().await;
+}
+
+/// Decisions D5: a wait that runs out of its time is a 504 that ends the session, unless the caller asked to be told.
+#[tokio::test]
+async fn a_wait_out_of_time_ends_the_session_or_returns() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let late = json!({"condition": {"kind": "time", "ms": 30_000}, "timeout_ms": 100});
+    client.operate(&session, "wait", late.clone()).await.problem(504, "session-timeout");
+    assert_eq!(client.status(&session).await, "errored");
+    client.operate(&session, "wait", late.clone()).await.problem(410, "session-destroyed");
+    let events = app.events(&session).await;
+    let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
+    assert_eq!(kind, "session.failed");
+    assert!(data["duration_ms"].is_i64());
+    let told = json!({
+        "session_id": session, "duration_ms": data["duration_ms"], "operation": "wait",
+        "error_name": "SessionTimeoutError", "error_message": "The session operation timed out.",
+    });
+    assert_eq!(data, &told);
+
+    let session = client.session().await;
+    let mut patient = late;
+    patient["on_timeout"] = "return".into();
+    let answer = client.operate(&session, "wait", patient).await.expect(200);
+    assert_eq!(answer.body["matched"], false);
+    assert_eq!(client.status(&session).await, "ready");
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (capture, extract) and "Limits"; decisions D5: duplicate names are 400.
+#[tokio::test]
+async fn capture_and_extract_check_their_input() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let refused = [
+        (json!({}), "kind"),
+        (json!({"kind": "gif"}), "kind"),
+        (json!({"kind": 1}), "kind"),
+        (json!({"kind": "screenshot", "full_page": "yes"}), "full_page"),
+    ];
+    refuses(&app, &client, &session, "capture", refused).await;
+
+    let text = |name: &str| json!({"name": name, "selector": "h1", "type": "text"});
+    let many = |count: usize| Value::from((0..count).map(|i| text(&i.to_string())).collect::<Vec<_>>());
+    let one = |extraction: Value| json!({"extractions": [extraction]});
+    let list = |sub: Value| one(json!({"name": "a", "selector": "li", "type": "list", "extract": {"b": sub}}));
+    let refused = [
+        (json!({}), "extractions"),
+        (json!({"extractions": {}}), "extractions"),
+        (json!({"extractions": []}), "extractions"),
+        (json!({"extractions": many(101)}), "extractions"),
+        (json!({"extractions": [text("a"), text("a")]}), "extractions.1.name"),
+        (one(json!({"selector": "h1", "type": "text"})), "extractions.0.name"),
+        (one(json!({"name": "", "selector": "h1", "type": "text"})), "extractions.0.name"),
+        (one(json!({"name": "a", "type": "text"})), "extractions.0.selector"),
+        (one(json!({"name": "a", "selector": "", "type": "text"})), "extractions.0.selector"),
+        (one(json!({"name": "a", "selector": "h1"})), "extractions.0.type"),
+        (one(json!({"name": "a", "selector": "h1", "type": "html"})), "extractions.0.type"),
+        (one(json!({"name": "a", "selector": "h1", "type": "attribute"})), "extractions.0.attribute"),
+        (one(json!({"name": "a", "selector": "h1", "type": "text", "transform": "date"})), "extractions.0.transform"),
+        (list(json!({"selector": "a", "type": "list"})), "extractions.0.extract.b.type"),
+        (list(json!({"selector": "a", "type": "attribute"})), "extractions.0.extract.b.attribute"),
+        (list(json!({"selector": "", "type": "text"})), "extractions.0.extract.b.selector"),
+    ];
+    refuses(&app, &client, &session, "extract", refused).await;
+    let taken = [
+        json!({"extractions": many(1)}),
+        json!({"extractions": many(100)}),
+        one(json!({"name": "a", "selector": "h1", "type": "text", "transform": "number"})),
+        one(json!({"name": "a", "selector": "a", "type": "attribute", "attribute": "href"})),
+        one(json!({"name": "a", "selector": "li", "type": "list"})),
+        list(json!({"selector": "a", "type": "attribute", "attribute": "href"})),
+    ];
+    takes(&client, &session, "extract", taken).await;
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 7 and decisions D6: without a real direct driver, search and login are 503 before any look-up.
+#[tokio::test]
+async fn search_and_login_are_unavailable_by_default() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let destroyed = client.session().await;
+    client.delete(&format!("/v1/sessions/{destroyed}")).await.expect(204);
+    let foreign = app.client().await.session().await;
+    for id in [&session, &destroyed, &foreign, &unknown_id("ses"), "nonsense"] {
+        for route in direct_operations(id) {
+            client.call(&route).await.problem(503, "driver-not-integrated");
+        }
+    }
+    assert_eq!(client.status(&session).await, "ready");
+    assert_eq!(app.intents(&session).await.len(), 1);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (search, login), 8 and "Limits": bounds are checked before the claim, and the answers have two
+/// branches.
+#[tokio::test]
+async fn search_and_login_check_their_input_with_a_real_driver() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let refused = [
+        (json!({}), "query"),
+        (json!({"query": 1}), "query"),
+        (json!({"query": "ü".repeat(10_001)}), "query"),
+        (json!({"query": "x", "submit": "yes"}), "submit"),
+        (json!({"query": "x", "search_selector": 1}), "search_selector"),
+        (json!({"query": "x", "timeout_seconds": 0}), "timeout_seconds"),
+        (json!({"query": "x", "timeout_seconds": 121}), "timeout_seconds"),
+        (json!({"query": "x", "timeout_seconds": -1}), "timeout_seconds"),
+        (json!({"query": "x", "timeout_seconds": 1.5}), "timeout_seconds"),
+    ];
+    refuses(&app, &client, &session, "search", refused).await;
+    let login = |more: Value| {
+        let mut body = json!({"username": "ada@example.com", "password": "correct horse"});
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body
+    };
+    let refused = [
+        (json!({"password": "correct horse"}), "username"),
+        (json!({"username": "ada@example.com"}), "password"),
+        (login(json!({"password": 1})), "password"),
+        (login(json!({"success_selector": 1})), "success_selector"),
+        (login(json!({"timeout_seconds": 0})), "timeout_seconds"),
+        (login(json!({"timeout_seconds": 121})), "timeout_seconds"),
+    ];
+    refuses(&app, &client, &session, "login", refused).await;
+
+    let search = client.operate(&session, "search", json!({"query": "ü".repeat(10_000)})).await.expect(200);
+    assert_eq!(members(&search.body), BTreeSet::from(["submitted", "query_truncated", "duration_ms"]));
+    assert_eq!((&search.body["submitted"], &search.body["query_truncated"]), (&json!(true), &json!(false)));
+    let body = json!({"query": "x", "wait_for_results_selector": "#results", "timeout_seconds": 120});
+    let search = client.operate(&session, "search", body).await.expect(200);
+    assert!(search.body["results_visible"].is_boolean());
+    let body = json!({"query": "x", "submit": false, "timeout_seconds": 1});
+    assert_eq!(client.operate(&session, "search", body).await.expect(200).body["submitted"], false);
+    for more in [json!({}), json!({"timeout_seconds": 1}), json!({"timeout_seconds": 120, "success_selector": "#in"})] {
+        let answer = client.operate(&session, "login", login(more)).await.expect(200);
+        let names = ["submitted", "credentials_truncated", "logged_in", "post_login_url", "duration_ms"];
+        assert_eq!(members(&answer.body), BTreeSet::from(names));
+        assert_eq!((&answer.body["submitted"], &answer.body["credentials_truncated"]), (&json!(true), &json!(false)));
+    }
+    app.stop().await;
+}
+
+/// Issue 2, "Sensitive typing": what is typed is never logged and never stored in clear, not even for as long as it
+/// waits for its worker; nor is it repeated in an answer.
+#[tokio::test]
+async fn what_is_typed_is_nowhere_to_be_found() {
+    use crate::support::Role;
+    use nix::sys::signal::Signal;
+
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("sessions.direct_driver", "real");
+    let mut app = builder.set("log.filter", "trace").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let secrets =
+        ["hunter2-typed-clearly", "hunter2-typed-secretly", "hunter2-password", "hunter2-username", "471147114711"];
+    let typing = |text: &str, sensitive: bool| json!({"action": {"kind": "type", "selector": "#a", "text": text, "sensitive": sensitive}});
+    let requests = [
+        ("interact", typing(secrets[0], false)),
+        ("interact", typing(secrets[1], true)),
+        ("login", json!({"username": secrets[3], "password": secrets[2]})),
+    ];
+    for (operation, body) in requests {
+        // The worker holds still, so that the secret can be looked for on its way.
+        app.signal(1, Signal::SIGSTOP).await;
+        let call = tokio::spawn({
+            let (client, session) = (client.clone(), session.clone());
+            async move { client.operate(&session, operation, body).await }
+        });
+        app.busy(&session).await;
+        let sealed = "select count(*) from intents where status <> 'done' and sealed is not null";
+        assert_eq!(app.count(sealed).await, 1, "{operation}");
+        nowhere(&app, &secrets).await;
+        app.signal(1, Signal::SIGCONT).await;
+        let answer = call.await.expect("a task").expect(200);
+        assert!(!secrets.iter().any(|secret| answer.body.to_string().contains(secret)), "{}", answer.body);
+    }
+    // Refused input is no less secret.
+    let refused = client.operate(&session, "interact", typing(&secrets[0].repeat(1_000), true)).await;
+    assert!(!refused.invalid("action.text").body.to_string().contains(secrets[0]));
+    let number = json!({"action": {"kind": "type", "selector": "#a", "text": 471_147_114_711_u64}});
+    client.operate(&session, "interact", number).await.expect(400);
+
+    assert_eq!(app.count("select count(*) from intents where sealed is not null").await, 0);
+    nowhere(&app, &secrets).await;
+    // A log that is empty, or a search that finds nothing ever, would prove nothing.
+    assert!(app.log(0).contains(&session) && app.log(1).contains(&session));
+    assert!(app.tables_with("#a").await.contains(&"public.intents".to_owned()));
+    app.stop().await;
+}
+
+async fn nowhere(app: &App, secrets: &[&str]) {
+    for secret in secrets {
+        assert_eq!(app.tables_with(secret).await, Vec::<String>::new(), "{secret} is in the database");
+        for process in [0, 1] {
+            assert!(!app.log(process).contains(secret), "{secret} is in the log of process {process}");
+        }
+    }
+}
+
+fn ids(page: &Value) -> Vec<String> {
+    let data = page["data"].as_array().expect("data");
+    data.iter().map(|session| session["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+/// Every id of a list, page by page.
+async fn paged(client: &Client, query: &str, limit: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = client.get(&format!("/v1/sessions?{query}{cursor}")).await.expect(200).body;
+        let found = ids(&page);
+        assert!(found.len() <= limit);
+        all.extend(found);
+        let Some(next) = page["next_cursor"].as_str() else {
+            assert_eq!(page["has_more"], false);
+            return all;
+        };
+        assert_eq!(page["has_more"], true);
+        cursor = format!("&cursor={next}");
+    }
+}
+
+/// Bodies that an operation refuses on a field, without having claimed the session.
+async fn refuses<const N: usize>(
+    app: &App,
+    client: &Client,
+    session: &str,
+    operation: &str,
+    bodies: [(Value, &str); N],
+) {
+    let before = app.intents(session).await;
+    let mut wrong = Vec::new();
+    for (body, field) in bodies {
+        let answer = client.operate(session, operation, body.clone()).await;
+        let named = answer.body["errors"].as_array().is_some_and(|errors| errors.iter().any(|e| e["field"] == field));
+        if answer.status != 400 || !named {
+            let body: String = body.to_string().chars().take(120).collect();
+            wrong.push(format!("{operation} {body}: expected 400 on {field}, got {} {}", answer.status, answer.body));
+        } else {
+            answer.invalid(field);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(app.intents(session).await, before, "a refused {operation} claimed the session");
+    assert_eq!(client.status(session).await, "ready");
+}
+
+/// Bodies that an operation takes.
+async fn takes<const N: usize>(client: &Client, session: &str, operation: &str, bodies: [Value; N]) {
+    for body in bodies {
+        let route = Route {
+            method: reqwest::Method::POST,
+            path: format!("/v1/sessions/{session}/{operation}"),
+            body: Some(body),
+        };
+        let answer = client.call(&route).await;
+        assert_eq!(answer.status, 200, "{route:?}: {}", answer.body);
+    }
+}
+
+async fn assert_auto_destroyed(app: &App, session: &str, reason: &str) {
+    let events = app.events(session).await;
+    let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
+    assert_eq!(kind, "session.completed");
+    assert_eq!(members(data), BTreeSet::from(["session_id", "duration_ms", "auto_destroyed", "reason"]));
+    assert_eq!((&data["auto_destroyed"], &data["reason"]), (&json!(true), &json!(reason)));
+}

@@ -1,0 +1,320 @@
+//! The service under test: real processes of the real binary, each test's own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use kitfleet_domain::accounts::{self, NewAccount, Tier};
+use kitfleet_domain::api_keys::{self, Scopes};
+use kitfleet_domain::audit::Actor;
+use kitfleet_domain::ids::AccountId;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::client::Client;
+use super::database::Database;
+use super::eventually;
+
+/// The processes that a test's service starts inherit this variable, so that a leftover can be found. Browsers are
+/// given less of the environment, but `TMPDIR`, which marks them as well; an embedded database stands in its folder.
+const MARK: &str = "KITFLEET_TEST_MARK";
+
+/// What a process of the service does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// API and worker in one.
+    Up,
+    /// The API alone.
+    Api,
+    /// A worker alone.
+    Worker,
+}
+
+/// A running service. [`App::stop`] ends it and looks for leftovers; a test that forgets that fails.
+pub struct App {
+    pub database: Database,
+    pub base_url: String,
+    pub data_dir: TempDir,
+    settings: BTreeMap<String, String>,
+    processes: Vec<(Role, Child)>,
+    mark: String,
+    embedded: bool,
+    stopped: bool,
+}
+
+/// How to start an [`App`].
+pub struct Builder {
+    settings: BTreeMap<String, String>,
+    roles: Vec<Role>,
+    embedded: bool,
+}
+
+impl App {
+    /// A service without browsers: sessions are simulated.
+    pub fn simulated() -> Builder {
+        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false }.set("worker.driver", "simulated")
+    }
+
+    /// A service on real WebKit, whose browsers may reach the test's own site.
+    pub fn webkit() -> Builder {
+        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false }
+            .set("worker.driver", "webkit")
+            .set("sessions.allow_private_targets", "true")
+    }
+
+    /// A client with a fresh account of this tier and a key with these scopes.
+    pub async fn client_with(&self, tier: Tier, scopes: &[&str]) -> Client {
+        let account = self.account(tier).await;
+        self.client_of(account, scopes).await
+    }
+
+    /// A client that may do everything, on an account with 32 slots.
+    pub async fn client(&self) -> Client {
+        self.client_with(Tier::Enterprise, &["account_owner"]).await
+    }
+
+    /// A fresh account.
+    pub async fn account(&self, tier: Tier) -> AccountId {
+        let mut conn = self.database.pool.acquire().await.expect("a connection");
+        let email = format!("{}@example.com", Uuid::now_v7().simple());
+        let new = NewAccount { email, name: "Ada".to_owned(), password_hash: None, tier, verified: true };
+        accounts::create(&mut conn, new).await.expect("a new account")
+    }
+
+    /// A client with a fresh key of this account.
+    pub async fn client_of(&self, account: AccountId, scopes: &[&str]) -> Client {
+        let mut conn = self.database.pool.acquire().await.expect("a connection");
+        let scopes = Scopes::parse(scopes).expect("known scopes");
+        let (_, key) = api_keys::mint(&mut conn, account, &Actor::System, "test", &scopes).await.expect("a key");
+        Client::new(&self.base_url, Some(key.reveal()))
+    }
+
+    /// A client with the key of the account that the first start of `kitfleet up` makes.
+    pub fn owner(&self) -> Client {
+        let key = fs::read_to_string(self.data_dir.path().join("data/owner-key")).expect("the key is kept");
+        Client::new(&self.base_url, Some(key.trim()))
+    }
+
+    /// A client without a key.
+    pub fn stranger(&self) -> Client {
+        Client::new(&self.base_url, None)
+    }
+
+    /// A command of the binary on this service's database and settings.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kitfleet"));
+        command.args(args).env_clear().current_dir(self.data_dir.path()).env(MARK, &self.mark);
+        command.env("TMPDIR", self.data_dir.path());
+        for name in ["PATH", "HOME", "LANG"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if !self.embedded {
+            command.env("DATABASE_URL", self.database.url());
+        }
+        for (key, value) in &self.settings {
+            command.env(format!("KITFLEET_{}", key.to_uppercase().replace('.', "__")), value);
+        }
+        command
+    }
+
+    /// Starts another process of the service.
+    pub fn start(&mut self, role: Role) -> usize {
+        let log = fs::File::create(self.log_file(self.processes.len())).expect("a log file");
+        let name = match role {
+            Role::Up => "up",
+            Role::Api => "api",
+            Role::Worker => "worker",
+        };
+        let stderr = log.try_clone().expect("a log file");
+        let mut command = self.command(&[name]);
+        let child = command.stdin(Stdio::null()).stdout(log).stderr(stderr).spawn().expect("the binary starts");
+        self.processes.push((role, child));
+        self.processes.len() - 1
+    }
+
+    /// What a process has logged.
+    pub fn log(&self, process: usize) -> String {
+        fs::read_to_string(self.log_file(process)).unwrap_or_default()
+    }
+
+    fn log_file(&self, process: usize) -> PathBuf {
+        self.data_dir.path().join(format!("process-{process}.log"))
+    }
+
+    /// A process's id.
+    pub fn pid(&self, process: usize) -> Pid {
+        Pid::from_raw(i32::try_from(self.processes[process].1.id()).expect("a process id"))
+    }
+
+    /// Sends a signal to a process and, when it is one that ends it, waits for that.
+    pub async fn signal(&mut self, process: usize, signal: Signal) {
+        kill(self.pid(process), signal).expect("the process runs");
+        if matches!(signal, Signal::SIGKILL | Signal::SIGTERM) {
+            let child = &mut self.processes[process].1;
+            eventually(Duration::from_secs(40), "the process ends", async || child.try_wait().expect("a child")).await;
+        }
+    }
+
+    /// Whether a process has ended by itself.
+    pub fn has_ended(&mut self, process: usize) -> bool {
+        self.processes[process].1.try_wait().expect("a child").is_some()
+    }
+
+    /// Processes of this service with this name, such as `kitfleet-host` or `WebKitWebProcess`.
+    pub fn processes(&self, name: &str) -> Vec<Pid> {
+        // The kernel keeps 15 characters of a name.
+        let short: String = name.chars().take(15).collect();
+        self.marked().into_iter().filter(|(_, comm)| *comm == short).map(|(pid, _)| pid).collect()
+    }
+
+    /// Every process of this service, with its name.
+    pub fn marked(&self) -> Vec<(Pid, String)> {
+        let marks = [format!("{MARK}={}", self.mark), format!("TMPDIR={}", self.data_dir.path().display())];
+        let database = self.data_dir.path().join("data/postgres");
+        let entries = fs::read_dir("/proc").expect("/proc");
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        pids.filter_map(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let zombie = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
+            let marked = environment
+                .split(|byte| *byte == 0)
+                .any(|variable| marks.iter().any(|mark| variable == mark.as_bytes()));
+            let ours = marked || fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder == database);
+            (ours && !zombie).then_some((Pid::from_raw(pid), comm))
+        })
+        .collect()
+    }
+
+    /// Waits until the service takes requests and, with a worker, sessions.
+    pub async fn ready(&self) {
+        let path = if self.processes.iter().any(|(role, _)| *role != Role::Api) { "/readyz" } else { "/healthz" };
+        let url = format!("{}{path}", self.base_url);
+        eventually(Duration::from_secs(30), "the service is ready", async || {
+            let answer = reqwest::get(&url).await.ok()?;
+            answer.status().is_success().then_some(())
+        })
+        .await;
+    }
+
+    /// Ends every process in good order, and asserts that nothing of the service is left: no process, no busy slot, no
+    /// job under way.
+    ///
+    /// # Panics
+    /// When something is left.
+    pub async fn stop(mut self) {
+        for (_, child) in &mut self.processes {
+            let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+            if child.try_wait().expect("a child").is_none() {
+                kill(pid, Signal::SIGTERM).expect("the process runs");
+            }
+        }
+        for (index, (_, child)) in self.processes.iter_mut().enumerate() {
+            let status =
+                eventually(Duration::from_secs(40), "the service stops", async || child.try_wait().expect("a child"))
+                    .await;
+            let killed_by_the_test = status.code().is_none();
+            assert!(status.success() || killed_by_the_test, "process {index} ended with {status}");
+        }
+        eventually(Duration::from_secs(5), "no process is left", async || self.marked().is_empty().then_some(())).await;
+        self.stopped = true;
+        self.assert_orderly().await;
+        self.database.drop().await;
+    }
+
+    /// A worker that stopped in good order leaves no live session and no job that waits for it.
+    async fn assert_orderly(&self) {
+        let live = "select count(*) from sessions s join workers w on w.id = s.worker_id
+                    where w.status = 'stopped' and s.status in ('creating', 'ready', 'busy')";
+        assert_eq!(self.count(live).await, 0, "a stopped worker holds slots");
+        let jobs = "select count(*) from apalis.jobs j join workers w on j.job_type = 'browser:wrk_' || w.id
+                    where w.status = 'stopped' and j.status in ('Pending', 'Queued', 'Running')";
+        assert_eq!(self.count(jobs).await, 0, "a stopped worker has jobs");
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        if self.stopped {
+            return;
+        }
+        for (pid, _) in self.marked() {
+            // A test failed midway: its processes go, so that the next test has the machine for itself.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        for (_, child) in &mut self.processes {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            for process in 0..self.processes.len() {
+                let log = self.log(process);
+                let tail: Vec<_> = log.lines().rev().take(40).collect();
+                eprintln!("--- log of process {process}, last lines ---");
+                tail.into_iter().rev().for_each(|line| eprintln!("{line}"));
+            }
+        } else {
+            panic!("a test has to stop its service");
+        }
+    }
+}
+
+impl Builder {
+    /// Sets a configuration key.
+    pub fn set(mut self, key: &str, value: &str) -> Self {
+        self.settings.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Runs these processes instead of one `kitfleet up`.
+    pub fn roles(mut self, roles: &[Role]) -> Self {
+        self.roles = roles.to_vec();
+        self
+    }
+
+    /// Runs `kitfleet up` on a database of its own instead of the test's.
+    pub fn embedded(mut self) -> Self {
+        self.embedded = true;
+        self
+    }
+
+    /// Starts the service and waits until it is ready.
+    pub async fn start(self) -> App {
+        let database = Database::create().await;
+        let data_dir = TempDir::new().expect("a folder");
+        let port = free_port();
+        let mut settings = self.settings;
+        settings.insert("server.listen".to_owned(), format!("127.0.0.1:{port}"));
+        settings.insert("data_dir".to_owned(), data_dir.path().join("data").display().to_string());
+        settings.entry("log.filter".to_owned()).or_insert_with(|| "info".to_owned());
+        let mut app = App {
+            database,
+            base_url: format!("http://127.0.0.1:{port}"),
+            data_dir,
+            settings,
+            processes: Vec::new(),
+            mark: Uuid::now_v7().to_string(),
+            embedded: self.embedded,
+            stopped: false,
+        };
+        for role in self.roles {
+            app.start(role);
+        }
+        app.ready().await;
+        app
+    }
+}
+
+/// A port nobody listens on.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}

@@ -1,0 +1,77 @@
+//! The command line, as an operator uses it.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+
+use super::App;
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// # Panics
+    /// When it ended with another exit code.
+    pub fn code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// # Panics
+    /// When its output is no JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The one line on its standard error.
+    ///
+    /// # Panics
+    /// When there are more, or none.
+    pub fn complaint(&self) -> &str {
+        let lines: Vec<_> = self.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+        let [line] = lines[..] else { panic!("not one line: {self:?}") };
+        line
+    }
+}
+
+/// Runs a command to its end.
+pub async fn run(command: std::process::Command, input: &str) -> Ran {
+    let mut command = tokio::process::Command::from(command);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // A command that does not read its input may be gone before it is written.
+    let _ = stdin.write_all(input.as_bytes()).await;
+    drop(stdin);
+    let ended = tokio::time::timeout(Duration::from_mins(1), child.wait_with_output()).await;
+    let output = ended.expect("the command ends").expect("a child");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+impl App {
+    /// Runs a command on this service's database and settings.
+    pub async fn run(&self, args: &[&str]) -> Ran {
+        run(self.command(args), "").await
+    }
+}
+
+/// A command of the binary that knows of no service: in a folder, without configuration.
+pub fn alone(folder: &Path, args: &[&str]) -> std::process::Command {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kitfleet"));
+    command.args(args).env_clear().current_dir(folder);
+    for name in ["PATH", "HOME", "LANG", "TMPDIR"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}

@@ -1,0 +1,63 @@
+//! A database a test, copied from a template that the first test to come migrates.
+
+use std::str::FromStr;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
+use uuid::Uuid;
+
+const TEMPLATE: &str = "kitfleet_template";
+
+/// A database that is dropped with this value.
+pub struct Database {
+    pub pool: PgPool,
+    pub name: String,
+    server: PgConnectOptions,
+}
+
+impl Database {
+    /// # Panics
+    /// When `KITFLEET_TEST_DATABASE_URL` names no server; `./ops/test` starts one.
+    pub async fn create() -> Self {
+        let url = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
+        let server = PgConnectOptions::from_str(&url).expect("a database URL");
+        let mut admin = server.connect().await.expect("the test database server runs");
+        admin.execute("select pg_advisory_lock(7)").await.expect("a lock");
+        let known: bool = sqlx::query_scalar("select exists(select from pg_database where datname = $1)")
+            .bind(TEMPLATE)
+            .fetch_one(&mut admin)
+            .await
+            .expect("the catalogue");
+        if !known {
+            admin.execute("create database kitfleet_template_new").await.expect("a new template");
+            let mut fresh = server.clone().database("kitfleet_template_new").connect().await.expect("the new template");
+            kitfleet_jobs::migrate(&mut fresh).await.expect("migrations run on an empty database");
+            fresh.close().await.expect("the template has no users");
+            admin.execute("alter database kitfleet_template_new rename to kitfleet_template").await.expect("a template");
+        }
+        let name = format!("test_{}", Uuid::now_v7().simple());
+        let create = format!("create database {name} template {TEMPLATE}");
+        admin.execute(sqlx::AssertSqlSafe(create)).await.expect("a copy of the template");
+        close(admin).await;
+        let pool = PgPool::connect_with(server.clone().database(&name)).await.expect("the test's database");
+        Self { pool, name, server }
+    }
+
+    /// Where the test's database is, for the service.
+    pub fn url(&self) -> String {
+        self.server.clone().database(&self.name).to_url_lossy().to_string()
+    }
+
+    /// Drops the database, whoever still uses it.
+    pub async fn drop(&self) {
+        self.pool.close().await;
+        let mut admin = self.server.connect().await.expect("the test database server runs");
+        let drop = format!("drop database if exists {} with (force)", self.name);
+        admin.execute(sqlx::AssertSqlSafe(drop)).await.expect("the test's database goes");
+        close(admin).await;
+    }
+}
+
+async fn close(connection: PgConnection) {
+    connection.close().await.expect("a connection closes");
+}

@@ -1,0 +1,59 @@
+//! What tests stand on: a running service with a database of its own, clients, and a web site to visit.
+
+pub mod app;
+pub mod client;
+pub mod commands;
+pub mod database;
+pub mod raw;
+pub mod records;
+pub mod routes;
+pub mod site;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+pub use app::{App, Role};
+pub use client::{Answer, Client};
+pub use site::Site;
+
+/// Polls until `check` answers something, for at most `limit`.
+pub async fn eventually<T>(limit: Duration, what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Runs futures at the same time, and answers what each came to, in no order.
+pub async fn at_once<T: Send + 'static>(
+    futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<T> {
+    futures.into_iter().collect::<JoinSet<_>>().join_all().await
+}
+
+/// The names of an object's members.
+pub fn members(object: &Value) -> BTreeSet<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// Asserts that a value is written as every timestamp is (decisions D1).
+///
+/// # Panics
+/// When it is not.
+pub fn assert_timestamp(value: &Value) {
+    let text = value.as_str().unwrap_or_default();
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    assert_eq!(shape, "0000-00-00T00:00:00.000Z", "{value}");
+}
+
+/// An id of this kind that no resource has.
+pub fn unknown_id(prefix: &str) -> String {
+    format!("{prefix}_{}", uuid::Uuid::now_v7())
+}

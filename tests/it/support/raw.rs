@@ -1,0 +1,48 @@
+//! HTTP by hand, for clients that misbehave.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+
+/// Connects to a service.
+pub async fn connect(base_url: &str) -> (OwnedReadHalf, OwnedWriteHalf) {
+    let address = base_url.strip_prefix("http://").expect("plain HTTP");
+    TcpStream::connect(address).await.expect("the service listens").into_split()
+}
+
+/// Everything until the service closes the connection, or goes silent after an answer for longer than `limit`.
+///
+/// # Panics
+/// When the service says nothing at all and leaves the connection open for that long.
+pub async fn answer(reader: &mut OwnedReadHalf, limit: Duration) -> String {
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match timeout(limit, reader.read(&mut buffer)).await {
+            Ok(Ok(count)) if count > 0 => bytes.extend_from_slice(&buffer[..count]),
+            Ok(_) => break,
+            Err(_) => {
+                assert!(!bytes.is_empty(), "no answer and no end of the connection within {limit:?}");
+                break;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Sends a whole request that asks for the connection to be closed, and answers what came.
+pub async fn exchange(base_url: &str, request: &[u8]) -> String {
+    let (mut reader, mut writer) = connect(base_url).await;
+    // The service may answer and hang up before it has read everything.
+    let (sent, answered) = tokio::join!(writer.write_all(request), answer(&mut reader, Duration::from_secs(10)));
+    drop(sent);
+    answered
+}
+
+/// The status of an answer; `None` when the connection was closed without one.
+pub fn status(answer: &str) -> Option<u16> {
+    answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
+}

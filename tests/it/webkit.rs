@@ -1,0 +1,126 @@
+//! Sessions on real WebKit: what the engine does with each operation.
+
+mod captures;
+mod device;
+mod forms;
+mod interaction;
+mod navigation;
+pub mod processes;
+mod reading;
+mod waiting;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, App, Client, Site, eventually};
+
+/// What most tests start with.
+pub struct Scene {
+    pub app: App,
+    pub site: Site,
+    pub client: Client,
+    pub session: String,
+}
+
+impl Scene {
+    /// A service, a site its browsers may visit, and a customer with a session on the default device.
+    pub async fn start() -> Self {
+        Self::of(App::webkit().start().await).await
+    }
+
+    /// The same with a service that was configured.
+    pub async fn of(app: App) -> Self {
+        let (site, client) = (Site::start().await, app.client().await);
+        let session = client.session().await;
+        Self { app, site, client, session }
+    }
+
+    /// Navigates to a path of the site.
+    pub async fn visit(&self, path: &str) -> Answer {
+        self.client.navigate(&self.session, &self.site.url(path)).await
+    }
+
+    /// One operation of the session.
+    pub async fn operate(&self, operation: &str, body: Value) -> Answer {
+        self.client.operate(&self.session, operation, body).await
+    }
+
+    /// One action of `interact`.
+    pub async fn act(&self, action: Value) -> Answer {
+        self.operate("interact", json!({"action": action})).await
+    }
+
+    /// One condition of `wait`, which is given time, but not for ever.
+    pub async fn wait(&self, condition: Value) -> Answer {
+        self.operate("wait", json!({"condition": condition, "timeout_ms": 10_000})).await
+    }
+
+    /// The text of an element.
+    pub async fn text(&self, selector: &str) -> Value {
+        text(&self.client, &self.session, selector).await
+    }
+
+    pub async fn state(&self) -> Value {
+        self.client.get(&format!("/v1/sessions/{}/state", self.session)).await.expect(200).body
+    }
+
+    /// Asserts that the session takes operations and that nobody was told that it failed.
+    pub async fn assert_ready(&self) {
+        assert_eq!(self.client.status(&self.session).await, "ready");
+        assert_eq!(failures(&self.app, &self.session).await, Vec::<Value>::new());
+    }
+
+    /// Replaces the session by a new one.
+    pub async fn begin_again(&mut self) {
+        self.client.delete(&format!("/v1/sessions/{}", self.session)).await.expect(204);
+        self.session = self.client.session().await;
+    }
+}
+
+/// The text of an element of the page, `null` when there is none.
+pub async fn text(client: &Client, session: &str, selector: &str) -> Value {
+    let wanted = json!({"extractions": [{"name": "it", "selector": selector, "type": "text"}]});
+    let answer = client.operate(session, "extract", wanted).await.expect(200);
+    answer.body["value"]["it"].clone()
+}
+
+/// The data of every `session.failed` of a session.
+pub async fn failures(app: &App, session: &str) -> Vec<Value> {
+    sqlx::query_scalar("select data from events where type = 'session.failed' and data->>'session_id' = $1 order by id")
+        .bind(session)
+        .fetch_all(&app.database.pool)
+        .await
+        .expect("events")
+}
+
+/// Interface, "Driver session" and "Event payloads": a failed session is errored, `session.failed` tells so exactly
+/// once in fixed words, and operations that come later get 410.
+pub async fn assert_failed(app: &App, client: &Client, session: &str, operation: &str, error_name: &str) {
+    assert_eq!(client.status(session).await, "errored");
+    client.operate(session, "navigate", json!({"url": "http://example.com/"})).await.problem(410, "session-destroyed");
+    let told = failures(app, session).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    let message = match error_name {
+        "SessionTimeoutError" => "The session operation timed out.",
+        "DriverError" => "The browser operation failed.",
+        other => unreachable!("no test expects {other}"),
+    };
+    assert!(told[0]["duration_ms"].is_u64(), "{}", told[0]);
+    let told = told.into_iter().map(|mut data| {
+        data.as_object_mut().expect("an object").remove("duration_ms");
+        data
+    });
+    let expected = json!({
+        "session_id": session, "operation": operation, "error_name": error_name, "error_message": message,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [expected]);
+}
+
+/// Waits until a session stands there.
+pub async fn until_status(client: &Client, session: &str, status: &str) {
+    eventually(Duration::from_secs(8), &format!("{session} is {status}"), async || {
+        (client.status(session).await == status).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,143 @@
+//! `capture`: pictures, the document, and paper.
+
+use std::collections::HashSet;
+use std::io::Cursor;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use crate::support::App;
+use crate::webkit::Scene;
+
+/// A decoded PNG.
+struct Picture {
+    width: u32,
+    height: u32,
+    /// The middle pixel of each row.
+    column: Vec<[u8; 3]>,
+    colours: HashSet<[u8; 3]>,
+}
+
+fn decode(png: &[u8]) -> Picture {
+    let mut reader = png::Decoder::new(Cursor::new(png)).read_info().expect("a PNG");
+    let (width, height) = (reader.info().width, reader.info().height);
+    let (mut column, mut colours) = (Vec::new(), HashSet::new());
+    let (colour, depth) = reader.output_color_type();
+    assert_eq!(depth, png::BitDepth::Eight);
+    assert!(matches!(colour, png::ColorType::Rgb | png::ColorType::Rgba), "{colour:?}");
+    let mut last = None;
+    while let Some(row) = reader.next_row().expect("a whole PNG") {
+        let pixels: Vec<[u8; 3]> =
+            row.data().chunks(colour.samples()).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
+        column.push(pixels[pixels.len() / 2]);
+        for pixel in pixels {
+            if last.replace(pixel) != Some(pixel) {
+                colours.insert(pixel);
+            }
+        }
+    }
+    Picture { width, height, column, colours }
+}
+
+impl Scene {
+    /// A capture's bytes, decoded as its `encoding` says.
+    async fn capture(&self, body: Value) -> Vec<u8> {
+        let url = self.state().await["url"].clone();
+        let answer = self.operate("capture", body.clone()).await.expect(200).body;
+        let content = answer["content"].as_str().expect("content");
+        let (content_type, encoding) = match body["kind"].as_str().expect("a kind") {
+            "screenshot" => ("image/png", "base64"),
+            "pdf" => ("application/pdf", "base64"),
+            _ => ("text/html; charset=utf-8", "utf8"),
+        };
+        assert_eq!((&answer["kind"], &answer["encoding"]), (&body["kind"], &json!(encoding)));
+        assert_eq!((&answer["content_type"], &answer["url"]), (&json!(content_type), &url));
+        assert!(answer["duration_ms"].is_u64());
+        let bytes = match encoding {
+            "utf8" => content.as_bytes().to_vec(),
+            _ => BASE64_STANDARD.decode(content).expect("base64"),
+        };
+        assert_eq!(answer["bytes"], bytes.len());
+        bytes
+    }
+}
+
+/// Interface, "Sessions", `capture`: a screenshot is a PNG of the viewport in physical pixels, or of the whole page.
+#[tokio::test]
+async fn a_screenshot_shows_the_page() {
+    let scene = Scene::start().await;
+    scene.visit("/").await;
+    let home = decode(&scene.capture(json!({"kind": "screenshot"})).await);
+    assert_eq!((home.width, home.height), (393 * 3, 659 * 3));
+    assert!(home.colours.len() > 2, "there is text on it: {:?}", home.colours);
+
+    scene.visit("/tall").await;
+    let part = decode(&scene.capture(json!({"kind": "screenshot", "full_page": false})).await);
+    assert_eq!((part.width, part.height), (393 * 3, 659 * 3));
+    let whole = decode(&scene.capture(json!({"kind": "screenshot", "full_page": true})).await);
+    assert_eq!(whole.width, 393 * 3);
+    assert!((9_000..10_500).contains(&whole.height), "{}", whole.height);
+    // From red to blue, without a seam.
+    let blue: Vec<u8> = whole.column[60..8_990].iter().map(|[_, _, blue]| *blue).collect();
+    assert!(blue[0] < 20 && blue[blue.len() - 1] > 235, "{} to {}", blue[0], blue[blue.len() - 1]);
+    assert!(blue.windows(2).all(|rows| rows[0].abs_diff(rows[1]) <= 3), "a gradient has no seam");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Interface, "Sessions", `full_page`: also of a page that is taller than any one picture of the engine.
+#[tokio::test]
+async fn a_screenshot_of_a_very_tall_page_has_all_of_it() {
+    let mut scene = Scene::start().await;
+    scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
+    scene.visit("/very-tall").await;
+    let whole = decode(&scene.capture(json!({"kind": "screenshot", "full_page": true})).await);
+    assert_eq!((whole.width, whole.height), (750, 34_000));
+    let (red, blue) = ([255, 0, 0], [0, 0, 255]);
+    assert!(whole.column[..17_000].iter().all(|pixel| *pixel == red));
+    assert!(whole.column[17_000..].iter().all(|pixel| *pixel == blue));
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Interface, "Sessions", `capture`: the document as it stands now, and a PDF.
+#[tokio::test]
+async fn the_document_and_a_pdf_are_captured() {
+    let scene = Scene::start().await;
+    scene.visit("/").await;
+    scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200);
+    assert_eq!(scene.text("#button").await, "trusted");
+    let html = scene.capture(json!({"kind": "dom_snapshot"})).await;
+    let html = String::from_utf8(html).expect("UTF-8");
+    assert!(html.contains("<h1 id=\"title\">  Home  </h1>"), "{html}");
+    assert!(html.contains(">trusted</button>"), "it is the live document: {html}");
+
+    let pdf = scene.capture(json!({"kind": "pdf"})).await;
+    assert!(pdf.starts_with(b"%PDF-"));
+    assert!(pdf.trim_ascii_end().ends_with(b"%%EOF"), "it is complete");
+    scene.visit("/tall").await;
+    let longer = scene.capture(json!({"kind": "pdf", "full_page": true})).await;
+    assert!(longer.starts_with(b"%PDF-"));
+    assert_eq!(scene.text("#end").await, "end", "the page lives on");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D5: over its cap a capture is a 502 with `bytes` and `limit_bytes`, and the session stays `ready`.
+#[tokio::test]
+async fn a_capture_over_its_cap_is_withheld() {
+    let limits = App::webkit().set("limits.screenshot_bytes", "50000").set("limits.pdf_bytes", "50000");
+    let scene = Scene::of(limits.start().await).await;
+    scene.visit("/list").await;
+    assert!(!scene.capture(json!({"kind": "screenshot"})).await.is_empty(), "what is small enough is not withheld");
+    scene.visit("/noise").await;
+    for kind in ["screenshot", "pdf"] {
+        let withheld = scene.operate("capture", json!({"kind": kind})).await.problem(502, "driver-error");
+        assert_eq!(withheld.body["limit_bytes"], 50_000);
+        assert!(withheld.body["bytes"].as_u64() > Some(50_000), "{}", withheld.body);
+        assert_eq!(withheld.body["content"], Value::Null);
+        scene.assert_ready().await;
+    }
+    scene.app.stop().await;
+}

@@ -1,0 +1,49 @@
+//! What a page sees of its visitor.
+
+use kitfleet_domain::archetypes;
+use serde_json::{Value, json};
+
+use crate::webkit::{Scene, text};
+
+/// Decisions D7: what a page sees agrees with the catalogue's entry. Interface, "Archetypes": without one it is the
+/// default.
+#[tokio::test]
+async fn a_page_sees_the_device_of_the_catalogue() {
+    let Scene { app, site, client, session } = Scene::start().await;
+    let created = client.get(&format!("/v1/sessions/{session}")).await.expect(200);
+    assert_eq!(created.body["archetype"], "iphone-16-ios-18");
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+
+    for id in ["", "iphone-16-pro-max-ios-18", "iphone-se-3-ios-18", "ipad-10-ipados-18"] {
+        let (body, id) = if id.is_empty() { (json!({}), "iphone-16-ios-18") } else { (json!({"archetype": id}), id) };
+        let device = archetypes::find(id).expect("the catalogue has it");
+        let session = client.session_with(body).await;
+        let seen_before = site.user_agents().len();
+        client.navigate(&session, &site.url("/device")).await;
+
+        let seen = text(&client, &session, "#device").await;
+        let mut seen: Value = serde_json::from_str(seen.as_str().expect("text")).expect("JSON");
+        let webdriver = seen.as_object_mut().expect("an object").remove("webdriver");
+        assert!(matches!(webdriver, None | Some(Value::Bool(false))), "{id} admits to a driver: {webdriver:?}");
+        let expected = json!({
+            "userAgent": device.user_agent,
+            "platform": device.platform,
+            "innerWidth": device.viewport.width,
+            "innerHeight": device.viewport.height,
+            "devicePixelRatio": device.device_pixel_ratio,
+            "maxTouchPoints": device.max_touch_points,
+            "screen": [device.screen.width, device.screen.height],
+            "coarse": true,
+            "hover": false,
+            "touch": true,
+        });
+        assert_eq!(seen, expected, "{id}");
+
+        // The header says the same, of the page and of everything it asks for.
+        let agents = site.user_agents().split_off(seen_before);
+        assert!(!agents.is_empty());
+        assert!(agents.iter().all(|agent| *agent == device.user_agent), "{id}: {agents:?}");
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    app.stop().await;
+}

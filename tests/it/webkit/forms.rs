@@ -1,0 +1,81 @@
+//! `search` and `login` on a deployment whose driver says that it can (decisions D6).
+
+use serde_json::{Value, json};
+
+use crate::support::App;
+use crate::webkit::Scene;
+use crate::webkit::interaction::assert_nowhere_in_clear;
+
+async fn scene_with_a_real_direct_driver() -> Scene {
+    Scene::of(App::webkit().set("sessions.direct_driver", "real").start().await).await
+}
+
+/// Interface, "Sessions", `search`.
+#[tokio::test]
+async fn a_search_is_typed_and_submitted() {
+    let scene = scene_with_a_real_direct_driver().await;
+    let search = async |body: Value| {
+        scene.visit("/search").await;
+        let mut found = scene.operate("search", body).await.expect(200).body;
+        let duration = found.as_object_mut().expect("an object").remove("duration_ms");
+        assert!(duration.is_some_and(|duration| duration.is_u64()));
+        found
+    };
+    let query = "Zoë & \"friends\" '); alert(1); ('";
+    let found = search(json!({"query": query, "wait_for_results_selector": "#q"})).await;
+    assert_eq!(found, json!({"submitted": true, "query_truncated": false, "results_visible": true}));
+    assert_eq!(scene.text("#q").await, query);
+
+    // A missing result is no error.
+    let chosen = json!({"query": "x", "search_selector": "input[name=q]", "wait_for_results_selector": "#nowhere", "timeout_seconds": 1});
+    let found = search(chosen).await;
+    assert_eq!(found, json!({"submitted": true, "query_truncated": false, "results_visible": false}));
+
+    let found = search(json!({"query": "kept", "submit": false})).await;
+    assert_eq!(found, json!({"submitted": false, "query_truncated": false}));
+    assert_eq!(scene.state().await["url"], scene.site.url("/search"), "nothing was sent");
+    scene.act(json!({"kind": "press", "key": "Enter"})).await.expect(200);
+    scene.wait(json!({"kind": "selector", "selector": "#q"})).await.expect(200);
+    assert_eq!(scene.text("#q").await, "kept", "but it was typed");
+
+    scene.visit("/search").await;
+    scene.operate("search", json!({"query": "x", "search_selector": "]["})).await.invalid("search_selector");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Interface, "Sessions", `login`: `logged_in` is an assessment of where it led.
+#[tokio::test]
+async fn a_login_says_whether_it_led_in() {
+    let scene = scene_with_a_real_direct_driver().await;
+    let (username, good, bad) = ("ada@example.com", "correct horse", "wrong-horse-battery");
+    let login = async |password: &str, more: Value| {
+        scene.visit("/login").await;
+        let mut body = json!({"username": username, "password": password, "timeout_seconds": 2});
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let mut led = scene.operate("login", body).await.expect(200).body;
+        let duration = led.as_object_mut().expect("an object").remove("duration_ms");
+        assert!(duration.is_some_and(|duration| duration.is_u64()));
+        led
+    };
+    let expected = |logged_in: bool, path: &str| {
+        let url = scene.site.url(path);
+        json!({"submitted": true, "credentials_truncated": false, "logged_in": logged_in, "post_login_url": url})
+    };
+
+    assert_eq!(login(good, json!({})).await, expected(true, "/account"));
+    assert_eq!(scene.text("#welcome").await, "Welcome");
+    assert_eq!(login(bad, json!({})).await, expected(false, "/login"));
+    let chosen = json!({
+        "username_selector": "[name=email]", "password_selector": "[name=password]", "submit_selector": "button",
+        "success_selector": "#welcome",
+    });
+    assert_eq!(login(good, chosen.clone()).await, expected(true, "/account"));
+    assert_eq!(login(bad, chosen).await, expected(false, "/login"));
+    // A selector that the page does not show is believed, whatever the page looks like.
+    assert_eq!(login(good, json!({"success_selector": "#nowhere"})).await, expected(false, "/account"));
+    scene.assert_ready().await;
+
+    assert_nowhere_in_clear(&scene, &[good, bad, username]).await;
+    scene.app.stop().await;
+}

@@ -1,0 +1,188 @@
+//! `interact`: fingers and keys.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::webkit::{Scene, assert_failed};
+
+/// Interface, "Sessions", `interact` and decisions D5: a tap is a user's, and does what a user's does.
+#[tokio::test]
+async fn a_tap_is_that_of_a_finger() {
+    let scene = Scene::start().await;
+    scene.visit("/").await;
+    let tapped = scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200).body;
+    assert!(tapped["duration_ms"].is_u64());
+    assert_eq!(
+        (&tapped["ok"], &tapped["kind"], &tapped["url"]),
+        (&json!(true), &json!("tap"), &json!(scene.site.url("/")))
+    );
+    assert_eq!(scene.text("#button").await, "trusted");
+
+    scene.act(json!({"kind": "tap", "selector": "a[href='/list']"})).await.expect(200);
+    scene.wait(json!({"kind": "url_matches", "pattern": "/list$"})).await.expect(200);
+    assert_eq!(scene.text("#price").await, "Price: $1,234.50");
+
+    // Far below the fold: it is scrolled into view, and touched by one finger before it is clicked.
+    scene.visit("/touches").await;
+    scene.act(json!({"kind": "tap", "selector": "#target"})).await.expect(200);
+    let log = eventually(Duration::from_secs(5), "a click", async || {
+        let log = scene.text("#log").await;
+        log.as_str().is_some_and(|log| log.contains("click")).then_some(log)
+    })
+    .await;
+    let mut events: Vec<_> = log.as_str().expect("text").split(' ').collect();
+    assert_eq!(events.pop(), Some("click"), "{log}");
+    events.sort_unstable();
+    assert_eq!(events, ["pointerdown", "touchend", "touchstart1"], "all trusted, each once");
+    scene.app.stop().await;
+}
+
+/// Interface, "Sessions", `type`: the text arrives as it was sent, whatever it holds, and nothing in it is code.
+#[tokio::test]
+async fn a_typed_text_arrives_as_it_was_sent() {
+    let scene = Scene::start().await;
+    let name = "Zoë Müller-Łuków \"x\" 'y' \\n ${z} `w` </script><script>document.title='pwned'</script> &amp; 100%";
+    let text = "first line\nsecond: 日本語 한국어 Ελλάδα\nthird: 🙂 👩‍🚀 \u{1F1E9}\u{1F1EA}";
+    let secret = "correct-horse-battery-staple-§5";
+
+    // Keys are a user's too, and take the time they were told to take.
+    scene.visit("/form").await;
+    let slow = json!({"kind": "type", "selector": "#name", "text": "abcdef", "delay_ms": 100, "sensitive": true});
+    let typed = scene.act(slow).await.expect(200).body;
+    assert!(typed["duration_ms"].as_u64() >= Some(500), "{typed}");
+    assert_eq!(scene.text("#keys").await, "a b c d e f");
+    scene.act(json!({"kind": "type", "selector": "#secret", "text": secret})).await.expect(200);
+    // Before the page is read, which tells what was typed.
+    assert_nowhere_in_clear(&scene, &[secret, "abcdef"]).await;
+
+    scene.visit("/form").await;
+    for (selector, text) in [("#name", name), ("#text", text), ("#secret", secret)] {
+        let typed = scene.act(json!({"kind": "type", "selector": selector, "text": text})).await.expect(200).body;
+        assert_eq!((&typed["ok"], &typed["kind"]), (&json!(true), &json!("type")));
+    }
+    scene.act(json!({"kind": "tap", "selector": "#check"})).await.expect(200);
+    scene.act(json!({"kind": "tap", "selector": "#send"})).await.expect(200);
+    scene.wait(json!({"kind": "url_matches", "pattern": "/submitted"})).await.expect(200);
+    assert_eq!(scene.text("#name").await, name);
+    assert_eq!(scene.text("#text").await, text);
+    assert_eq!(scene.text("#secret").await, secret);
+    assert_eq!(scene.text("#check").await, "on");
+    assert_eq!(scene.state().await["title"], "Submitted");
+    scene.app.stop().await;
+}
+
+/// Issue "sensitive typing": never logged, never stored in clear.
+pub async fn assert_nowhere_in_clear(scene: &Scene, secrets: &[&str]) {
+    let rows: Vec<String> = sqlx::query_scalar(
+        "select i::text from intents i union all select convert_from(job, 'UTF8') from apalis.jobs
+         union all select e::text from events e union all select a::text from audit_log a",
+    )
+    .fetch_all(&scene.app.database.pool)
+    .await
+    .expect("rows");
+    assert!(rows.iter().any(|row| row.contains("#name") || row.contains("login")), "the operations' rows are there");
+    for secret in secrets {
+        assert!(!rows.iter().any(|row| row.contains(secret)), "{secret} is in the database");
+        assert!(!scene.app.log(0).contains(secret), "{secret} is in the log");
+    }
+}
+
+/// Interface, "Sessions", `press`: one key, to whatever has the focus. Decisions D5: a key that does not exist is a 400
+/// and the session stays.
+#[tokio::test]
+async fn a_key_is_pressed() {
+    let scene = Scene::start().await;
+    let press = async |key: &str| scene.act(json!({"kind": "press", "key": key})).await;
+    scene.visit("/form").await;
+    scene.act(json!({"kind": "tap", "selector": "#name"})).await.expect(200);
+    for key in ["a", "b", "é", "Backspace", "ArrowLeft", "X", "Tab", "s"] {
+        let pressed = press(key).await.expect(200).body;
+        assert_eq!((&pressed["ok"], &pressed["kind"]), (&json!(true), &json!("press")), "{key}");
+    }
+    assert_eq!(scene.text("#keys").await, "a b é Backspace ArrowLeft X Tab s");
+    for key in ["Nonsense", "Enterr", "ab"] {
+        press(key).await.invalid("action.key");
+        scene.assert_ready().await;
+    }
+    assert_eq!(scene.text("#keys").await, "a b é Backspace ArrowLeft X Tab s", "and nothing was typed");
+    press("Enter").await.expect(200);
+    scene.wait(json!({"kind": "url_matches", "pattern": "/submitted"})).await.expect(200);
+    assert_eq!(scene.text("#name").await, "aXb");
+    assert_eq!(scene.text("#secret").await, "s", "Tab led to the next field");
+    scene.app.stop().await;
+}
+
+/// Interface, "Sessions", `scroll`: the page or an element, by deltas of CSS pixels; positive is down and right.
+#[tokio::test]
+async fn the_page_and_its_elements_scroll() {
+    let scene = Scene::start().await;
+    scene.visit("/scrolling").await;
+    let scroll = async |action: Value, shown_by: &str, expected: &str| {
+        let scrolled = scene.act(action).await.expect(200).body;
+        assert_eq!((&scrolled["ok"], &scrolled["kind"]), (&json!(true), &json!("scroll")));
+        eventually(Duration::from_secs(5), &format!("{shown_by} is {expected}"), async || {
+            (scene.text(shown_by).await == expected).then_some(())
+        })
+        .await;
+    };
+    scroll(json!({"kind": "scroll", "delta_y": 700}), "#at", "0,700").await;
+    scroll(json!({"kind": "scroll", "delta_x": 250, "delta_y": -200}), "#at", "250,500").await;
+    scroll(json!({"kind": "scroll"}), "#at", "250,500").await;
+    scroll(json!({"kind": "scroll", "delta_x": -9_999, "delta_y": -9_999}), "#at", "0,0").await;
+    scroll(json!({"kind": "scroll", "selector": "#box", "delta_x": 30, "delta_y": 400}), "#in", "30,400").await;
+    scroll(json!({"kind": "scroll", "selector": "#box", "delta_y": -150}), "#in", "30,250").await;
+    assert_eq!(scene.text("#at").await, "0,0", "the page did not scroll with its element");
+    scene.app.stop().await;
+}
+
+/// Decisions D5: a selector that is none is a 400 on its field and the session stays. Nothing in it is code.
+#[tokio::test]
+async fn a_selector_that_is_none_is_refused() {
+    let scene = Scene::start().await;
+    scene.visit("/").await;
+    for selector in
+        ["][", "p:nonsense(", "'); document.title = 'pwned'; ('", "`${document.title = 'pwned'}`", "a\u{0}b{"]
+    {
+        for action in [
+            json!({"kind": "tap", "selector": selector}),
+            json!({"kind": "type", "selector": selector, "text": "x"}),
+            json!({"kind": "scroll", "selector": selector, "delta_y": 1}),
+        ] {
+            scene.act(action).await.invalid("action.selector");
+        }
+    }
+    scene.assert_ready().await;
+    assert_eq!(scene.state().await["title"], "Home");
+    // Quotes are not the reason: this one is a selector.
+    scene.act(json!({"kind": "tap", "selector": "#button:not([title=\"'); alert(1); ('\"])"})).await.expect(200);
+    assert_eq!(scene.text("#button").await, "trusted");
+    scene.app.stop().await;
+}
+
+/// Decisions D5: an element that does not come is a timeout, which errors the session unless the caller asked to be
+/// told instead.
+#[tokio::test]
+async fn an_element_that_does_not_come_is_a_timeout() {
+    let mut scene = Scene::start().await;
+    for action in [
+        json!({"kind": "tap", "selector": "#nowhere"}),
+        json!({"kind": "tap", "selector": "#hidden"}),
+        json!({"kind": "type", "selector": "#nowhere", "text": "x"}),
+        json!({"kind": "scroll", "selector": "#nowhere", "delta_y": 1}),
+    ] {
+        scene.visit("/").await;
+        let kind = action["kind"].clone();
+        let told = json!({"action": action, "timeout_ms": 300, "on_timeout": "return"});
+        let told = scene.operate("interact", told).await.expect(200).body;
+        assert_eq!((&told["ok"], &told["kind"]), (&json!(false), &kind), "{action}");
+        assert!((300..2_000).contains(&told["duration_ms"].as_u64().expect("milliseconds")), "{told}");
+        scene.assert_ready().await;
+
+        scene.operate("interact", json!({"action": action, "timeout_ms": 300})).await.problem(504, "session-timeout");
+        assert_failed(&scene.app, &scene.client, &scene.session, "interact", "SessionTimeoutError").await;
+        scene.begin_again().await;
+    }
+    scene.app.stop().await;
+}

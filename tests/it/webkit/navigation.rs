@@ -1,0 +1,201 @@
+//! `navigate`: pages that arrive, pages that do not, and pages that do not want to let go.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use serde_json::json;
+
+use crate::support::app::free_port;
+use crate::support::{App, Site, eventually};
+use crate::webkit::{Scene, assert_failed, until_status};
+
+/// Interface, "Sessions", `navigate`: `url` is the requested one, `final_url` where redirects led.
+#[tokio::test]
+async fn a_page_arrives_where_its_redirects_lead() {
+    let scene = Scene::start().await;
+    let (from, to) = (scene.site.url("/redirect?to=/redirect?to=/list"), scene.site.url("/list"));
+    let arrived = scene.client.navigate(&scene.session, &from).await.body;
+    assert!(arrived["duration_ms"].is_u64());
+    assert_eq!((&arrived["url"], &arrived["final_url"], &arrived["status"]), (&json!(from), &json!(to), &json!(200)));
+    assert_eq!(scene.text("#price").await, "Price: $1,234.50");
+
+    // Within the page, to the same page again, and to another.
+    for path in ["/list#price", "/list#none", "/list", "/list", "/"] {
+        let arrived = scene.visit(path).await.body;
+        assert_eq!(arrived["status"], 200, "{path}");
+        assert_eq!(arrived["final_url"], scene.site.url(path));
+        assert_eq!(scene.state().await["url"], scene.site.url(path));
+    }
+    assert_eq!(scene.text("#title").await, "Home");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D5: an HTTP error page is a successful navigation with that status, and `page_state` says `http`.
+#[tokio::test]
+async fn an_http_error_page_arrives_with_its_status() {
+    let scene = Scene::start().await;
+    for code in [404, 500] {
+        let arrived = scene.visit(&format!("/status?code={code}")).await.body;
+        assert_eq!(arrived["status"], code);
+        let state = scene.state().await;
+        let page_state = &state["page_state"];
+        assert_eq!(page_state["state"], "errored");
+        assert_eq!(page_state["error"]["kind"], "http");
+        assert_eq!(page_state["error"]["http_status"], code);
+        assert!(page_state["error"]["message"].is_string(), "{page_state}");
+        assert_eq!(scene.text("h1").await, "status");
+        scene.assert_ready().await;
+    }
+    // A good page after it is as good as ever.
+    assert_eq!(scene.visit("/").await.body["status"], 200);
+    assert_eq!(scene.state().await["page_state"], json!({"state": "loaded"}));
+    scene.app.stop().await;
+}
+
+/// Interface, "Sessions", `wait_until`: `domcontentloaded` does not wait for pictures, `load` does, and `networkidle`
+/// waits for what a page asks for after that.
+#[tokio::test]
+async fn a_navigation_waits_as_long_as_it_was_told() {
+    let scene = Scene::start().await;
+    let navigate = async |path: &str, until: &str| {
+        let body = json!({"url": scene.site.url(path), "wait_until": until});
+        let arrived = scene.operate("navigate", body).await.expect(200).body;
+        Duration::from_millis(arrived["duration_ms"].as_u64().expect("milliseconds"))
+    };
+    let picture = Duration::from_millis(1_500);
+
+    assert!(navigate("/heavy", "domcontentloaded").await < picture);
+    assert_eq!(scene.text("h1").await, "heavy");
+    assert_eq!(scene.state().await["page_state"], json!({"state": "loading"}));
+    eventually(Duration::from_secs(10), "the picture arrives", async || {
+        (scene.state().await["page_state"] == json!({"state": "loaded"})).then_some(())
+    })
+    .await;
+    assert!(navigate("/heavy?again", "load").await >= picture);
+    assert_eq!(scene.state().await["page_state"], json!({"state": "loaded"}));
+
+    navigate("/chatty", "load").await;
+    assert_eq!(scene.text("#done").await, "not yet");
+    navigate("/chatty?again", "networkidle").await;
+    assert_eq!(scene.text("#done").await, "done");
+    scene.app.stop().await;
+}
+
+/// Interface, "Session rules" 6 and "Driver session": a failure at navigation time is 502, errors the session, frees
+/// its slot, and is told of once.
+#[tokio::test]
+async fn a_page_that_cannot_be_had_fails_the_session() {
+    let app = App::webkit().start().await;
+    let site = Site::start().await;
+    // Two slots: a failure that kept its slot would soon be missed.
+    let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
+    let targets = [
+        ("a name that does not resolve", "http://no-such-host.invalid/".to_owned()),
+        ("a refused connection", format!("http://127.0.0.1:{}/", free_port())),
+        ("a connection that is reset", site.resetting()),
+        ("a certificate nobody trusts", site.untrusted()),
+        ("redirects without end", site.url("/loop")),
+        ("a download", site.url("/download")),
+        ("no content", site.url("/no-content")),
+    ];
+    for (what, url) in targets {
+        let session = client.session().await;
+        let answer = client.operate(&session, "navigate", json!({"url": url})).await;
+        assert_eq!(answer.status, 502, "{what}: {}", answer.body);
+        answer.problem(502, "driver-error");
+        assert_failed(&app, &client, &session, "navigate", "DriverError").await;
+    }
+    let session = client.session().await;
+    client.navigate(&session, &site.url("/")).await;
+    app.stop().await;
+}
+
+/// Interface, "Errors", 504: a page that never finishes runs out of its time, whether its server or its script is
+/// to blame.
+#[tokio::test]
+async fn a_page_that_never_finishes_runs_out_of_its_time() {
+    let mut scene = Scene::start().await;
+    for path in ["/never", "/stuck"] {
+        let started = Instant::now();
+        let body = json!({"url": scene.site.url(path), "timeout_ms": 700});
+        scene.operate("navigate", body).await.problem(504, "session-timeout");
+        assert!(started.elapsed() < Duration::from_secs(3), "{path} took {:?}", started.elapsed());
+        assert_failed(&scene.app, &scene.client, &scene.session, "navigate", "SessionTimeoutError").await;
+        scene.begin_again().await;
+    }
+    scene.app.stop().await;
+}
+
+/// Interface, "Driver session": a page that spins for ever takes neither the session's operations' answers nor its
+/// destruction hostage.
+#[tokio::test]
+async fn a_page_that_spins_can_be_left() {
+    let mut scene = Scene::start().await;
+    let spin = async |scene: &Scene| {
+        let before = scene.site.hits();
+        scene.visit("/spin").await;
+        eventually(Duration::from_secs(5), "it spins", async || (scene.site.hits() > before).then_some(())).await;
+    };
+
+    spin(&scene).await;
+    let tap = json!({"action": {"kind": "tap", "selector": "h1"}, "timeout_ms": 1_000});
+    scene.operate("interact", tap.clone()).await.problem(504, "session-timeout");
+    assert_failed(&scene.app, &scene.client, &scene.session, "interact", "SessionTimeoutError").await;
+
+    // Destroyed while idle.
+    scene.begin_again().await;
+    spin(&scene).await;
+    let path = format!("/v1/sessions/{}", scene.session);
+    let started = Instant::now();
+    scene.client.delete(&path).await.expect(204);
+    assert!(started.elapsed() < Duration::from_secs(1), "DELETE took {:?}", started.elapsed());
+
+    // Destroyed during an operation, whose caller learns of that at once.
+    scene.begin_again().await;
+    spin(&scene).await;
+    let tap = json!({"action": {"kind": "tap", "selector": "h1"}, "timeout_ms": 60_000});
+    let path = format!("/v1/sessions/{}", scene.session);
+    let destroy = async {
+        until_status(&scene.client, &scene.session, "busy").await;
+        let started = Instant::now();
+        scene.client.delete(&path).await.expect(204);
+        assert!(started.elapsed() < Duration::from_secs(1), "DELETE took {:?}", started.elapsed());
+        Instant::now()
+    };
+    let (answer, destroyed) = tokio::join!(scene.operate("interact", tap), destroy);
+    answer.problem(410, "session-destroyed");
+    assert!(destroyed.elapsed() < Duration::from_secs(1), "the loser waited for {:?}", destroyed.elapsed());
+
+    // None of the three left its web process spinning.
+    let (app, warm_pool) = (&scene.app, 1);
+    eventually(Duration::from_secs(5), "only the warm pool is left", async || {
+        (app.processes("kitfleet-host").len() == warm_pool && app.processes("WebKitWebProcess").len() <= warm_pool)
+            .then_some(())
+    })
+    .await;
+    scene.app.stop().await;
+}
+
+/// A session has no user who could close a box, name a file or look at another window: none of them may stop a page.
+#[tokio::test]
+async fn boxes_popups_and_downloads_stop_nothing() {
+    let scene = Scene::start().await;
+    scene.visit("/alert").await;
+    assert_eq!(scene.text("#after").await, "after");
+
+    scene.visit("/dialogs").await;
+    assert_eq!(scene.text("#answers").await, "answered 2");
+    for link in ["#save", "#nothing", "#close"] {
+        scene.act(json!({"kind": "tap", "selector": link})).await.expect(200);
+        assert_eq!(scene.text("#title").await, "dialogs", "after a tap on {link}");
+    }
+    // The page asks whether one wants to leave.
+    assert_eq!(scene.visit("/popup").await.body["status"], 200);
+    assert_eq!(scene.text("title").await, "popup", "the popup did not take the page's place");
+    scene.act(json!({"kind": "tap", "selector": "#open"})).await.expect(200);
+    assert_eq!(scene.visit("/").await.body["status"], 200);
+    assert_eq!(scene.text("#title").await, "Home");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}

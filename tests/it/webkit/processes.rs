@@ -1,0 +1,100 @@
+//! What the kernel knows of a service's processes.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use nix::unistd::Pid;
+
+use crate::support::App;
+
+/// A TCP port that a process listens on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    pub program: String,
+    pub address: SocketAddr,
+}
+
+/// The processes with this name among the children of a process, and theirs.
+pub fn below(root: Pid, name: &str) -> Vec<Pid> {
+    // The kernel keeps 15 characters of a name.
+    let short: String = name.chars().take(15).collect();
+    let mut found = Vec::new();
+    let mut open = vec![root];
+    while let Some(pid) = open.pop() {
+        for thread in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            open.extend(children.split_whitespace().filter_map(|child| Some(Pid::from_raw(child.parse().ok()?))));
+        }
+        if pid != root && comm(pid) == short {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+fn comm(pid: Pid) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// Children of a process that have ended and that nobody has waited for.
+pub fn zombies_of(parent: Pid) -> usize {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let is_zombie = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+        Some(fields.next()? == "Z" && fields.next()? == parent.to_string())
+    };
+    entries.filter_map(|entry| is_zombie(entry.file_name().to_str()?.parse().ok()?)).filter(|zombie| *zombie).count()
+}
+
+/// How many files a process has open.
+pub fn open_files(pid: Pid) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs").count()
+}
+
+/// Every TCP port that a process of the service listens on.
+pub fn listeners(app: &App) -> Vec<Listener> {
+    app.marked()
+        .into_iter()
+        .flat_map(|(pid, program)| {
+            // A process that ends meanwhile listens no more.
+            let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            let sockets: Vec<_> = fds.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
+            let listening = listening_inodes(pid);
+            sockets.into_iter().filter_map(move |socket| {
+                let inode = socket.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+                Some(Listener { program: program.clone(), address: *listening.get(inode)? })
+            })
+        })
+        .collect()
+}
+
+/// The listening sockets of a process's network, by inode.
+fn listening_inodes(pid: Pid) -> HashMap<String, SocketAddr> {
+    const LISTEN: &str = "0A";
+    ["tcp", "tcp6"]
+        .iter()
+        .flat_map(|table| {
+            let table = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+            let rows: Vec<_> = table.lines().skip(1).map(ToOwned::to_owned).collect();
+            rows.into_iter().filter_map(|row| {
+                let fields: Vec<_> = row.split_whitespace().collect();
+                (*fields.get(3)? == LISTEN).then_some(())?;
+                Some(((*fields.get(9)?).to_owned(), socket_address(fields[1])?))
+            })
+        })
+        .collect()
+}
+
+/// As the kernel writes it: words in the machine's order, in hexadecimal.
+fn socket_address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let words = (0..ip.len()).step_by(8).map(|at| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok());
+    let bytes: Vec<u8> = words.collect::<Option<Vec<_>>>()?.into_iter().flat_map(u32::to_ne_bytes).collect();
+    let ip = match bytes.len() {
+        4 => IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+        _ => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}

@@ -1,0 +1,127 @@
+//! `state` and `extract`: what is read out of a page.
+
+use serde_json::{Value, json};
+
+use crate::support::App;
+use crate::webkit::Scene;
+
+/// Interface, "Session state" and `last_state_at`: a page's address, title, cookies of every kind, and local storage.
+#[tokio::test]
+async fn the_state_is_what_the_page_has() {
+    let scene = Scene::start().await;
+    let session = async || scene.client.get(&format!("/v1/sessions/{}", scene.session)).await.expect(200).body;
+    let blank = scene.state().await;
+    assert_eq!(blank["page_state"], Value::Null, "nothing was loaded yet");
+    assert_eq!((&blank["cookies"], &blank["local_storage"]), (&json!([]), &json!({})));
+
+    scene.visit("/cookies").await;
+    scene.visit("/").await;
+    let before = session().await["last_state_at"].clone();
+    assert!(before.is_string(), "the blank state was captured");
+    let state = scene.state().await;
+    assert_eq!(state["url"], scene.site.url("/"));
+    assert_eq!(state["title"], "Home");
+    assert_eq!(state["page_state"], json!({"state": "loaded"}));
+    assert_eq!(state["local_storage"], json!({"colour": "green"}));
+    assert_eq!(state["truncated"], Value::Null, "nothing was cut");
+    assert!(state["captured_at"].as_str().is_some_and(|at| at.len() == 24 && at.ends_with('Z')), "{state}");
+    let after = session().await;
+    assert!(after["last_state_at"].as_str() > before.as_str());
+    assert_eq!(after["status"], "ready");
+
+    let mut cookies: Vec<_> = state["cookies"].as_array().expect("cookies").clone();
+    cookies.sort_by_key(|cookie| cookie["name"].as_str().map(ToOwned::to_owned));
+    let named: Vec<_> = cookies.iter().map(|cookie| (&cookie["name"], &cookie["value"])).collect();
+    let expected = [("hidden", "2"), ("page", "home"), ("plain", "1")].map(|(name, value)| (json!(name), json!(value)));
+    assert_eq!(named, expected.iter().map(|(name, value)| (name, value)).collect::<Vec<_>>());
+    let [hidden, page, plain] = &cookies[..] else { unreachable!("there are three") };
+    for cookie in [hidden, page, plain] {
+        assert_eq!((&cookie["domain"], &cookie["path"]), (&json!("127.0.0.1"), &json!("/")));
+        assert_eq!(cookie["secure"], false);
+    }
+    assert_eq!((&hidden["http_only"], &hidden["same_site"]), (&json!(true), &json!("Strict")));
+    assert!(hidden["expires"].is_string(), "{hidden}");
+    assert_eq!((&plain["http_only"], &plain["expires"]), (&json!(false), &Value::Null));
+
+    scene.visit("/untitled").await;
+    assert!(matches!(&scene.state().await["title"], Value::Null | Value::String(_)));
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D5: the state is capped, and says when it was cut.
+#[tokio::test]
+async fn a_state_that_is_too_large_is_cut() {
+    let limits = App::webkit().set("limits.state_storage_bytes", "10000").set("limits.state_cookies", "3");
+    let scene = Scene::of(limits.start().await).await;
+    scene.visit("/storage?n=5000").await;
+    let state = scene.state().await;
+    assert_eq!(state["local_storage"]["large"].as_str().map(str::len), Some(5_000));
+    assert_eq!(state["truncated"], Value::Null);
+
+    scene.visit("/storage?n=50000").await;
+    let state = scene.state().await;
+    assert_eq!(state["truncated"], true);
+    assert!(state["local_storage"].to_string().len() <= 10_100);
+
+    scene.visit("/storage?n=1").await;
+    scene.visit("/many-cookies?n=3").await;
+    let state = scene.state().await;
+    assert_eq!((state["cookies"].as_array().map(Vec::len), &state["truncated"]), (Some(3), &Value::Null));
+    scene.visit("/many-cookies?n=4").await;
+    let state = scene.state().await;
+    assert_eq!((state["cookies"].as_array().map(Vec::len), &state["truncated"]), (Some(3), &json!(true)));
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Interface, "Sessions", `extract`, and decisions D5 for what matches nothing.
+#[tokio::test]
+async fn values_are_extracted() {
+    let scene = Scene::start().await;
+    scene.visit("/list").await;
+    let extractions = json!([
+        {"name": "price", "selector": "#price", "type": "text"},
+        {"name": "amount", "selector": "#price", "type": "text", "transform": "number"},
+        {"name": "no amount", "selector": "#none", "type": "text", "transform": "number"},
+        {"name": "href", "selector": "li a", "type": "attribute", "attribute": "href"},
+        {"name": "no attribute", "selector": "li a", "type": "attribute", "attribute": "title"},
+        {"name": "names", "selector": "li b", "type": "list"},
+        {"name": "items", "selector": "li", "type": "list", "extract": {
+            "name": {"type": "text", "selector": "b"},
+            "link": {"type": "attribute", "selector": "a", "attribute": "href"},
+            "none": {"type": "text", "selector": "i"},
+        }},
+        {"name": "script", "selector": "#script", "type": "text"},
+        {"name": "absent text", "selector": "#nowhere", "type": "text"},
+        {"name": "absent attribute", "selector": "#nowhere", "type": "attribute", "attribute": "href"},
+        {"name": "absent list", "selector": "#nowhere", "type": "list"},
+    ]);
+    let answer = scene.operate("extract", json!({"extractions": extractions})).await.expect(200);
+    let expected = json!({
+        "price": "Price: $1,234.50",
+        "amount": 1234.5,
+        "no amount": null,
+        "href": "/a",
+        "no attribute": null,
+        "names": ["one", "two"],
+        "items": [{"name": "one", "link": "/a", "none": null}, {"name": "two", "link": "/b", "none": null}],
+        "script": "'); document.title = 'pwned'; ('",
+        "absent text": null,
+        "absent attribute": null,
+        "absent list": [],
+    });
+    assert_eq!(answer.body["value"], expected);
+
+    // Text is trimmed.
+    scene.visit("/").await;
+    assert_eq!(scene.text("#title").await, "Home");
+    let refused = json!({"extractions": [
+        {"name": "good", "selector": "h1", "type": "text"},
+        {"name": "bad", "selector": "'); document.title = 'pwned'; ('", "type": "text"},
+    ]});
+    scene.operate("extract", refused).await.invalid("extractions.1.selector");
+    scene.assert_ready().await;
+    assert_eq!(scene.state().await["title"], "Home");
+    scene.app.stop().await;
+}

@@ -1,0 +1,86 @@
+//! `wait`: conditions that come true, and those that do not.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::webkit::{Scene, assert_failed};
+
+/// Interface, "Sessions", `wait`, and decisions D5.
+#[tokio::test]
+async fn a_wait_ends_when_its_condition_comes_true() {
+    let scene = Scene::start().await;
+    let matched = async |path: &str, condition: Value| {
+        scene.visit(path).await;
+        let waited = scene.wait(condition.clone()).await.expect(200).body;
+        assert_eq!((&waited["matched"], &waited["kind"]), (&json!(true), &condition["kind"]), "{condition}");
+        assert!(waited["duration_ms"].is_u64() && waited["url"].is_string(), "{waited}");
+        waited
+    };
+    matched("/late", json!({"kind": "selector", "selector": "#comes"})).await;
+    assert_eq!(scene.text("#comes").await, "came");
+    matched("/late", json!({"kind": "selector_hidden", "selector": "#goes"})).await;
+    assert_eq!(scene.text("#goes").await, Value::Null);
+    // An element that is there but cannot be seen is as good as none.
+    matched("/", json!({"kind": "selector_hidden", "selector": "#hidden"})).await;
+    let arrived = matched("/late", json!({"kind": "url_matches", "pattern": "/late/h.re$"})).await;
+    assert_eq!(arrived["url"], scene.site.url("/late/here"), "pushState moves without a load");
+    let waited = matched("/", json!({"kind": "time", "ms": 400})).await;
+    assert!((400..3_000).contains(&waited["duration_ms"].as_u64().expect("milliseconds")), "{waited}");
+    // The page may change under a wait.
+    matched("/hop", json!({"kind": "selector", "selector": "li[data-id='2']"})).await;
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D5: a wait that runs out of its time errors the session, unless the caller asked to be told instead.
+#[tokio::test]
+async fn a_wait_for_what_does_not_come_is_a_timeout() {
+    let mut scene = Scene::start().await;
+    for condition in [
+        json!({"kind": "selector", "selector": "#nowhere"}),
+        json!({"kind": "selector", "selector": "#hidden"}),
+        json!({"kind": "selector_hidden", "selector": "#title"}),
+        json!({"kind": "url_matches", "pattern": "/elsewhere$"}),
+        json!({"kind": "time", "ms": 60_000}),
+    ] {
+        scene.visit("/").await;
+        let told = json!({"condition": condition, "timeout_ms": 300, "on_timeout": "return"});
+        let told = scene.operate("wait", told).await.expect(200).body;
+        assert_eq!((&told["matched"], &told["kind"]), (&json!(false), &condition["kind"]));
+        assert!((300..2_000).contains(&told["duration_ms"].as_u64().expect("milliseconds")), "{told}");
+        scene.assert_ready().await;
+
+        scene.operate("wait", json!({"condition": condition, "timeout_ms": 300})).await.problem(504, "session-timeout");
+        assert_failed(&scene.app, &scene.client, &scene.session, "wait", "SessionTimeoutError").await;
+        scene.begin_again().await;
+    }
+    scene.app.stop().await;
+}
+
+/// Decisions D5: regular expressions take linear time; selectors and expressions that are none are a 400 and the
+/// session stays.
+#[tokio::test]
+async fn a_condition_that_is_none_is_refused_and_a_hostile_one_harmless() {
+    let scene = Scene::start().await;
+    scene.visit("/").await;
+    for selector in ["][", "'); document.title = 'pwned'; ('"] {
+        for kind in ["selector", "selector_hidden"] {
+            scene.wait(json!({"kind": kind, "selector": selector})).await.invalid("condition.selector");
+        }
+    }
+    scene.wait(json!({"kind": "url_matches", "pattern": "("})).await.invalid("condition.pattern");
+    scene.assert_ready().await;
+    assert_eq!(scene.state().await["title"], "Home");
+
+    // Backtracking would look at this address until the sun goes out.
+    scene.visit(&format!("/list?{}!", "a".repeat(2_000))).await;
+    let started = Instant::now();
+    let hostile =
+        json!({"condition": {"kind": "url_matches", "pattern": "(a+)+$"}, "timeout_ms": 500, "on_timeout": "return"});
+    assert_eq!(scene.operate("wait", hostile).await.expect(200).body["matched"], false);
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    scene.wait(json!({"kind": "url_matches", "pattern": "(a+)+!$"})).await.expect(200);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}

@@ -1,0 +1,122 @@
+//! Browsers: what a session is made of on this machine.
+//!
+//! A [`Pool`] keeps hot slots, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a
+//! session opens. A browser obeys one operation at a time; dropping or closing it leaves no process, no socket and no
+//! file. Its only way out to the network is the [`egress`] guard.
+//!
+//! A host is another program, `kitfleet-host`, told what to do over its standard input: there is no WebDriver and no
+//! port that a page could reach. What a page is asked, it is asked by scripts in a world of their own (`scripts/`),
+//! which share its DOM and none of its objects; what is done to it, fingers and keys do that it cannot tell from real.
+
+mod directories;
+mod display;
+mod egress;
+mod forms;
+mod host;
+mod input;
+mod numbers;
+mod pace;
+mod page;
+mod pool;
+mod processes;
+mod reading;
+mod sandbox;
+mod simulated;
+mod webkit;
+
+use std::io;
+
+use kitfleet_domain::operations::{Failure, Operation};
+use kitfleet_domain::validation::Invalid;
+use serde_json::{Map, Value};
+
+pub use self::pool::Pool;
+use self::simulated::Simulated;
+use self::webkit::Webkit;
+
+/// One session's browser.
+pub struct Browser(Engine);
+
+enum Engine {
+    Webkit(Box<Webkit>),
+    Simulated(Simulated),
+}
+
+impl Browser {
+    /// Does one operation, within its budget.
+    ///
+    /// Dropping the future abandons the operation midway: the browser is then good for nothing but [`Browser::close`].
+    pub async fn run(&mut self, operation: &Operation) -> Ended {
+        match &mut self.0 {
+            Engine::Webkit(browser) => browser.run(operation).await,
+            Engine::Simulated(browser) => browser.run(operation).await,
+        }
+    }
+
+    /// Resolves when the browser has ended by itself. Dropping the future loses nothing.
+    pub async fn died(&mut self) -> Failure {
+        match &mut self.0 {
+            Engine::Webkit(browser) => browser.died().await,
+            Engine::Simulated(_) => std::future::pending().await,
+        }
+    }
+
+    /// Kills it, whatever it is doing, and waits until nothing is left of it.
+    pub async fn close(self) {
+        if let Engine::Webkit(browser) = self.0 {
+            browser.close().await;
+        }
+    }
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// It is done.
+    Done {
+        /// What the caller is answered.
+        value: Value,
+        /// A capture's bytes.
+        content: Option<Vec<u8>>,
+    },
+    /// The engine refuses the input; the browser is as before.
+    Invalid(Invalid),
+    /// It is done, but the result is not to be had; the browser is as before.
+    Withheld {
+        /// Why.
+        detail: String,
+        /// Further members of the problem document.
+        members: Map<String, Value>,
+    },
+    /// It failed, and the browser is good for nothing but being closed.
+    Failed(Failure),
+}
+
+impl Ended {
+    fn invalid(field: &str, message: impl Into<String>) -> Self {
+        Self::Invalid(Invalid::field(field, message))
+    }
+}
+
+/// What an operation answers when all goes well.
+struct Done {
+    value: Value,
+    content: Option<Vec<u8>>,
+}
+
+/// Why a pool does not start. Each says what is missing.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No further threads.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
+    /// No place for the browsers' data.
+    #[error("cannot write to the data directory: {0}")]
+    Directory(io::Error),
+    /// No X server.
+    #[error("cannot start Xvfb (Debian packages `xvfb` and `util-linux`): {0}")]
+    Display(io::Error),
+    /// No browser.
+    #[error("cannot start kitfleet-host (Debian package `libwebkit2gtk-4.1-0`): {0}")]
+    Host(String),
+}

@@ -1,0 +1,118 @@
+//! Where browsers keep their data: `browsers/<boot>/<browser>` under the data directory.
+//!
+//! A worker holds a lock beside its folder for as long as it lives. The kernel lets go of the lock when the worker
+//! dies, however it dies, so that the next worker to start knows which folders are nobody's and removes them.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+/// The folder of one worker's browsers, removed when dropped.
+pub struct WorkerDirectory {
+    path: PathBuf,
+    lock_path: PathBuf,
+    _lock: File,
+}
+
+impl WorkerDirectory {
+    /// Makes a folder for this worker, and removes those of dead ones.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn claim(data_dir: &Path) -> io::Result<Self> {
+        let browsers = data_dir.join("browsers");
+        create(&browsers)?;
+        // Hosts are told absolute paths.
+        let browsers = browsers.canonicalize()?;
+        // Workers start one after the other, so that none takes another's new lock for a dead one's.
+        let starting = File::create(browsers.join("starting.lock"))?;
+        starting.lock()?;
+        remove_stale(&browsers)?;
+        let boot = Uuid::now_v7().to_string();
+        let lock_path = browsers.join(&boot).with_extension("worker");
+        let lock = File::create(&lock_path)?;
+        lock.lock()?;
+        let path = browsers.join(boot);
+        create(&path)?;
+        Ok(Self { path, lock_path, _lock: lock })
+    }
+
+    /// Makes a folder for one browser.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn browser(&self) -> io::Result<PathBuf> {
+        let path = self.path.join(Uuid::now_v7().to_string());
+        create(&path)?;
+        Ok(path)
+    }
+
+    /// Removes the folder, if it is still there.
+    pub fn remove(&self) {
+        match remove(&self.path, &self.lock_path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, path = %self.path.display(), "could not remove the browsers' data");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for WorkerDirectory {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn create(path: &Path) -> io::Result<()> {
+    // Cookies are nobody else's business.
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn remove_stale(browsers: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(browsers)? {
+        let lock_path = entry?.path();
+        if lock_path.extension().is_some_and(|extension| extension == "worker")
+            && File::open(&lock_path)?.try_lock().is_ok()
+        {
+            let path = lock_path.with_extension("");
+            tracing::info!(path = %path.display(), "removing what a dead worker left");
+            remove(&path, &lock_path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(path: &Path, lock_path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::remove_file(lock_path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_removes_what_dead_ones_left_and_spares_the_living() {
+        let data = std::env::temp_dir().join(Uuid::now_v7().to_string());
+        let living = WorkerDirectory::claim(&data).expect("a folder");
+        let kept = living.browser().expect("a folder");
+        let dead = data.join("browsers/0");
+        fs::create_dir_all(dead.join("cookies")).expect("a folder");
+        File::create(dead.with_extension("worker")).expect("a file");
+
+        let other = WorkerDirectory::claim(&data).expect("a folder");
+        assert!(!dead.exists());
+        assert!(kept.exists());
+
+        drop((living, other));
+        let left: Vec<_> = fs::read_dir(data.join("browsers")).expect("a folder").collect();
+        assert_eq!(left.len(), 1, "only the lock of starting workers is left: {left:?}");
+        fs::remove_dir_all(data).expect("it is removed");
+    }
+}

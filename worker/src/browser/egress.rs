@@ -1,0 +1,351 @@
+//! The egress guard: the only way out of a browser, a SOCKS5 proxy on a loopback port of its own.
+//!
+//! It resolves names itself, refuses every address outside the public internet, and dials exactly the address that it
+//! vetted: a name that resolves differently a moment later changes nothing. It goes with its browser, and every
+//! connection with it.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fast_socks5::server::{Socks5ServerProtocol, SocksServerError};
+use fast_socks5::util::target_addr::TargetAddr;
+use fast_socks5::{ReplyError, Socks5Command};
+use kitfleet_domain::addresses;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::io::InspectReader;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Connections of one browser at a time. WebKit opens six to a host.
+const MAX_CONNECTIONS: usize = 256;
+
+/// How long a browser may take to say where it wants to go.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long resolving and connecting may take. Several addresses share it.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// What the guards of this worker let through.
+#[derive(Clone)]
+pub struct Rules {
+    allow_private_targets: bool,
+    /// Never let through: behind another browser's guard is another browser's way out.
+    guards: Arc<Mutex<HashSet<u16>>>,
+}
+
+impl Rules {
+    /// The public internet, and private addresses if they are allowed.
+    pub fn new(allow_private_targets: bool) -> Self {
+        Self { allow_private_targets, guards: Arc::default() }
+    }
+
+    fn allow(&self, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        let is_guard =
+            (ip.is_loopback() || ip.is_unspecified()) && self.with_guards(|ports| ports.contains(&address.port()));
+        !is_guard && (self.allow_private_targets || addresses::is_public(ip))
+    }
+
+    fn with_guards<T>(&self, change: impl FnOnce(&mut HashSet<u16>) -> T) -> T {
+        change(&mut self.guards.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A listening guard. It stops when dropped.
+pub struct Guard {
+    port: u16,
+    rules: Rules,
+    record: Arc<Record>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+/// What passed, and what was refused last.
+#[derive(Default)]
+struct Record {
+    bytes_up: AtomicU64,
+    bytes_down: AtomicU64,
+    refusal: Mutex<Option<Refusal>>,
+}
+
+/// Why a connection was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The name has no address.
+    NameNotFound,
+    /// The address is not of the public internet.
+    NotAllowed,
+    /// The server refuses.
+    Refused,
+    /// There is no way there.
+    Unreachable,
+    /// The server does not answer.
+    TimedOut,
+    /// The browser wants something else than a connection.
+    Unsupported,
+}
+
+impl Refusal {
+    /// For the caller's eyes.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NameNotFound => "the name does not resolve",
+            Self::NotAllowed => "the address is not of the public internet",
+            Self::Refused => "the server refused the connection",
+            Self::Unreachable => "the server is unreachable",
+            Self::TimedOut => "the server did not answer the connection in time",
+            Self::Unsupported => "the browser wanted something else than a connection",
+        }
+    }
+
+    /// WebKit makes one error of "host unreachable" and "TTL expired", so the first is kept for names alone.
+    fn reply(self) -> ReplyError {
+        match self {
+            Self::NameNotFound => ReplyError::HostUnreachable,
+            Self::NotAllowed => ReplyError::ConnectionNotAllowed,
+            Self::Refused => ReplyError::ConnectionRefused,
+            Self::Unreachable | Self::TimedOut => ReplyError::NetworkUnreachable,
+            Self::Unsupported => ReplyError::CommandNotSupported,
+        }
+    }
+}
+
+impl Guard {
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// When there is no port left.
+    pub async fn open(rules: &Rules) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        rules.with_guards(|ports| ports.insert(port));
+        let record = Arc::<Record>::default();
+        let serving = tokio::spawn(serve(listener, rules.clone(), Arc::clone(&record)));
+        Ok(Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) })
+    }
+
+    /// What a browser has to use as its proxy.
+    pub fn uri(&self) -> String {
+        format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    /// Takes the reason of the last refusal since the last call.
+    pub fn take_refusal(&self) -> Option<Refusal> {
+        self.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.rules.with_guards(|ports| ports.remove(&self.port));
+        let up = self.record.bytes_up.load(Ordering::Relaxed);
+        let down = self.record.bytes_down.load(Ordering::Relaxed);
+        tracing::info!(bytes_up = up, bytes_down = down, "a browser's way out closed");
+    }
+}
+
+async fn serve(listener: TcpListener, rules: Rules, record: Arc<Record>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    // Its connections end with this task.
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((browser, _)) => {
+                let (rules, record) = (rules.clone(), Arc::clone(&record));
+                connections.spawn(async move {
+                    let _place = place;
+                    if let Err(error) = pass(browser, &rules, &record).await {
+                        tracing::debug!(%error, "a connection of a browser ended");
+                    }
+                });
+            }
+            Err(error) => {
+                // Too many open files, most likely: others may close.
+                tracing::warn!(%error, "the egress guard cannot accept");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn pass(browser: TcpStream, rules: &Rules, record: &Record) -> Result<(), SocksServerError> {
+    let handshake = async { Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await };
+    let Ok(handshake) = timeout(HANDSHAKE_WITHIN, handshake).await else { return Ok(()) };
+    let (browser, command, target) = handshake?;
+    let server = match command {
+        Socks5Command::TCPConnect => connect(&target, rules).await,
+        _ => Err(Refusal::Unsupported),
+    };
+    match server {
+        Ok(server) => {
+            let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+            let browser = browser.reply_success(unspecified).await?;
+            relay(browser, server, record).await;
+            Ok(())
+        }
+        Err(refusal) => {
+            tracing::debug!(?refusal, "the egress guard refused a connection");
+            record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
+            browser.reply_error(&refusal.reply()).await
+        }
+    }
+}
+
+/// Resolves, vets, and dials what passed, one address after the other.
+async fn connect(target: &TargetAddr, rules: &Rules) -> Result<TcpStream, Refusal> {
+    let deadline = Instant::now() + CONNECT_WITHIN;
+    let addresses = match target {
+        TargetAddr::Ip(address) => vec![*address],
+        TargetAddr::Domain(name, port) => {
+            let found = timeout_at(deadline, lookup_host((name.as_str(), *port))).await;
+            found.map_err(|_| Refusal::NameNotFound)?.map_err(|_| Refusal::NameNotFound)?.collect()
+        }
+    };
+    if addresses.is_empty() {
+        return Err(Refusal::NameNotFound);
+    }
+    let allowed: Vec<SocketAddr> = addresses.into_iter().filter(|address| rules.allow(*address)).collect();
+    let mut refusal = Refusal::NotAllowed;
+    // The last one gets all the time that is left, the one before it half, and so on.
+    for (address, shares) in allowed.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
+        let share = deadline.saturating_duration_since(Instant::now()) / shares;
+        refusal = match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(server)) => return Ok(server),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Refusal::Refused,
+            Ok(Err(_)) => Refusal::Unreachable,
+            Err(_) => Refusal::TimedOut,
+        };
+    }
+    Err(refusal)
+}
+
+/// Copies both ways until both sides have said all they had to say. It lasts as long as the browser, if it has to:
+/// WebKit closes what it no longer needs.
+async fn relay(browser: TcpStream, server: TcpStream, record: &Record) {
+    // Small writes of a page, such as those of a WebSocket, are not to wait for one another.
+    let _ = (browser.set_nodelay(true), server.set_nodelay(true));
+    let (from_browser, to_browser) = browser.into_split();
+    let (from_server, to_server) = server.into_split();
+    // An error of either side ends both.
+    let _ = tokio::try_join!(
+        copy(from_browser, to_server, &record.bytes_up),
+        copy(from_server, to_browser, &record.bytes_down),
+    );
+}
+
+async fn copy(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, count: &AtomicU64) -> io::Result<()> {
+    let mut counted = InspectReader::new(from, |bytes| {
+        count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    });
+    tokio::io::copy(&mut counted, &mut to).await?;
+    to.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    const CONNECT: u8 = 1;
+    const BIND: u8 = 2;
+
+    /// Asks a guard for something, and returns the connection and the guard's reply code.
+    async fn ask(guard: &Guard, command: u8, host: &str, port: u16) -> (TcpStream, u8) {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+        stream.write_all(&[5, 1, 0]).await.expect("it reads");
+        let mut greeting = [0; 2];
+        stream.read_exact(&mut greeting).await.expect("it answers");
+        assert_eq!(greeting, [5, 0]);
+
+        let length = u8::try_from(host.len()).expect("a short name");
+        let request = [&[5, command, 0, 3, length], host.as_bytes(), &port.to_be_bytes()].concat();
+        stream.write_all(&request).await.expect("it reads");
+        let mut reply = [0; 10];
+        stream.read_exact(&mut reply).await.expect("it answers");
+        (stream, reply[1])
+    }
+
+    #[tokio::test]
+    async fn private_addresses_are_refused_however_they_are_written() {
+        let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let guard = Guard::open(&Rules::new(false)).await.expect("a guard");
+        for host in
+            ["127.0.0.1", "localhost", "2130706433", "127.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254"]
+        {
+            let (_, reply) = ask(&guard, CONNECT, host, port).await;
+            assert_eq!(reply, 2, "{host}");
+            assert_eq!(guard.take_refusal(), Some(Refusal::NotAllowed), "{host}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_allowed_passes_both_ways_and_is_counted() {
+        let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let echo = tokio::spawn(async move {
+            let (mut stream, _) = site.accept().await.expect("a connection");
+            let mut words = Vec::new();
+            stream.read_to_end(&mut words).await.expect("words");
+            stream.write_all(&words.repeat(2)).await.expect("it reads");
+        });
+        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        let (mut stream, reply) = ask(&guard, CONNECT, "localhost", port).await;
+        assert_eq!(reply, 0);
+        stream.write_all(b"echo").await.expect("it reads");
+        stream.shutdown().await.expect("it is open");
+        let mut words = String::new();
+        stream.read_to_string(&mut words).await.expect("words");
+        echo.await.expect("no panic");
+
+        assert_eq!(words, "echoecho");
+        assert_eq!(guard.record.bytes_up.load(Ordering::Relaxed), 4);
+        assert_eq!(guard.record.bytes_down.load(Ordering::Relaxed), 8);
+    }
+
+    #[tokio::test]
+    async fn no_guard_leads_to_another_guard_or_to_itself() {
+        let rules = Rules::new(true);
+        let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
+        for port in [guard.port, other.port] {
+            for host in ["127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1"] {
+                let (_, reply) = ask(&guard, CONNECT, host, port).await;
+                assert_eq!(reply, 2, "{host}:{port}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_reply_says_what_went_wrong() {
+        let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = closed.local_addr().expect("an address").port();
+        drop(closed);
+        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        assert_eq!(ask(&guard, CONNECT, "127.0.0.1", port).await.1, 5, "refused");
+        assert_eq!(ask(&guard, CONNECT, "no-such-name.invalid", port).await.1, 4, "name not found");
+        assert_eq!(ask(&guard, BIND, "127.0.0.1", port).await.1, 7, "unsupported");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_guard_ends_its_connections() {
+        let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        let (mut stream, reply) = ask(&guard, CONNECT, "127.0.0.1", port).await;
+        assert_eq!(reply, 0);
+        let address = (Ipv4Addr::LOCALHOST, guard.port);
+        drop(guard);
+        let mut nothing = [0; 1];
+        assert!(matches!(stream.read(&mut nothing).await, Ok(0) | Err(_)));
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! Search and login: forms found by their looks, filled in by real keys.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::operations::{Login, Search};
+use kitfleet_host_protocol::Lifecycle;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::Ended;
+use super::input::{Existing, keys_of};
+use super::page::{POLL, Role, Target};
+use super::webkit::{Webkit, milliseconds};
+
+/// How long a login's outcome has to stand before it counts: between two pages there is no password field either.
+const OUTCOME_STANDS: Duration = Duration::from_millis(500);
+
+/// What is kept of the work's time for what follows the typing, at most.
+const RESERVE: Duration = Duration::from_secs(5);
+
+/// How typing ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Typing {
+    Done,
+    /// It took all the time that the work has.
+    Truncated,
+}
+
+/// One form at work.
+struct Form {
+    /// How long each field is looked for.
+    step: Duration,
+    /// When typing has to stop.
+    typing_ends: Instant,
+}
+
+impl Form {
+    fn new(step: Duration, work: Duration, started: Instant) -> Self {
+        let reserve = RESERVE.min(work / 10);
+        Self { step, typing_ends: started + work.saturating_sub(reserve) }
+    }
+}
+
+impl Webkit {
+    pub(super) async fn search(&mut self, search: &Search, started: Instant) -> Result<Value, Ended> {
+        let form = Form::new(search.step_timeout, search.work, started);
+        let field = Target::chosen(search.search_selector.as_deref(), "search_selector", Role::Search);
+        match self.fill(field, &search.query, "query", &form).await? {
+            None => return Err(Ended::invalid("search_selector", "no search field was found")),
+            Some(Typing::Truncated) => {
+                return Ok(json!({
+                    "submitted": false,
+                    "query_truncated": true,
+                    "duration_ms": milliseconds(started),
+                }));
+            }
+            Some(Typing::Done) => {}
+        }
+        if search.submit {
+            self.press_enter().await?;
+        }
+        let mut answer = json!({ "submitted": search.submit, "query_truncated": false });
+        if let Some(selector) = &search.wait_for_results_selector {
+            let results = Target::Selector { selector, field: "wait_for_results_selector" };
+            answer["results_visible"] = self.appears(results, search.step_timeout).await?.into();
+        }
+        answer["duration_ms"] = milliseconds(started).into();
+        Ok(answer)
+    }
+
+    pub(super) async fn login(&mut self, login: &Login, started: Instant) -> Result<Value, Ended> {
+        let form = Form::new(login.step_timeout, login.work, started);
+        let username = Target::chosen(login.username_selector.as_deref(), "username_selector", Role::Username);
+        let password = Target::chosen(login.password_selector.as_deref(), "password_selector", Role::Password);
+        let truncated = || {
+            json!({
+                "submitted": false,
+                "credentials_truncated": true,
+                "logged_in": false,
+                "duration_ms": milliseconds(started),
+            })
+        };
+
+        // A site that remembers its user shows the password field alone; one that asks in two steps, at first the other.
+        match self.fill(username, &login.username, "username", &form).await? {
+            Some(Typing::Truncated) => return Ok(truncated()),
+            Some(Typing::Done) if self.shows(password).await? != Some(true) => self.submit(login).await?,
+            Some(Typing::Done) => {}
+            None if self.shows(password).await? == Some(true) => {}
+            None => return Err(Ended::invalid("username_selector", "no login form was found")),
+        }
+        match self.fill(password, &login.password, "password", &form).await? {
+            None => return Err(Ended::invalid("password_selector", "no password field was found")),
+            Some(Typing::Truncated) => return Ok(truncated()),
+            Some(Typing::Done) => self.submit(login).await?,
+        }
+
+        let logged_in = match &login.success_selector {
+            Some(selector) => {
+                let success = Target::Selector { selector, field: "success_selector" };
+                self.appears(success, login.step_timeout).await?
+            }
+            None => within(login.step_timeout, self.leaves(password)).await?.is_some(),
+        };
+        Ok(json!({
+            "submitted": true,
+            "credentials_truncated": false,
+            "logged_in": logged_in,
+            "post_login_url": self.address().await?,
+            "duration_ms": milliseconds(started),
+        }))
+    }
+
+    /// Types `text` into a field in place of what it has. `None` when there is no such field.
+    async fn fill(&mut self, field: Target<'_>, text: &str, named: &str, form: &Form) -> Result<Option<Typing>, Ended> {
+        // A line break would send the form.
+        let keys = keys_of(&text.replace(['\r', '\n', '\t'], " "), named)?;
+        if within(form.step, self.focus(field, Existing::Replace)).await?.is_none() {
+            return Ok(None);
+        }
+        let pauses = self.pace.typing(keys.len(), form.step);
+        let left = form.typing_ends.saturating_duration_since(Instant::now());
+        let typed = within(left, self.type_keys(keys, pauses)).await?;
+        Ok(Some(if typed.is_some() { Typing::Done } else { Typing::Truncated }))
+    }
+
+    /// Sends a login form: by the caller's button, by Enter where there is a form to send, or by what looks like a button.
+    async fn submit(&mut self, login: &Login) -> Result<(), Ended> {
+        let button = Target::chosen(login.submit_selector.as_deref(), "submit_selector", Role::Submit);
+        let is_chosen = login.submit_selector.is_some();
+        if is_chosen || self.shows(button).await? == Some(true) {
+            return match within(login.step_timeout, self.tap(button)).await? {
+                None if is_chosen => Err(Ended::invalid("submit_selector", "no button was found that can be tapped")),
+                None => self.press_enter().await,
+                Some(()) => Ok(()),
+            };
+        }
+        self.press_enter().await
+    }
+
+    async fn press_enter(&mut self) -> Result<(), Ended> {
+        Ok(self.press(vec!["Enter".to_owned()]).await?)
+    }
+
+    async fn appears(&mut self, target: Target<'_>, patience: Duration) -> Result<bool, Ended> {
+        let appears = async {
+            while self.shows(target).await? != Some(true) {
+                sleep(POLL).await;
+            }
+            Ok(())
+        };
+        Ok(within(patience, appears).await?.is_some())
+    }
+
+    /// Waits until a loaded page has been without the password field for a while.
+    async fn leaves(&mut self, password: Target<'_>) -> Result<(), Ended> {
+        let mut since = Instant::now();
+        while since.elapsed() < OUTCOME_STANDS {
+            let is_loading = self.page().await?.lifecycle == Some(Lifecycle::Loading);
+            if is_loading || self.shows(password).await? != Some(false) {
+                since = Instant::now();
+            }
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+/// `None` when it takes longer.
+async fn within<T>(patience: Duration, work: impl Future<Output = Result<T, Ended>>) -> Result<Option<T>, Ended> {
+    match timeout(patience, work).await {
+        Ok(done) => done.map(Some),
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,340 @@
+//! One `kitfleet-host` process: how it is started, told what to do, and known to be dead.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use std::{env, io};
+
+use futures_util::{FutureExt, StreamExt};
+use kitfleet_domain::operations::{Failure, FailureClass};
+use kitfleet_host_protocol::{Command, HostError, Message, Outcome, Request};
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tokio_util::codec::{FramedRead, LinesCodec};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use super::processes::{Family, Spawner};
+
+/// The longest line a host may send. Scripts bound what they return; this bounds what a hostile page may cost.
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+
+/// How often the network process is looked at.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
+
+/// What a host may know of the worker's environment, which holds secrets.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
+
+/// How a host is started, and by whom.
+pub struct Start<'a> {
+    /// The executable.
+    pub program: &'a Path,
+    /// The device pixel ratio.
+    pub scale: u32,
+    /// The X server.
+    pub display: String,
+    /// Whether web processes run in bubblewrap.
+    pub sandbox: bool,
+    /// A folder of its own, which goes with it.
+    pub directory: PathBuf,
+    /// Its parent.
+    pub spawner: &'a Spawner,
+    /// Ends it even while it is in use.
+    pub stopping: &'a CancellationToken,
+    /// Knows when nothing is left of it.
+    pub tasks: &'a TaskTracker,
+}
+
+/// A running host. Dropping it kills the whole family and removes its folder, in the background.
+pub struct Host {
+    requests: mpsc::UnboundedSender<String>,
+    replies: Arc<Replies>,
+    next_id: AtomicU64,
+    death: watch::Receiver<Option<Failure>>,
+    directory: PathBuf,
+    /// While this is there, the host is in use.
+    in_use: oneshot::Sender<()>,
+    burial: JoinHandle<()>,
+    _tasks: [AbortOnDropHandle<()>; 3],
+}
+
+/// Why a command was not done.
+#[derive(Debug)]
+pub enum CallError {
+    /// The host is dead.
+    Dead(Failure),
+    /// The host says why.
+    Refused(HostError),
+}
+
+impl Host {
+    /// Starts a host and waits until it shows its blank page. How long that may take is the caller's business.
+    ///
+    /// # Errors
+    /// When the program cannot be started, or ends instead.
+    pub async fn start(start: Start<'_>) -> Result<Self, Failure> {
+        let Start { program, scale, display, sandbox, directory, spawner, stopping, tasks } = start;
+        let mut command = tokio::process::Command::new(program);
+        command.env_clear().envs(inherited()).env("DISPLAY", display).env("LANG", "en_US.UTF-8");
+        command.arg("--scale").arg(scale.to_string()).arg("--data-dir").arg(&directory);
+        if sandbox {
+            command.arg("--sandbox");
+        }
+        let failed = |error: io::Error| driver_failure(format!("the browser did not start: {error}"));
+        let mut family = spawner.spawn(command).await.map_err(failed)?;
+        let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;
+        let leader = family.id();
+
+        let (requests, queue) = mpsc::unbounded_channel();
+        let (died, death) = watch::channel(None);
+        let (ready, is_ready) = oneshot::channel();
+        let replies = Arc::new(Replies::default());
+        let reader = read(stdout, leader, ready, Arc::clone(&replies), died);
+        let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
+        let (in_use, released) = oneshot::channel();
+        let burial = tasks.spawn(bury(family, directory.clone(), released, stopping.clone()));
+        let mut host = Self {
+            requests,
+            replies,
+            next_id: AtomicU64::new(1),
+            death,
+            directory,
+            in_use,
+            burial,
+            _tasks: pipes.map(AbortOnDropHandle::new),
+        };
+        match is_ready.await {
+            Ok(()) => Ok(host),
+            Err(_) => Err(host.died().await),
+        }
+    }
+
+    /// Where the host keeps its data.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Has the host do something and decodes its reply. Dropping the future forgets the reply, but undoes nothing.
+    ///
+    /// # Errors
+    /// When the host refuses, or dies first.
+    pub async fn call<T: DeserializeOwned>(&self, command: Command) -> Result<T, CallError> {
+        let name = command.name();
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let line = serde_json::to_string(&Request { id, command }).expect("commands have string keys");
+        let reply = self.replies.expect(id);
+        // A dead host's writer is gone, and its replies too: the next line notices.
+        let _ = self.requests.send(line);
+        match reply.await {
+            Some(Outcome::Ok(value)) => serde_json::from_value(value).map_err(|error| {
+                CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
+            }),
+            Some(Outcome::Error(error)) => Err(CallError::Refused(error)),
+            None => Err(CallError::Dead(self.clone_death().await)),
+        }
+    }
+
+    /// Waits until the host, its web process or its network process has ended by itself.
+    pub async fn died(&mut self) -> Failure {
+        wait_for_death(&mut self.death).await
+    }
+
+    async fn clone_death(&self) -> Failure {
+        wait_for_death(&mut self.death.clone()).await
+    }
+
+    /// Whether it still takes commands.
+    pub fn is_alive(&self) -> bool {
+        self.death.borrow().is_none()
+    }
+
+    /// Something that waits for the end without borrowing the host.
+    pub fn death(&self) -> impl Future<Output = Failure> + use<> {
+        let mut death = self.death.clone();
+        async move { wait_for_death(&mut death).await }
+    }
+
+    /// Kills the whole family, waits until nothing is left of it, and removes its folder.
+    pub async fn end(self) {
+        let Self { in_use, burial, .. } = self;
+        drop(in_use);
+        // A panic there was reported already.
+        let _ = burial.await;
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "these are handed on as they are: no settings of ours are among them")]
+fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+    INHERITED.into_iter().filter_map(|name| Some((name, env::var_os(name)?)))
+}
+
+/// Ends the family when its host is no longer in use, or the pool stops. This is a task of its own, so that it is done
+/// whatever becomes of the owner.
+async fn bury(family: Family, directory: PathBuf, released: oneshot::Receiver<()>, stopping: CancellationToken) {
+    tokio::select! {
+        _ = released => {}
+        () = stopping.cancelled() => {}
+    }
+    family.end().await;
+    if let Err(error) = tokio::fs::remove_dir_all(&directory).await {
+        tracing::warn!(%error, path = %directory.display(), "could not remove a browser's data");
+    }
+}
+
+/// A failure of the browser.
+pub fn driver_failure(detail: impl Into<String>) -> Failure {
+    Failure { class: FailureClass::Driver, detail: detail.into() }
+}
+
+/// Commands whose reply has not come; `None` once there can be no further replies.
+struct Replies {
+    waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Outcome>>>>,
+}
+
+impl Default for Replies {
+    fn default() -> Self {
+        Self { waiting: Mutex::new(Some(HashMap::new())) }
+    }
+}
+
+impl Replies {
+    /// The reply to a command; `None` when the host dies first.
+    fn expect(&self, id: u64) -> impl Future<Output = Option<Outcome>> {
+        let (sender, receiver) = oneshot::channel();
+        self.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, sender)));
+        let forget = Forget { replies: self, id };
+        receiver.map(move |outcome| {
+            let _forget = &forget;
+            outcome.ok()
+        })
+    }
+
+    fn arrived(&self, id: u64, outcome: Outcome) {
+        if let Some(sender) = self.with(|waiting| waiting.as_mut()?.remove(&id)) {
+            // Whoever asked may have given up.
+            let _ = sender.send(outcome);
+        }
+    }
+
+    /// Tells everyone who waits that the host is dead.
+    fn end(&self) {
+        self.with(Option::take);
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Option<HashMap<u64, oneshot::Sender<Outcome>>>) -> T) -> T {
+        change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Forgets a command when nobody waits for its reply any more.
+struct Forget<'a> {
+    replies: &'a Replies,
+    id: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.replies.with(|waiting| waiting.as_mut().map(|waiting| waiting.remove(&self.id)));
+    }
+}
+
+async fn wait_for_death(death: &mut watch::Receiver<Option<Failure>>) -> Failure {
+    match death.wait_for(Option::is_some).await {
+        Ok(failure) => failure.clone().unwrap_or_else(|| driver_failure("the browser ended")),
+        Err(_) => driver_failure("the browser ended"),
+    }
+}
+
+/// Lines are written by a task, so that a caller who gives up leaves none half-written.
+async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
+    while let Some(mut line) = lines.recv().await {
+        line.push('\n');
+        if stdin.write_all(line.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Hands out replies until the host ends, which ends its output.
+async fn read(
+    stdout: ChildStdout,
+    leader: Pid,
+    ready: oneshot::Sender<()>,
+    replies: Arc<Replies>,
+    died: watch::Sender<Option<Failure>>,
+) {
+    let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MAX_LINE_BYTES));
+    let mut ready = Some(ready);
+    // Until the network process runs there is nothing to watch.
+    let mut network_ended = futures_util::future::pending::<()>().boxed();
+    let failure = loop {
+        let line = tokio::select! {
+            line = lines.next() => line,
+            () = &mut network_ended => break "the browser's network process ended".to_owned(),
+        };
+        let message = match line {
+            None => break "the browser ended".to_owned(),
+            Some(Err(error)) => break format!("the browser said something unreadable: {error}"),
+            Some(Ok(line)) => serde_json::from_str::<Message>(&line),
+        };
+        match message {
+            Ok(Message::Reply { id, outcome }) => replies.arrived(id, outcome),
+            Ok(Message::Ready) => {
+                match watch_network_process(leader) {
+                    Ok(ended) => network_ended = ended.boxed(),
+                    Err(error) => tracing::warn!(%error, "the browser's network process is not watched"),
+                }
+                if let Some(ready) = ready.take() {
+                    let _ = ready.send(());
+                }
+            }
+            Ok(Message::WebProcessTerminated { reason }) => break format!("the page's process ended: {reason}"),
+            Err(error) => break format!("the browser said something unreadable: {error}"),
+        }
+    };
+    died.send_replace(Some(driver_failure(failure)));
+    replies.end();
+}
+
+/// Resolves when the network process of this host ends. WebKit would start another and leave the requests of the old
+/// one without an answer, for ever. It is no child of ours, so it has to be looked at from time to time.
+fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = ()>> {
+    let process = find_network_process(leader)?.ok_or(io::ErrorKind::NotFound)?;
+    Ok(async move {
+        while kill(process, None).is_ok() {
+            sleep(LOOK_AFTER).await;
+        }
+    })
+}
+
+fn find_network_process(leader: Pid) -> io::Result<Option<Pid>> {
+    let children = std::fs::read_to_string(format!("/proc/{leader}/task/{leader}/children"))?;
+    let named = |id: &&str| {
+        let name = std::fs::read_to_string(format!("/proc/{id}/comm"));
+        // The kernel cuts names to 15 characters.
+        name.is_ok_and(|name| name.trim_end() == "WebKitNetworkPr")
+    };
+    Ok(children.split_whitespace().find(named).and_then(|id| id.parse().ok()).map(Pid::from_raw))
+}
+
+/// Copies a child's words to the log. They are for people who debug, and hold nothing that was typed.
+pub async fn log_lines(program: &'static str, output: impl AsyncRead + Unpin) {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut output).take(4096).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => tracing::debug!(program, "{}", String::from_utf8_lossy(&line).trim_end()),
+        }
+    }
+}

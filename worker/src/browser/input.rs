@@ -1,0 +1,237 @@
+//! Fingers: taps, keys and scrolling.
+
+use std::time::Instant;
+
+use kitfleet_domain::operations::{Action, Interact};
+use kitfleet_host_protocol::{Command, HostError, TouchPhase, TouchStep};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::Ended;
+use super::host::CallError;
+use super::pace::Pauses;
+use super::page::{self, POLL, Target};
+use super::webkit::{Webkit, milliseconds};
+
+/// Keys the host is given at a time when there are no pauses between them. What it has been given it types to the end,
+/// even if the operation runs out of its time.
+const BURST: usize = 64;
+
+/// How often a field may be found covered before it is focused without a finger.
+const PATIENCE: u32 = 10;
+
+/// What [`page::LOCATE`] finds.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum Located {
+    Absent,
+    Hidden,
+    Moving,
+    Outside,
+    Covered(Place),
+    Ready(Place),
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Place {
+    x: f64,
+    y: f64,
+    takes: Takes,
+    locked: bool,
+    has_focus: bool,
+}
+
+/// What keys do to an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Takes {
+    /// They write.
+    Text,
+    /// They choose from a menu.
+    Choice,
+    /// They do nothing of note.
+    Nothing,
+}
+
+/// Whether what stands in a field stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// The new text follows it.
+    Keep,
+    /// The new text takes its place.
+    Replace,
+}
+
+impl Webkit {
+    pub(super) async fn interact(&mut self, interact: &Interact, started: Instant) -> Result<Value, Ended> {
+        match &interact.action {
+            Action::Tap { selector } => self.tap(Target::Selector { selector, field: "action.selector" }).await?,
+            Action::Type { selector, text, delay_ms, .. } => {
+                let keys = keys_of(text, "action.text")?;
+                let pauses = match delay_ms {
+                    Some(ms) => Pauses::exactly(*ms),
+                    None => self.pace.typing(keys.len(), interact.timeout / 2),
+                };
+                self.focus(Target::Selector { selector, field: "action.selector" }, Existing::Keep).await?;
+                self.type_keys(keys, pauses).await?;
+            }
+            Action::Scroll { selector, delta_x, delta_y } => {
+                let target =
+                    selector.as_deref().map(|selector| Target::Selector { selector, field: "action.selector" });
+                self.scroll(target, *delta_x, *delta_y).await?;
+            }
+            Action::Press { key } => match self.press(vec![key.clone()]).await {
+                Err(CallError::Refused(HostError::UnknownKey { .. })) => {
+                    return Err(Ended::invalid("action.key", "must be a character or the name of a key"));
+                }
+                pressed => pressed?,
+            },
+        }
+        self.interacted(interact, true, started).await
+    }
+
+    pub(super) async fn interacted(&self, interact: &Interact, ok: bool, started: Instant) -> Result<Value, Ended> {
+        let kind = interact.action.kind();
+        let url = self.address().await?;
+        Ok(json!({ "ok": ok, "kind": kind, "duration_ms": milliseconds(started), "url": url }))
+    }
+
+    /// Taps an element as soon as a finger reaches it.
+    pub(super) async fn tap(&mut self, target: Target<'_>) -> Result<(), Ended> {
+        loop {
+            if let Some(Located::Ready(place)) = self.locate(target).await? {
+                self.obstacle = "the page does not react to the tap";
+                return self.touch(place).await;
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Gives a field the focus, by a tap like a user's where a finger reaches it.
+    pub(super) async fn focus(&mut self, target: Target<'_>, existing: Existing) -> Result<(), Ended> {
+        let mut covered = 0;
+        loop {
+            let place = match self.locate(target).await? {
+                Some(Located::Ready(place)) => Some(place),
+                Some(Located::Covered(place)) => {
+                    covered += 1;
+                    (covered > PATIENCE || place.has_focus).then_some(place)
+                }
+                _ => None,
+            };
+            if let Some(place) = place
+                && self.focus_at(target, place, covered > 0, existing).await?
+            {
+                return Ok(());
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    async fn focus_at(
+        &mut self,
+        target: Target<'_>,
+        place: Place,
+        covered: bool,
+        existing: Existing,
+    ) -> Result<bool, Ended> {
+        if place.takes == Takes::Nothing {
+            return Err(match target {
+                Target::Selector { field, .. } => Ended::invalid(field, "must be an element that takes text"),
+                Target::Role { .. } => Ended::invalid("selector", "must be an element that takes text"),
+            });
+        }
+        if place.locked {
+            self.obstacle = "the field is disabled or read-only";
+            return Ok(false);
+        }
+        // A tap on a menu would open it, and keys choose in it just as well while it is closed.
+        if !covered && !place.has_focus && place.takes == Takes::Text {
+            self.touch(place).await?;
+        }
+        self.obstacle = "the field does not take the focus";
+        let input = json!({ "target": target, "replace": existing == Existing::Replace });
+        Ok(page::ask(&self.host, page::FOCUS, &input).await?.unwrap_or(false))
+    }
+
+    async fn locate(&mut self, target: Target<'_>) -> Result<Option<Located>, Ended> {
+        let located = page::ask(&self.host, page::LOCATE, &json!({ "target": target })).await?;
+        self.obstacle = match located {
+            None => "the page does not answer",
+            Some(Located::Absent) => "no element matches",
+            Some(Located::Hidden) => "the element is not visible",
+            Some(Located::Moving) => "the element does not stand still",
+            Some(Located::Outside) => "the element cannot be scrolled into view",
+            Some(Located::Covered(_)) => "another element covers it",
+            Some(Located::Ready(_)) => "",
+        };
+        Ok(located)
+    }
+
+    async fn touch(&mut self, at: Place) -> Result<(), Ended> {
+        let Place { x, y, .. } = at;
+        let land = TouchStep { phase: TouchPhase::Begin, x, y, after_ms: 0 };
+        let lift = TouchStep { phase: TouchPhase::End, x, y, after_ms: self.pace.hold_ms() };
+        Ok(self.host.call::<()>(Command::Touch { steps: vec![land, lift] }).await?)
+    }
+
+    /// Types into whatever has the focus.
+    pub(super) async fn type_keys(&mut self, keys: Vec<String>, pauses: Pauses) -> Result<(), Ended> {
+        self.obstacle = "the text was not typed to its end";
+        if let Pauses::None = pauses {
+            for burst in keys.chunks(BURST) {
+                self.press(burst.to_vec()).await?;
+            }
+            return Ok(());
+        }
+        let mut due = tokio::time::Instant::now();
+        for key in keys {
+            tokio::time::sleep_until(due).await;
+            self.press(vec![key]).await?;
+            due += pauses.next();
+        }
+        Ok(())
+    }
+
+    pub(super) async fn press(&mut self, keys: Vec<String>) -> Result<(), CallError> {
+        self.host.call(Command::Keys { keys, delay_ms: 0 }).await
+    }
+
+    async fn scroll(&mut self, target: Option<Target<'_>>, x: i32, y: i32) -> Result<(), Ended> {
+        let input = json!({ "target": target, "x": x, "y": y });
+        loop {
+            // A script that was sent may scroll even if its answer is lost, so it is sent once.
+            match page::ask_once(&self.host, page::SCROLL, &input).await? {
+                Some(true) | None => return Ok(()),
+                Some(false) => self.obstacle = "no element matches",
+            }
+            sleep(POLL).await;
+        }
+    }
+}
+
+/// The keys that type a text. A line break is the Enter key.
+pub fn keys_of(text: &str, field: &str) -> Result<Vec<String>, Ended> {
+    let key_of = |character| match character {
+        '\n' => Ok("Enter".to_owned()),
+        '\t' => Ok("Tab".to_owned()),
+        character if char::is_control(character) => {
+            Err(Ended::invalid(field, "must not have control characters other than line breaks and tabs"))
+        }
+        character => Ok(character.to_string()),
+    };
+    text.replace("\r\n", "\n").replace('\r', "\n").chars().map(key_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_typed_key_by_key() {
+        let keys = keys_of("né\r\n\t😀", "action.text").expect("these are keys");
+        assert_eq!(keys, ["n", "é", "Enter", "Tab", "😀"]);
+        assert!(matches!(keys_of("a\u{7}", "action.text"), Err(Ended::Invalid(_))));
+    }
+}

@@ -1,0 +1,193 @@
+//! Reading: the state, pictures, and values out of the page.
+
+use std::time::{Instant, SystemTime};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use kitfleet_domain::operations::{Capture, CaptureKind, Extract, Extraction, SubExtraction, Take, Transform};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_host_protocol::{Command, Cookie, HostError, Lifecycle};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::host::{CallError, driver_failure};
+use super::page;
+use super::webkit::{Webkit, milliseconds};
+use super::{Done, Ended, numbers};
+
+/// The largest document, and the most text of one batch of extractions: the interface names no bound, and a page must
+/// not fill our memory.
+const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
+#[derive(Deserialize)]
+struct Storage {
+    entries: Vec<(String, String)>,
+    truncated: bool,
+}
+
+#[derive(Deserialize)]
+struct Dom {
+    bytes: u64,
+    html: Option<String>,
+}
+
+impl Webkit {
+    pub(super) async fn state(&mut self) -> Result<Value, Ended> {
+        let input = json!({ "limit": self.limits.state_storage_bytes });
+        let storage: Storage = page::read(&self.host, page::STORAGE, &input).await?;
+        let mut cookies: Vec<Cookie> = self.host.call(Command::Cookies).await?;
+        let page = self.page().await?;
+        let truncated = storage.truncated || cookies.len() > self.limits.state_cookies;
+        cookies.truncate(self.limits.state_cookies);
+        let mut state = json!({
+            "url": page.uri,
+            "title": page.title.map(|title| title.replace('\0', "\u{FFFD}")),
+            "cookies": cookies.iter().map(cookie).collect::<Vec<_>>(),
+            "local_storage": storage.entries.into_iter().map(|(key, value)| (key, value.into())).collect::<Map<_, _>>(),
+            "page_state": page.lifecycle.map(page_state),
+            "captured_at": Timestamp(SystemTime::now().into()),
+        });
+        if truncated {
+            state["truncated"] = true.into();
+        }
+        Ok(state)
+    }
+
+    pub(super) async fn capture(&mut self, capture: &Capture, started: Instant) -> Result<Done, Ended> {
+        let content = match capture.kind {
+            CaptureKind::DomSnapshot => self.dom(capture.limit_bytes).await?,
+            CaptureKind::Screenshot | CaptureKind::Pdf => self.picture(capture).await?,
+        };
+        let value = json!({
+            "kind": capture.kind.name(),
+            "encoding": if capture.kind == CaptureKind::DomSnapshot { "utf8" } else { "base64" },
+            "content_type": capture.kind.content_type(),
+            "bytes": content.len(),
+            "duration_ms": milliseconds(started),
+            "url": self.address().await?,
+        });
+        Ok(Done { value, content: Some(content) })
+    }
+
+    async fn dom(&mut self, limit: Option<u64>) -> Result<Vec<u8>, Ended> {
+        let limit = limit.unwrap_or(MAX_TEXT_BYTES as u64);
+        let dom: Dom = page::read(&self.host, page::DOM, &json!({ "limit": limit })).await?;
+        match dom.html {
+            Some(html) => Ok(html.into_bytes()),
+            None => Err(too_large("document", dom.bytes, limit)),
+        }
+    }
+
+    async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, Ended> {
+        let path = self.host.directory().join("capture");
+        let command = match capture.kind {
+            CaptureKind::Pdf => Command::Pdf { path: path.clone() },
+            _ => Command::Snapshot { full_page: capture.full_page, path: path.clone() },
+        };
+        match self.host.call::<Value>(command).await {
+            // Nothing broke: this page is more than the engine can draw.
+            Err(CallError::Refused(HostError::Engine { message })) => {
+                let detail = format!("The {} could not be taken: {message}.", capture.kind.name());
+                return Err(Ended::Withheld { detail, members: Map::new() });
+            }
+            Err(error) => return Err(error.into()),
+            Ok(_) => {}
+        }
+        let failed = |error| Ended::Failed(driver_failure(format!("a capture could not be read: {error}")));
+        let bytes = tokio::fs::metadata(&path).await.map_err(failed)?.len();
+        match capture.limit_bytes {
+            Some(limit) if bytes > limit => Err(too_large(capture.kind.name(), bytes, limit)),
+            _ => tokio::fs::read(&path).await.map_err(failed),
+        }
+    }
+
+    pub(super) async fn extract(&mut self, extract: &Extract) -> Result<Value, Ended> {
+        let questions: Vec<Value> = extract.extractions.iter().enumerate().map(question).collect();
+        let input = json!({ "extractions": questions, "limit": MAX_TEXT_BYTES });
+        let Some(answers) = page::read::<Option<Vec<Value>>>(&self.host, page::EXTRACT, &input).await? else {
+            let detail = "The extracted text is too large.".to_owned();
+            return Err(Ended::Withheld { detail, members: json_map(json!({ "limit_bytes": MAX_TEXT_BYTES })) });
+        };
+        let named = extract.extractions.iter().zip(answers);
+        let value: Map<_, _> = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();
+        Ok(json!({ "value": value }))
+    }
+}
+
+fn question((i, item): (usize, &Extraction)) -> Value {
+    let part = |part: &SubExtraction| {
+        json!({
+            "selector": part.selector,
+            "field": format!("extractions.{i}.extract.{}.selector", part.name),
+            "take": part.take,
+            "attribute": part.attribute,
+        })
+    };
+    json!({
+        "selector": item.selector,
+        "field": format!("extractions.{i}.selector"),
+        "take": item.take,
+        "attribute": item.attribute,
+        "parts": item.extract.as_ref().map(|parts| parts.iter().map(part).collect::<Vec<_>>()),
+    })
+}
+
+/// Puts names and numbers to what the page answered.
+fn shape(item: &Extraction, answer: Value) -> Value {
+    match (answer, &item.extract) {
+        (Value::Array(matches), Some(parts)) => matches.into_iter().map(|answer| shape_match(parts, answer)).collect(),
+        (Value::Array(texts), None) => texts.into_iter().map(|text| transformed(item, text)).collect(),
+        (text, _) => transformed(item, text),
+    }
+}
+
+fn shape_match(parts: &[SubExtraction], answer: Value) -> Value {
+    let Value::Array(answers) = answer else { return Value::Null };
+    parts.iter().zip(answers).map(|(part, answer)| (part.name.clone(), answer)).collect()
+}
+
+fn transformed(item: &Extraction, text: Value) -> Value {
+    match (&text, item.transform, item.take) {
+        (Value::String(text), Some(Transform::Number), Take::Text | Take::List) => numbers::numeric_part(text),
+        _ => text,
+    }
+}
+
+fn cookie(cookie: &Cookie) -> Value {
+    let expires = cookie.expires.and_then(|seconds| DateTime::<Utc>::from_timestamp(seconds, 0));
+    json!({
+        "name": cookie.name,
+        "value": cookie.value,
+        "domain": cookie.domain,
+        "path": cookie.path,
+        "expires": expires.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true)),
+        "http_only": cookie.http_only,
+        "secure": cookie.secure,
+        "same_site": cookie.same_site,
+    })
+}
+
+fn page_state(lifecycle: Lifecycle) -> Value {
+    match lifecycle {
+        Lifecycle::Loading => json!({ "state": "loading" }),
+        Lifecycle::Loaded => json!({ "state": "loaded" }),
+        Lifecycle::Errored { error } => {
+            let mut told = json!({ "kind": error.kind, "message": error.message });
+            if let Some(status) = error.http_status {
+                told["http_status"] = status.into();
+            }
+            json!({ "state": "errored", "error": told })
+        }
+    }
+}
+
+fn too_large(what: &str, bytes: u64, limit: u64) -> Ended {
+    let detail = format!("The {what} has {bytes} bytes; the limit is {limit}.");
+    Ended::Withheld { detail, members: json_map(json!({ "bytes": bytes, "limit_bytes": limit })) }
+}
+
+fn json_map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}

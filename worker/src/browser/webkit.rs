@@ -1,0 +1,228 @@
+//! A session on real WebKit: the operations, each in terms of the host's commands.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::archetypes::Archetype;
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::operations::{self, Condition, Failure, FailureClass, Navigate, OnTimeout, Operation, Wait};
+use kitfleet_domain::sessions::BehavioralProfile;
+use kitfleet_host_protocol::{Command, Device, HostError, Navigated, Page, PageError, PageErrorKind, WaitUntil};
+use regex::Regex;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::egress::{Guard, Rules};
+use super::host::{CallError, Host, driver_failure};
+use super::pace::Pace;
+use super::page::{self, POLL, Target};
+use super::{Done, Ended};
+
+/// How long the host itself, which no page can keep busy, may take to say where it is.
+const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
+
+/// A browser on a host of its own, behind a guard of its own.
+pub struct Webkit {
+    pub(super) host: Host,
+    pub(super) pace: Pace,
+    pub(super) limits: Limits,
+    /// What an interaction is waiting for, to say so when its time is up.
+    pub(super) obstacle: &'static str,
+    guard: Guard,
+}
+
+impl Webkit {
+    /// Turns a blank host into a device.
+    ///
+    /// # Errors
+    /// When there is no port for the guard, or the host refuses or dies.
+    pub async fn open(
+        host: Host,
+        archetype: &Archetype,
+        profile: BehavioralProfile,
+        rules: &Rules,
+        limits: Limits,
+    ) -> Result<Self, Failure> {
+        let guard = Guard::open(rules).await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
+        let device = Device {
+            viewport_width: archetype.viewport.width,
+            viewport_height: archetype.viewport.height,
+            screen_width: archetype.screen.width,
+            screen_height: archetype.screen.height,
+            user_agent: archetype.user_agent.clone(),
+            platform: archetype.platform.clone(),
+            max_touch_points: archetype.max_touch_points,
+            languages: vec!["en-US".to_owned()],
+            proxy: guard.uri(),
+        };
+        host.call::<()>(Command::Configure(device)).await.map_err(CallError::into_failure)?;
+        Ok(Self { host, pace: Pace::of(profile), limits, obstacle: "", guard })
+    }
+
+    /// Does one operation, within its budget.
+    pub async fn run(&mut self, operation: &Operation) -> Ended {
+        let started = Instant::now();
+        self.obstacle = "";
+        let death = self.host.death();
+        let work = async {
+            tokio::select! {
+                ended = Box::pin(self.perform(operation, started)) => ended,
+                failure = death => Err(Ended::Failed(failure)),
+            }
+        };
+        match timeout(operation.budget(), work).await {
+            Ok(Ok(Done { value, content })) => Ended::Done { value, content },
+            Ok(Err(ended)) => ended,
+            Err(_) => self.out_of_time(operation, started).await.unwrap_or_else(|ended| ended),
+        }
+    }
+
+    async fn perform(&mut self, operation: &Operation, started: Instant) -> Result<Done, Ended> {
+        let value = match operation {
+            Operation::Navigate(navigate) => self.navigate(navigate, started).await?,
+            Operation::Interact(interact) => self.interact(interact, started).await?,
+            Operation::Wait(wait) => self.wait(wait, started).await?,
+            Operation::StateCapture => self.state().await?,
+            Operation::Capture(capture) => return self.capture(capture, started).await,
+            Operation::Extract(extract) => self.extract(extract).await?,
+            Operation::Search(search) => self.search(search, started).await?,
+            Operation::Login(login) => self.login(login, started).await?,
+        };
+        Ok(Done { value, content: None })
+    }
+
+    async fn navigate(&mut self, navigate: &Navigate, started: Instant) -> Result<Value, Ended> {
+        let until = match navigate.wait_until {
+            operations::WaitUntil::Load => WaitUntil::Load,
+            operations::WaitUntil::DomContentLoaded => WaitUntil::DomContentLoaded,
+            operations::WaitUntil::NetworkIdle => WaitUntil::NetworkIdle,
+        };
+        self.guard.take_refusal();
+        let command = Command::Navigate { uri: navigate.url.as_str().to_owned(), until };
+        match self.host.call::<Navigated>(command).await {
+            Ok(Navigated { final_uri, status }) => Ok(json!({
+                "url": navigate.requested_url,
+                "status": status,
+                "final_url": final_uri,
+                "duration_ms": milliseconds(started),
+            })),
+            Err(CallError::Refused(HostError::Navigation(error))) => {
+                Err(Ended::Failed(driver_failure(self.explain(&error))))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Why a page did not load. Of a connection that was not made the guard knows more than WebKit.
+    fn explain(&self, error: &PageError) -> String {
+        let refusal = self.guard.take_refusal();
+        let layer = match error.kind {
+            PageErrorKind::Http => "HTTP",
+            PageErrorKind::Tls => "TLS",
+            PageErrorKind::Dns => "DNS",
+            PageErrorKind::Net => "network",
+            PageErrorKind::Timeout => "timeout",
+        };
+        let below_tls = matches!(error.kind, PageErrorKind::Dns | PageErrorKind::Net);
+        let words = refusal.filter(|_| below_tls).map_or(error.message.as_str(), |refusal| refusal.words());
+        format!("The page did not load ({layer}): {}.", words.trim_end_matches('.'))
+    }
+
+    async fn wait(&mut self, wait: &Wait, started: Instant) -> Result<Value, Ended> {
+        match &wait.condition {
+            Condition::Selector { selector } => self.wait_for_selector(selector, true).await?,
+            Condition::SelectorHidden { selector } => self.wait_for_selector(selector, false).await?,
+            Condition::UrlMatches { pattern } => {
+                let pattern = Regex::new(pattern).map_err(|error| {
+                    Ended::invalid("condition.pattern", format!("must be a regular expression: {error}"))
+                })?;
+                while !pattern.is_match(&self.address().await?) {
+                    sleep(POLL).await;
+                }
+            }
+            Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
+        }
+        self.waited(wait, true, started).await
+    }
+
+    async fn wait_for_selector(&mut self, selector: &str, visible: bool) -> Result<(), Ended> {
+        let target = Target::Selector { selector, field: "condition.selector" };
+        while self.shows(target).await? != Some(visible) {
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Whether something that is meant can be seen. `None` while the page cannot be asked.
+    pub(super) async fn shows(&mut self, target: Target<'_>) -> Result<Option<bool>, Ended> {
+        page::ask(&self.host, page::VISIBLE, &json!({ "target": target })).await
+    }
+
+    async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Value, Ended> {
+        let kind = wait.condition.kind();
+        let url = self.address().await?;
+        Ok(json!({ "matched": matched, "kind": kind, "duration_ms": milliseconds(started), "url": url }))
+    }
+
+    async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<Ended, Ended> {
+        let value = match operation {
+            Operation::Interact(interact) if interact.on_timeout == OnTimeout::Return => {
+                self.interacted(interact, false, started).await?
+            }
+            Operation::Wait(wait) if wait.on_timeout == OnTimeout::Return => self.waited(wait, false, started).await?,
+            _ => {
+                let reason = if self.obstacle.is_empty() { String::new() } else { format!(": {}", self.obstacle) };
+                let detail = format!("The operation ran out of its time{reason}.");
+                return Ok(Ended::Failed(Failure { class: FailureClass::Timeout, detail }));
+            }
+        };
+        Ok(Ended::Done { value, content: None })
+    }
+
+    /// The current address.
+    pub(super) async fn address(&self) -> Result<String, Ended> {
+        Ok(self.page().await?.uri)
+    }
+
+    /// What the host knows without asking the page.
+    pub(super) async fn page(&self) -> Result<Page, Ended> {
+        match timeout(ADDRESS_WITHIN, self.host.call(Command::Page)).await {
+            Ok(page) => Ok(page?),
+            Err(_) => Err(Ended::Failed(driver_failure("the browser does not answer"))),
+        }
+    }
+
+    /// Resolves when the browser has ended by itself.
+    pub async fn died(&mut self) -> Failure {
+        self.host.died().await
+    }
+
+    /// Ends it at once.
+    pub async fn close(self) {
+        self.host.end().await;
+    }
+}
+
+impl CallError {
+    /// As a failure of the browser.
+    pub(super) fn into_failure(self) -> Failure {
+        match self {
+            Self::Dead(failure) => failure,
+            Self::Refused(error) => driver_failure(match error {
+                HostError::Navigation(error) => error.message,
+                HostError::Script { message } | HostError::Engine { message } => message,
+                HostError::UnknownKey { .. } => "no such key".to_owned(),
+            }),
+        }
+    }
+}
+
+impl From<CallError> for Ended {
+    fn from(error: CallError) -> Self {
+        Self::Failed(error.into_failure())
+    }
+}
+
+/// How long ago that was.
+pub fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,38 @@
+//! What a worker has to be told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::workers::Driver;
+
+/// A worker's settings; the `worker.*` and `sessions.*` configuration keys of decisions D2 name their sources.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// What a session is made of.
+    pub driver: Driver,
+    /// As `kitfleet workers list` shows it.
+    pub name: String,
+    /// Live sessions at most.
+    pub max_sessions: u32,
+    /// Hot slots kept ready, of the default archetype's device pixel ratio.
+    pub warm_pool: u32,
+    /// Where browsers keep their data; each gets a folder of its own, which goes with it.
+    pub data_dir: PathBuf,
+    /// The `kitfleet-host` executable.
+    pub host_program: PathBuf,
+    /// Whether a browser may reach loopback, link-local and private addresses.
+    pub allow_private_targets: bool,
+    /// How long a browser may take to open.
+    pub open_timeout: Duration,
+    /// How long running operations are waited for when the worker stops.
+    pub drain_timeout: Duration,
+    /// The age at which a free-tier session is destroyed.
+    pub free_tier_cap: Duration,
+    /// How long an operation's result is kept after its caller was answered.
+    pub result_retention: Duration,
+    /// How long finished jobs are kept.
+    pub job_retention: Duration,
+    /// The interface's Limits table.
+    pub limits: Limits,
+}

@@ -1,0 +1,201 @@
+//! The worker: runs jobs, and owns the browsers of the sessions that were placed on it.
+//!
+//! A run of [`run`] is one incarnation. Its queue carries its id, its browsers die with it, and it must not outlive its
+//! lease: when it finds itself declared lost, somebody else has already ended what it was doing.
+
+pub mod browser;
+pub mod config;
+pub mod maintenance;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
+use kitfleet_domain::ids::WorkerId;
+use kitfleet_domain::intents;
+use kitfleet_domain::sealing::Opener;
+use kitfleet_domain::workers::{self, NewWorker};
+use kitfleet_jobs::Wakeups;
+use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
+use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
+use kitfleet_jobs::maintenance::MaintenanceJob;
+use sqlx::PgPool;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::browser::Pool;
+pub use crate::config::WorkerConfig;
+use crate::sessions::Sessions;
+
+/// How long the browsers may take to close when the worker stops.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why a worker ended without having been told to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It was declared lost: its lease ran out. A new incarnation may start at once.
+    #[error("this worker was declared lost: its heartbeat came too late")]
+    Lost,
+    /// Browsers cannot be started on this machine.
+    #[error(transparent)]
+    Browser(#[from] browser::StartError),
+    /// The database failed while the worker started.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+    /// A queue's worker ended.
+    #[error("the worker of a job queue ended: {0}")]
+    Queue(String),
+}
+
+/// What every job handler can reach.
+pub(crate) struct Context {
+    pub(crate) id: WorkerId,
+    pub(crate) config: WorkerConfig,
+    pub(crate) db: PgPool,
+    /// Commits here do not wait for the disk.
+    pub(crate) lazy: PgPool,
+    pub(crate) browsers: Pool,
+    pub(crate) opener: Opener,
+    pub(crate) sessions: Sessions,
+}
+
+/// Runs jobs until `shutdown`, then drains: takes no more, waits for the operations under way, and ends every session
+/// it owns, so that no process, socket or busy slot is left.
+///
+/// # Errors
+/// When it cannot start, or was declared lost. Its browsers are gone then too.
+pub async fn run(config: WorkerConfig, db: PgPool, shutdown: CancellationToken) -> Result<(), RunError> {
+    let browsers = Pool::start(&config).await?;
+    let ended = run_with(config, db, browsers.clone(), shutdown).await;
+    browsers.shut_down().await;
+    ended
+}
+
+async fn run_with(
+    config: WorkerConfig,
+    db: PgPool,
+    browsers: Pool,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let (id, opener) = (WorkerId::generate(), Opener::generate());
+    let browser_queue = BrowserJob::queue_of(id);
+    let mut wakeups = Wakeups::listen(&db, &[&browser_queue, MaintenanceJob::QUEUE]).await?;
+    let new = NewWorker {
+        id,
+        name: &config.name,
+        driver: config.driver,
+        max_sessions: i32::try_from(config.max_sessions).unwrap_or(i32::MAX),
+        public_key: &opener.public_key(),
+    };
+    workers::register(&mut *db.acquire().await?, new).await?;
+    tracing::info!(worker = %id, name = config.name, driver = %config.driver, max_sessions = config.max_sessions, "worker started");
+
+    let lazy = lazy_pool(&db).await?;
+    let sessions = Sessions::default();
+    let context = Arc::new(Context { id, config, db, lazy, browsers, opener, sessions });
+    let stop_queues = CancellationToken::new();
+    let mut queues = JoinSet::new();
+    let mut queue = |name: &str| {
+        let wakeups = wakeups.take(name).unwrap_or_else(|| unreachable!("listened for above"));
+        (wakeups, Arc::clone(&context), stop_queues.clone())
+    };
+    // The registry: a line a job type.
+    let (browsing, maintaining) = (queue(&browser_queue), queue(MaintenanceJob::QUEUE));
+    queues.spawn_blocking(move || serve(&browser_queue, browsing, drive));
+    queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
+
+    let ended = tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        lost = keep_lease(&context) => Err(lost),
+        Some(ended) = queues.join_next() => Err(RunError::Queue(format!("{ended:?}"))),
+    };
+    if ended.is_ok() {
+        drain(&context).await;
+    }
+    stop_queues.cancel();
+    // An actor that still waits for the database to write an outcome is left behind: its browser ends with the pool.
+    if tokio::time::timeout(CLOSE_LIMIT, context.sessions.close_all()).await.is_err() {
+        tracing::error!("some sessions did not close in time");
+    }
+    while queues.join_next().await.is_some() {}
+    tracing::info!(worker = %id, "worker stopped");
+    ended
+}
+
+/// Serves one queue with one apalis worker, on a thread of its own: the future of an apalis worker cannot be moved
+/// between threads, so it cannot be a task of ours.
+fn serve<J, F, Fut>(queue: &str, (wakeups, context, stop): Duty, handler: F) -> Result<(), String>
+where
+    J: kitfleet_jobs::Job + Unpin,
+    F: Fn(J, Arc<Context>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), BoxDynError>> + Send + 'static,
+{
+    // A job worker's name is its claim on jobs: it carries the incarnation, so that a restart is somebody else.
+    let incarnation = context.id.to_string();
+    let name = if queue.ends_with(&incarnation) { queue.to_owned() } else { format!("{queue}:{incarnation}") };
+    let backend = QueueBackend::<J>::new(context.lazy.clone(), queue, wakeups);
+    let run = move |job: J, context: Data<Arc<Context>>| {
+        // Each job runs in a task: apalis polls all handlers of a queue in one.
+        let running = tokio::spawn(handler(job, Arc::clone(&context)));
+        async move { running.await? }
+    };
+    let worker = WorkerBuilder::new(name).backend(backend).data(context).build(run);
+    let stopped = async move {
+        stop.cancelled().await;
+        Ok::<(), std::io::Error>(())
+    };
+    tokio::runtime::Handle::current().block_on(worker.run_until(stopped)).map_err(|error| error.to_string())
+}
+
+/// What a queue's worker needs: its wake-ups, what its handlers reach, and when to stop.
+type Duty = (UnboundedReceiver<()>, Arc<Context>, CancellationToken);
+
+/// Jobs of the browsers on this worker.
+async fn drive(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError> {
+    match job.task {
+        BrowserTask::Open(intent) => sessions::open(&context, intent).await?,
+        BrowserTask::Operate(intent) => sessions::operate(&context, intent).await?,
+        BrowserTask::Close(session) => context.sessions.close(session),
+    }
+    Ok(())
+}
+
+/// Renews the lease and schedules the chains, for as long as the lease holds.
+async fn keep_lease(context: &Context) -> RunError {
+    loop {
+        match heartbeat(context).await {
+            Ok(true) => {}
+            Ok(false) => return RunError::Lost,
+            // Nobody can declare this worker lost while the database is away, so it may wait for it.
+            Err(error) => tracing::warn!(%error, "no heartbeat"),
+        }
+        tokio::time::sleep(workers::HEARTBEAT).await;
+    }
+}
+
+async fn heartbeat(context: &Context) -> sqlx::Result<bool> {
+    let mut conn = context.lazy.acquire().await?;
+    let holds = workers::heartbeat(&mut conn, context.id).await?;
+    kitfleet_jobs::maintenance::schedule(&mut conn).await?;
+    Ok(holds)
+}
+
+/// Takes no more sessions, waits for the operations under way, and ends what is left.
+async fn drain(context: &Context) {
+    let result = async {
+        workers::drain(&mut *context.db.acquire().await?, context.id).await?;
+        context.sessions.wait_until_idle(context.config.drain_timeout).await;
+        let mut tx = context.db.begin().await?;
+        workers::stop(&mut tx, context.id).await?;
+        intents::fail_sessions_of(&mut tx, context.id).await?;
+        kitfleet_jobs::inspect::kill_dead(&mut tx).await?;
+        tx.commit().await
+    };
+    match tokio::time::timeout(context.config.drain_timeout + Duration::from_secs(5), result).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "could not drain in good order; the lease will end what is left"),
+        Err(_) => tracing::error!("draining took too long; the lease will end what is left"),
+    }
+}

@@ -1,0 +1,274 @@
+//! The sessions that live on this worker: an actor each, which owns the browser.
+//!
+//! A browser takes one command at a time, so its actor is the only one to touch it. The actor also watches the browser
+//! while nothing runs, and ends with it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kitfleet_domain::archetypes;
+use kitfleet_domain::ids::{IntentId, SessionId};
+use kitfleet_domain::intents::{self, Started};
+use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
+use kitfleet_domain::sessions as rows;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::Context;
+use crate::browser::{Browser, Ended};
+
+/// What a browser may take beyond its operation's time: it ends operations itself, in better words.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long to wait before an outcome that could not be written is written again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// The actors of this worker.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    live: Mutex<HashMap<SessionId, Handle>>,
+    actors: TaskTracker,
+    /// Counts the intents under way.
+    operations: TaskTracker,
+}
+
+/// How to reach a session's actor.
+#[derive(Clone)]
+struct Handle {
+    orders: mpsc::Sender<Order>,
+    close: CancellationToken,
+}
+
+/// An operation for an actor.
+struct Order {
+    intent: IntentId,
+    operation: Operation,
+    span: tracing::Span,
+    /// Held until the operation has ended.
+    _under_way: tokio_util::task::task_tracker::TaskTrackerToken,
+}
+
+impl Sessions {
+    fn get(&self, session: SessionId) -> Option<Handle> {
+        self.lock().get(&session).cloned()
+    }
+
+    /// Closes a session's browser, whatever it is doing. Returns at once.
+    pub(crate) fn close(&self, session: SessionId) {
+        if let Some(handle) = self.get(session) {
+            handle.close.cancel();
+        }
+    }
+
+    /// Closes every browser and waits until they are gone.
+    pub(crate) async fn close_all(&self) {
+        self.lock().values().for_each(|handle| handle.close.cancel());
+        self.actors.close();
+        self.actors.wait().await;
+    }
+
+    /// Waits until no operation runs, but no longer than `limit`.
+    pub(crate) async fn wait_until_idle(&self, limit: Duration) {
+        self.operations.close();
+        if timeout(limit, self.operations.wait()).await.is_err() {
+            tracing::warn!("operations are still under way; they are given up");
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Handle>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens the browser of a session that is being created, and starts its actor.
+pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) -> sqlx::Result<()> {
+    let Some(started) = intents::start(&mut *context.lazy.acquire().await?, intent).await? else { return Ok(()) };
+    let session = started.session;
+    let span = span(&started, intent, "open");
+    let (orders, inbox) = mpsc::channel(1);
+    let close = CancellationToken::new();
+    {
+        let mut live = context.sessions.lock();
+        if live.contains_key(&session) {
+            return Ok(());
+        }
+        live.insert(session, Handle { orders, close: close.clone() });
+    }
+    let actor = Actor { context: Arc::clone(context), session, inbox, close };
+    let under_way = context.sessions.operations.token();
+    context.sessions.actors.spawn(
+        async move {
+            match actor.open(intent).await {
+                Some(browser) => {
+                    drop(under_way);
+                    actor.run(browser).await;
+                }
+                None => drop(under_way),
+            }
+        }
+        .instrument(span),
+    );
+    Ok(())
+}
+
+/// Hands an operation to its session's actor.
+pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) -> sqlx::Result<()> {
+    let Some(started) = intents::start(&mut *context.lazy.acquire().await?, intent).await? else { return Ok(()) };
+    let Some(mut operation) = started.operation.clone() else { return Ok(()) };
+    let span = span(&started, intent, operation.kind());
+    if let Some(sealed) = &started.sealed {
+        match context.opener.open(sealed) {
+            Ok(secrets) => operation.restore_secrets(secrets),
+            Err(error) => {
+                finish(context, intent, &failed(FailureClass::Driver, &error.to_string()), None).await;
+                return Ok(());
+            }
+        }
+    }
+    let under_way = context.sessions.operations.token();
+    let undelivered = match context.sessions.get(started.session) {
+        // The session's claim lets one operation through at a time, so the actor is idle, or about to be.
+        Some(handle) => handle.orders.send(Order { intent, operation, span, _under_way: under_way }).await.is_err(),
+        None => true,
+    };
+    if undelivered {
+        finish(context, intent, &failed(FailureClass::Driver, "the session's browser is gone"), None).await;
+    }
+    Ok(())
+}
+
+fn span(started: &Started, intent: IntentId, operation: &str) -> tracing::Span {
+    tracing::info_span!("session", session = %started.session, %intent, operation, request_id = started.request_id)
+}
+
+struct Actor {
+    context: Arc<Context>,
+    session: SessionId,
+    inbox: mpsc::Receiver<Order>,
+    close: CancellationToken,
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        self.context.sessions.lock().remove(&self.session);
+    }
+}
+
+impl Actor {
+    /// The open browser, when the session wanted it to the end.
+    async fn open(&self, intent: IntentId) -> Option<Browser> {
+        let opened = tokio::select! {
+            opened = timeout(self.context.config.open_timeout, self.open_browser()) => opened,
+            () = self.close.cancelled() => return None,
+        };
+        let outcome = match opened {
+            Ok(Ok(browser)) => {
+                let done = Outcome::Done { value: serde_json::Value::Null };
+                if finish(&self.context, intent, &done, None).await {
+                    return Some(browser);
+                }
+                browser.close().await;
+                return None;
+            }
+            Ok(Err(failure)) => Outcome::Failed { failure },
+            Err(_) => failed(FailureClass::Timeout, "the browser did not open in time"),
+        };
+        finish(&self.context, intent, &outcome, None).await;
+        None
+    }
+
+    async fn open_browser(&self) -> Result<Browser, Failure> {
+        let unavailable = |detail: String| Failure { class: FailureClass::NotIntegrated, detail };
+        let mut conn = self.context.db.acquire().await.map_err(|error| unavailable(error.to_string()))?;
+        let wanted =
+            rows::open_request(&mut conn, self.session).await.map_err(|error| unavailable(error.to_string()))?;
+        drop(conn);
+        let archetype = archetypes::find(&wanted.archetype)
+            .ok_or_else(|| unavailable(format!("this worker does not know the archetype {}", wanted.archetype)))?;
+        self.context.browsers.open(archetype, wanted.behavioral_profile).await
+    }
+
+    /// Obeys until the session ends one way or the other.
+    async fn run(mut self, mut browser: Browser) {
+        loop {
+            let order = tokio::select! {
+                biased;
+                () = self.close.cancelled() => break,
+                order = self.inbox.recv() => order,
+                failure = browser.died() => {
+                    self.fail_idle(failure).await;
+                    break;
+                }
+            };
+            let Some(order) = order else { break };
+            let span = order.span.clone();
+            if !self.obey(&mut browser, order).instrument(span).await {
+                break;
+            }
+        }
+        browser.close().await;
+    }
+
+    /// Runs one operation. `false` when the session ended with it.
+    async fn obey(&self, browser: &mut Browser, order: Order) -> bool {
+        let Order { intent, operation, .. } = order;
+        let limit = operation.budget() + GRACE;
+        let ended = tokio::select! {
+            ended = timeout(limit, browser.run(&operation)) => ended,
+            () = self.close.cancelled() => return false,
+        };
+        let (outcome, content) = match ended {
+            Ok(Ended::Done { value, content }) => (Outcome::Done { value }, content),
+            Ok(Ended::Invalid(invalid)) => (Outcome::Invalid { errors: invalid.0 }, None),
+            Ok(Ended::Withheld { detail, members }) => (Outcome::Withheld { detail, members }, None),
+            Ok(Ended::Failed(failure)) => (Outcome::Failed { failure }, None),
+            Err(_) => (failed(FailureClass::Timeout, "the operation did not end in time"), None),
+        };
+        if let Outcome::Failed { failure } = &outcome {
+            tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
+        }
+        let released = finish(&self.context, intent, &outcome, content.as_deref()).await;
+        released && !matches!(outcome, Outcome::Failed { .. })
+    }
+
+    /// A browser that dies between operations errors its session. When an operation was claimed just then, that
+    /// operation fails instead: its order finds no actor.
+    async fn fail_idle(&mut self, failure: Failure) {
+        tracing::warn!(session = %self.session, detail = failure.detail, "the browser died");
+        let result = async {
+            let mut tx = self.context.db.begin().await?;
+            intents::fail_idle(&mut tx, self.context.id, self.session, &failure).await?;
+            tx.commit().await
+        };
+        if let Err(error) = result.await {
+            tracing::error!(%error, session = %self.session, "cannot tell of a browser's death; the next operation will");
+        }
+        self.inbox.close();
+        while let Some(order) = self.inbox.recv().await {
+            finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }, None).await;
+        }
+    }
+}
+
+fn failed(class: FailureClass, detail: &str) -> Outcome {
+    Outcome::Failed { failure: Failure { class, detail: detail.to_owned() } }
+}
+
+/// Writes an intent's end, however long the database is away: until it is written, nobody has been told anything.
+/// `false` when a destroy, or the rescue of a worker declared lost, was faster.
+async fn finish(context: &Context, intent: IntentId, outcome: &Outcome, content: Option<&[u8]>) -> bool {
+    loop {
+        let written = async {
+            let mut conn = context.db.acquire().await?;
+            intents::finish(&mut conn, intent, outcome, content).await
+        };
+        match written.await {
+            Ok(released) => return released,
+            Err(error) => tracing::error!(%error, %intent, "cannot write an outcome"),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
