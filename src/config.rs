@@ -18,6 +18,7 @@ use kitfleet_domain::limits::Limits;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize, Serializer};
 use sqlx::postgres::PgConnectOptions;
+use tracing_subscriber::EnvFilter;
 use url::Url;
 
 /// Read when no other file is named.
@@ -356,6 +357,7 @@ impl Config {
             (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
             (!self.server.header_timeout.is_zero(), "server.header_timeout", "must be longer than nothing"),
             (!self.server.body_timeout.is_zero(), "server.body_timeout", "must be longer than nothing"),
+            (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
             (limits.page_default >= 1, "limits.page_default", "must be at least 1"),
             (limits.page_default <= limits.page_max, "limits.page_default", "must not exceed limits.page_max"),
@@ -654,6 +656,7 @@ mod tests {
         assert!(mistake("[limits]\npage_default = 0", &[]).contains("`limits.page_default`"));
         assert!(mistake("[limits]\nscreenshot_bytes = -1", &[]).contains("`limits.screenshot_bytes`"));
         assert!(mistake("[worker]\ndriver = \"chrome\"", &[]).contains("`worker.driver`"));
+        assert!(mistake("[log]\nfilter = \"info,sqlx=loud\"", &[]).contains("`log.filter`"));
         assert!(mistake("[server", &[]).contains(DEFAULT_FILE));
         assert!(mistake("server = 1", &[]).contains("`server`"));
     }

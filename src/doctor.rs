@@ -109,7 +109,9 @@ async fn database(config: &Config) -> Vec<Check> {
             let checks = inside(&mut conn, config).await;
             // It has said what it had to say.
             let _ = conn.close().await;
-            checks.unwrap_or_else(|error| vec![Check::fail("database", error.to_string(), "mend it, or mend database.url")])
+            checks.unwrap_or_else(|error| {
+                vec![Check::fail("database", error.to_string(), "mend it, or mend database.url")]
+            })
         }
         Err(error) => vec![Check::fail("database", format!("{error:#}"), "start it, or mend database.url")],
     };

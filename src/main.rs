@@ -32,8 +32,21 @@ use crate::output::Format;
 async fn main() -> ExitCode {
     let Err(error) = run(Cli::parse()).await else { return ExitCode::SUCCESS };
     // Nobody is left to tell when standard error is closed.
-    let _ = writeln!(stderr(), "kitfleet: {error:#}");
+    let _ = writeln!(stderr(), "kitfleet: {}", in_one_line(&error));
     ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
+}
+
+/// An error and its causes. Some errors repeat their cause, which is then left out.
+fn in_one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for message in error.chain().map(ToString::to_string).filter(|message| !message.is_empty()) {
+        if line.is_empty() {
+            line = message;
+        } else if !line.contains(&message) {
+            line = format!("{line}: {message}");
+        }
+    }
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 async fn run(cli: Cli) -> Result<()> {

@@ -6,9 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kitfleet_domain::accounts::{self, CreateError, NewAccount, Tier};
+use kitfleet_domain::accounts::{self, NewAccount, Tier};
 use kitfleet_domain::api_keys::{self, Scopes, Secret};
 use kitfleet_domain::audit::Actor;
+use kitfleet_domain::ids::AccountId;
 use sqlx::{Connection as _, PgConnection};
 
 /// The address of an account that gets no mail.
@@ -20,8 +21,8 @@ pub enum Owner {
     New(Secret),
     /// In [`key_file`], from an earlier start.
     Kept,
-    /// Not here: the accounts are somebody else's, or the file was lost.
-    Elsewhere,
+    /// Not here: the accounts are somebody else's, or the file was lost. This is the oldest account.
+    Elsewhere(AccountId),
 }
 
 /// The file that keeps the owner's key, for its reader alone.
@@ -31,8 +32,8 @@ pub fn key_file(data_dir: &Path) -> PathBuf {
 
 /// Makes the owner's account and key when the database has no account yet.
 pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> {
-    if accounts::first(conn).await?.is_some() {
-        return kept(conn, data_dir).await;
+    if let Some(account) = accounts::first(conn).await? {
+        return kept(conn, data_dir, account).await;
     }
     let mut tx = conn.begin().await?;
     let owner = NewAccount {
@@ -42,11 +43,7 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
         tier: Tier::Enterprise,
         verified: true,
     };
-    let account = match accounts::create(&mut tx, owner).await {
-        // Another `kitfleet up` on the same database was faster.
-        Err(CreateError::EmailTaken) => return Ok(Owner::Elsewhere),
-        account => account.context("creating the owner's account")?,
-    };
+    let account = accounts::create(&mut tx, owner).await.context("creating the owner's account")?;
     let scopes = Scopes::parse(&["account_owner"])?;
     let (_, key) = api_keys::mint(&mut tx, account, &Actor::System, "owner", &scopes).await?;
     // The file comes first: a key that no database knows is replaced by the next start, but a key that is not written
@@ -58,12 +55,12 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
 }
 
 /// Whether the kept key works here.
-async fn kept(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> {
-    let Some(key) = read(&key_file(data_dir)) else { return Ok(Owner::Elsewhere) };
+async fn kept(conn: &mut PgConnection, data_dir: &Path, oldest: AccountId) -> Result<Owner> {
+    let Some(key) = read(&key_file(data_dir)) else { return Ok(Owner::Elsewhere(oldest)) };
     let works = api_keys::find_by_secret(conn, &key)
         .await?
         .is_some_and(|record| record.revoked_at.is_none() && !record.expired);
-    Ok(if works { Owner::Kept } else { Owner::Elsewhere })
+    Ok(if works { Owner::Kept } else { Owner::Elsewhere(oldest) })
 }
 
 fn read(file: &Path) -> Option<Secret> {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use kitfleet_api::{ApiConfig, ServeError};
+use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_worker::{RunError, WorkerConfig};
 use sqlx::PgPool;
@@ -44,14 +45,16 @@ async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop
     let db = database.pool(config).await?;
     let base_url = config.server.base_url_at(listener.local_addr()?);
 
+    let others = live_workers(&db).await?;
+
     let (stop_api, stop_worker) = (CancellationToken::new(), CancellationToken::new());
     let mut api = tokio::spawn(kitfleet_api::serve(listener, api(config, &base_url), db.clone(), stop_api.clone()));
     let mut worker = tokio::spawn(keep_working(worker(config), db.clone(), stop_worker.clone()));
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
         ended = &mut api => unasked_end(ended),
-        ended = &mut worker => ended?,
-        Err(error) = say_ready(config, &db, &base_url, owner) => Err(error),
+        ended = &mut worker => ended.unwrap_or_else(|panic| Err(panic.into())),
+        Err(error) = say_ready(config, &db, &others, &base_url, &owner) => Err(error),
     };
     tracing::info!("stopping");
     stop_api.cancel();
@@ -62,10 +65,11 @@ async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop
     ended
 }
 
-/// Greets the user when the worker is there, and then never returns.
-async fn say_ready(config: &Config, db: &PgPool, base_url: &str, owner: Owner) -> Result<()> {
+/// Greets the user when there is a worker besides `others`, which may be dead and just not known to be, and then never
+/// returns.
+async fn say_ready(config: &Config, db: &PgPool, others: &[WorkerId], base_url: &str, owner: &Owner) -> Result<()> {
     let deadline = Instant::now() + WORKER_STARTS_WITHIN;
-    while !workers::any_alive(&mut *db.acquire().await?).await? {
+    while live_workers(db).await?.iter().all(|worker| others.contains(worker)) {
         if Instant::now() > deadline {
             tracing::error!(
                 "no worker is alive yet, so that no session can be made; `kitfleet doctor` says what is missing"
@@ -74,8 +78,12 @@ async fn say_ready(config: &Config, db: &PgPool, base_url: &str, owner: Owner) -
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    output::line(&welcome::text(base_url, &owner::key_file(&config.data_dir), &owner))?;
+    output::line(&welcome::text(base_url, &owner::key_file(&config.data_dir), owner))?;
     std::future::pending().await
+}
+
+async fn live_workers(db: &PgPool) -> sqlx::Result<Vec<WorkerId>> {
+    Ok(workers::list(&mut *db.acquire().await?, false).await?.into_iter().map(|worker| worker.id).collect())
 }
 
 /// `kitfleet api`

@@ -19,13 +19,13 @@ pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
     let key = match owner {
         Owner::New(key) => format!("API key, shown this once and kept in {file}:\n\n  {}", key.reveal()),
         Owner::Kept => format!("The API key is in {file}."),
-        Owner::Elsewhere => format!(
-            "There are accounts, but {file} holds no key of theirs. To mint one:\n\n  \
-             kitfleet key mint ACCOUNT --name laptop --scopes account_owner"
+        Owner::Elsewhere(account) => format!(
+            "There are accounts, but {file} holds no key of theirs. To mint one for the oldest account:\n\n  \
+             kitfleet key mint {account} --name laptop --scopes account_owner"
         ),
     };
     let example = match owner {
-        Owner::Elsewhere => String::new(),
+        Owner::Elsewhere(_) => String::new(),
         Owner::New(_) | Owner::Kept => {
             let commands = FIRST_SESSION.replace("{base_url}", base_url).replace("{key_file}", &file);
             format!("\n\nA session, a page and its screenshot:\n\n{commands}")
@@ -43,13 +43,16 @@ fn quoted(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kitfleet_domain::ids::AccountId;
+
     use super::*;
 
     #[test]
     fn a_restart_shows_where_the_key_is_and_a_lost_key_how_to_mint_another() {
         let greet = |owner| text("http://127.0.0.1:1", Path::new("/srv/kit fleet/owner-key"), &owner);
         assert!(greet(Owner::Kept).contains("KEY=$(cat '/srv/kit fleet/owner-key')"));
-        assert!(greet(Owner::Elsewhere).contains("kitfleet key mint"));
-        assert!(!greet(Owner::Elsewhere).contains("curl"));
+        let account = AccountId::generate();
+        let lost = greet(Owner::Elsewhere(account));
+        assert!(lost.contains(&format!("kitfleet key mint {account}")) && !lost.contains("curl"), "{lost}");
     }
 }

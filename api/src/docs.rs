@@ -54,7 +54,11 @@ async fn contract(State(app): State<App>) -> Answer<OpenApi> {
 )]
 async fn index() -> Result<Response> {
     let page = file("index.html")?;
-    let page = String::from_utf8_lossy(&page.bytes).replace("\"./", "\"/docs/").replace("Swagger UI", "Kitfleet API");
+    let page = String::from_utf8_lossy(&page.bytes)
+        .replace("\"./", "\"")
+        .replace("href=\"", "href=\"/docs/")
+        .replace("src=\"", "src=\"/docs/")
+        .replace("Swagger UI", "Kitfleet API");
     Ok(([(CONTENT_SECURITY_POLICY, POLICY)], Html(page)).into_response())
 }
 

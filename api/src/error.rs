@@ -160,9 +160,10 @@ pub fn is_outage(error: &sqlx::Error) -> bool {
         | sqlx::Error::WorkerCrashed
         | sqlx::Error::BeginFailed => true,
         sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-            // Connection exceptions, rolled back transactions, insufficient resources, operator intervention, system
-            // errors; and a server that became read-only.
-            ["08", "40", "53", "57", "58"].iter().any(|class| code.starts_with(class)) || code == "25006"
+            // Connections that break or are refused, rolled back transactions, insufficient resources, objects in use,
+            // operator intervention, system errors; and a server that became read-only.
+            ["08", "28", "3D", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
+                || code == "25006"
         }),
         _ => false,
     }

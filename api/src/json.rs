@@ -5,6 +5,7 @@
 //! of all of them at once.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
@@ -41,16 +42,17 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// A body that the route has no use for. Its fields are all unknown; that it may be no JSON at all harms nobody.
+/// A body that the route has no use for. Its fields are all unknown; whatever else may be wrong with it harms nobody.
 pub struct Unused;
 
 impl FromRequest<App> for Unused {
-    type Rejection = Problem;
+    type Rejection = Infallible;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
-        let bytes = read(body, &app.config).await?;
-        if let Ok(object) = object(&parts.headers, &bytes) {
+        if let Ok(bytes) = read(body, &app.config).await
+            && let Ok(object) = object(&parts.headers, &bytes)
+        {
             note_unknown(&parts.extensions, &object, &[]);
         }
         Ok(Self)

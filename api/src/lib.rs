@@ -14,6 +14,7 @@ mod health;
 mod json;
 mod kinds;
 mod lists;
+mod malformed;
 mod metrics;
 mod observe;
 mod openapi;

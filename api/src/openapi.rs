@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use utoipa::IntoResponses;
-use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{AllOf, OneOf};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::server::Server;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
-    Response, ResponseBuilder, Schema, Type,
+    Required, Response, ResponseBuilder, Schema, Type,
 };
 
 use crate::kinds::{self, Kind};
@@ -30,6 +30,9 @@ pub fn openapi(base_url: &str) -> OpenApi {
             for (status, response) in internal {
                 operation.responses.responses.entry(status).or_insert(response);
             }
+            if operation.extensions.is_some() {
+                operation.parameters.get_or_insert_default().push(RefOr::T(account_header()));
+            }
             // Public routes say so outright.
             if operation.security.as_ref().is_none_or(|needed| needed.iter().all(|one| json!(one) == json!({}))) {
                 operation.security = Some(Vec::new());
@@ -37,6 +40,19 @@ pub fn openapi(base_url: &str) -> OpenApi {
         }
     }
     document
+}
+
+/// Routes with a scope honor it, all of those there are.
+fn account_header() -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::String).build();
+    let description = "The account whose resources the request is about, `acc_<uuid>`; the caller's own when absent";
+    ParameterBuilder::new()
+        .name("X-Service-Account")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(description))
+        .schema(Some(schema))
+        .build()
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -61,7 +77,7 @@ pub fn skeleton() -> OpenApi {
         .info(
             InfoBuilder::new()
                 .title("Kitfleet")
-                .version("1")
+                .version("1.0.0")
                 .description(Some(description))
                 .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
                 .build(),

@@ -24,11 +24,12 @@ pub async fn render(State(app): State<App>, request: Request, next: Next) -> Res
         return response;
     }
     let problem = response.extensions_mut().remove::<Problem>().unwrap_or_else(|| of_framework(response.status()));
-    let document = document(problem.into(), &app.config.errors_url, &instance, request_id);
+    let status = response.status();
+    let document = document(problem.into(), status, &app.config.errors_url, &instance, request_id.as_deref());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     headers.remove(CONTENT_LENGTH);
-    *response.body_mut() = Body::from(Value::Object(document).to_string());
+    *response.body_mut() = Body::from(document);
     response
 }
 
@@ -43,11 +44,18 @@ fn of_framework(status: StatusCode) -> Problem {
     Problem::new(kind, detail)
 }
 
-fn document(problem: Parts, errors_url: &str, instance: &str, request_id: Option<String>) -> Map<String, Value> {
+/// The document that tells of `problem`.
+pub fn document(
+    problem: Parts,
+    status: StatusCode,
+    errors_url: &str,
+    instance: &str,
+    request_id: Option<&str>,
+) -> String {
     let mut document = Map::new();
     document.insert("type".to_owned(), format!("{errors_url}/{}", problem.kind.slug).into());
     document.insert("title".to_owned(), problem.title.into());
-    document.insert("status".to_owned(), problem.kind.status.as_u16().into());
+    document.insert("status".to_owned(), status.as_u16().into());
     document.insert("detail".to_owned(), problem.detail.into());
     document.insert("instance".to_owned(), instance.into());
     document.insert("request_id".to_owned(), request_id.into());
@@ -55,7 +63,7 @@ fn document(problem: Parts, errors_url: &str, instance: &str, request_id: Option
         // A member that came from elsewhere must not pose as one of ours.
         document.entry(name).or_insert(value);
     }
-    document
+    Value::Object(document).to_string()
 }
 
 #[cfg(test)]
@@ -65,9 +73,9 @@ mod tests {
     #[test]
     fn a_document_has_its_members_in_order() {
         let problem = Problem::invalid("action.text", "must be short").with("status", 200);
-        let document = document(problem.into(), "https://e", "/v1/sessions", Some("r1".to_owned()));
+        let document = document(problem.into(), StatusCode::BAD_REQUEST, "https://e", "/v1/sessions", Some("r1"));
         assert_eq!(
-            Value::Object(document).to_string(),
+            document,
             r#"{"type":"https://e/validation-failed","title":"ValidationFailed","status":400,"#.to_owned()
                 + r#""detail":"action.text: must be short","instance":"/v1/sessions","request_id":"r1","#
                 + r#""errors":[{"field":"action.text","message":"must be short"}]}"#

@@ -5,6 +5,7 @@
 //! up in the database, and a lost notification costs a second at most.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,8 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use uuid::Uuid;
 
-use crate::error::{Problem, Result};
-use crate::kinds;
+use crate::error::Result;
 
 /// How often rows are looked up, and how long a waiter waits before its own is.
 const REREAD: Duration = Duration::from_millis(500);
@@ -91,7 +91,7 @@ impl Replies {
         loop {
             match timeout(QUIET, listener.try_recv()).await {
                 Ok(Ok(Some(notification))) => self.deliver(notification.payload()),
-                Ok(Ok(None)) => return Err(sqlx::Error::WorkerCrashed),
+                Ok(Ok(None)) => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
                 Ok(Err(error)) => return Err(error),
                 Err(_) => {
                     let connection = listener.acquire().await?;
@@ -162,24 +162,15 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// How the intent ended, which should have `budget` for it.
-    pub async fn outcome(mut self, budget: Duration) -> Result<Reply> {
+    /// How the intent ended, which should have `budget` for it. `None` when nothing was heard long after that.
+    pub async fn outcome(&mut self, budget: Duration) -> Result<Option<Reply>> {
         let deadline = Instant::now() + budget + GRACE;
         if let Ok(Ok(Found::Reply(reply))) = timeout_at(deadline, &mut self.receiver).await {
-            return Ok(reply);
+            return Ok(Some(reply));
         }
-        self.look_up(deadline).await
-    }
-
-    async fn look_up(&self, deadline: Instant) -> Result<Reply> {
         loop {
             match self.read_row().await {
-                Ok(Some(reply)) => return Ok(reply),
-                Ok(None) => {
-                    let detail = "nothing was heard of the operation in time; the session stays busy until it is \
-                                  destroyed";
-                    return Err(Problem::new(&kinds::SESSION_TIMEOUT, detail));
-                }
+                Ok(found) => return Ok(found),
                 Err(error) if Instant::now() >= deadline => return Err(error.into()),
                 Err(error) => {
                     tracing::warn!(%error, intent = %self.intent, "an outcome could not be read; trying again");

@@ -14,16 +14,20 @@ const PERIOD: Duration = Duration::from_secs(2);
 const STALL: Duration = Duration::from_secs(5);
 /// Intents a transaction ends at most.
 const BATCH: i64 = 100;
+/// Nobody waits for the jobs of a worker that stopped in an orderly way: they can be looked for now and then.
+const TIDY_EVERY: u32 = 15;
 
 pub async fn run(db: PgPool, stop: CancellationToken) {
     let mut watch = Watch::begin();
+    let mut rounds = 0_u32;
     while stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_some() {
         // Not under `run_until_cancelled`: a transaction has to be left in order.
-        if let Err(error) = round(&db, watch.is_long_enough()).await {
+        if let Err(error) = round(&db, watch.is_long_enough(), rounds.is_multiple_of(TIDY_EVERY)).await {
             tracing::warn!(%error, "dead workers could not be looked for");
             watch = Watch::begin();
         }
         watch.round_ended();
+        rounds = rounds.wrapping_add(1);
     }
 }
 
@@ -52,17 +56,18 @@ impl Watch {
     }
 }
 
-async fn round(db: &PgPool, judge: bool) -> sqlx::Result<()> {
+async fn round(db: &PgPool, judge: bool, tidy: bool) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
     // Without judging, the round only proves that the database can be watched.
     if !judge {
         workers::any_alive(&mut conn).await?;
         return Ok(());
     }
-    for worker in workers::declare_lost(&mut conn).await? {
+    let lost = workers::declare_lost(&mut conn).await?;
+    drop(conn);
+    for worker in &lost {
         tracing::warn!(%worker, "a worker missed its heartbeats and counts as lost");
     }
-    drop(conn);
     loop {
         let mut tx = db.begin().await?;
         let ended = intents::rescue(&mut tx, BATCH).await?;
@@ -74,9 +79,11 @@ async fn round(db: &PgPool, judge: bool) -> sqlx::Result<()> {
             break;
         }
     }
-    let killed = inspect::kill_dead(&mut *db.acquire().await?).await?;
-    if killed > 0 {
-        tracing::warn!(killed, "jobs of lost workers were killed");
+    if tidy || !lost.is_empty() {
+        let killed = inspect::kill_dead(&mut *db.acquire().await?).await?;
+        if killed > 0 {
+            tracing::warn!(killed, "jobs of lost workers were killed");
+        }
     }
     Ok(())
 }

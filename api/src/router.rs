@@ -22,7 +22,12 @@ pub fn routes() -> OpenApiRouter<App> {
 /// The whole service.
 pub fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
-    // The last layer is the outermost. All of them come after routing, so that they know the route.
+    cross(router, app)
+}
+
+/// `router` under what crosses every route. The last layer is the outermost; all of them come after routing, so that
+/// they know the route.
+fn cross(router: Router<App>, app: App) -> Router {
     router
         .layer(from_fn(observe::panics))
         .layer(from_fn(unknown_fields::report))
@@ -30,4 +35,77 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))
         .with_state(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::extract::Request;
+    use axum::http::Method;
+    use axum::routing::get;
+    use http_body_util::BodyExt;
+    use serde_json::Value;
+    use sqlx::postgres::PgPoolOptions;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::state::ApiConfig;
+
+    /// An API whose database does not exist.
+    fn app() -> App {
+        let options = "postgres://nobody@127.0.0.1:1/none".parse().expect("connection options");
+        let handle = metrics::install().expect("the recorder is ours");
+        App::new(ApiConfig::default(), PgPoolOptions::new().connect_lazy_with(options), handle)
+    }
+
+    async fn ask(router: Router, method: Method, path: &str) -> (u16, String, Value) {
+        let request = Request::builder().method(method).uri(path).header("x-request-id", "r-1");
+        let answer = router.oneshot(request.body(Body::from("nope")).expect("a request")).await.expect("an answer");
+        assert_eq!(answer.headers()["x-request-id"], "r-1");
+        let media_type = answer.headers()["content-type"].to_str().expect("a text").to_owned();
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.expect("a body").to_bytes();
+        (status, media_type, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn every_answer_that_is_no_success_is_a_problem_document() {
+        for (method, path, status, title) in [
+            (Method::GET, "/nope", 404, "NotFound"),
+            (Method::GET, "/errors/nope", 404, "NotFound"),
+            (Method::PUT, "/v1/sessions", 405, "MethodNotAllowed"),
+            // Who calls is asked before what they want.
+            (Method::POST, "/v1/sessions", 401, "Unauthorized"),
+            (Method::POST, "/v1/sessions/x/search", 401, "Unauthorized"),
+            (Method::GET, "/metrics", 503, "FeatureUnavailable"),
+        ] {
+            let (answered, media_type, body) = ask(router(app()), method, path).await;
+            assert_eq!((answered, media_type.as_str()), (status, "application/problem+json"), "{path}");
+            assert_eq!((&body["title"], &body["status"]), (&title.into(), &status.into()));
+            assert_eq!((&body["instance"], &body["request_id"]), (&path.into(), &"r-1".into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_and_tells_nothing() {
+        async fn panics() {
+            panic!("the secret is 42");
+        }
+        let app = app();
+        let (status, _, body) = ask(cross(Router::new().route("/p", get(panics)), app), Method::GET, "/p").await;
+        assert_eq!((status, &body["title"]), (500, &"Internal".into()));
+        assert!(!body.to_string().contains("42"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn the_contract_has_every_public_page() {
+        let (status, _, contract) = ask(router(app()), Method::GET, "/openapi.json").await;
+        assert_eq!((status, &contract["openapi"]), (200, &"3.1.0".into()));
+        for (path, item) in contract["paths"].as_object().expect("paths") {
+            let public = item["get"]["security"].as_array().is_some_and(Vec::is_empty);
+            if public && !path.contains('{') && path != "/readyz" {
+                assert_eq!(ask(router(app()), Method::GET, path).await.0, 200, "{path}");
+            }
+        }
+    }
 }

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::body::DrainedBody;
 use crate::client::Peer;
+use crate::malformed::Explaining;
 use crate::state::{ApiConfig, App};
 use crate::{metrics, rescue, router};
 
@@ -100,6 +101,7 @@ impl Server {
             tracing::debug!(%error, "the connection was gone at once");
             return;
         }
+        let stream = Explaining::new(stream, &self.app.config.errors_url);
         let body_timeout = self.app.config.body_timeout;
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |request: hyper::Request<Incoming>| {

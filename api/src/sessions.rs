@@ -11,14 +11,13 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use kitfleet_domain::archetypes;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::Outcome;
+use kitfleet_domain::intents;
+use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::{
-    self, BehavioralProfile, Cause, CreateError, Destroyed, Filter, NewSession, SessionStatus,
+    self, BehavioralProfile, Cause, CreateError, Created, Destroyed, Filter, NewSession, SessionStatus,
 };
-use kitfleet_domain::validation::Rules;
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -72,14 +71,7 @@ async fn create(
         return Err(Problem::invalid("proxy_id", message));
     }
     let Json(body) = body?;
-    let archetype = body.archetype.as_deref().map_or_else(|| Some(archetypes::launch()), archetypes::find);
-    let purpose = body.purpose.as_deref().unwrap_or(wire::CUSTOMER_PURPOSE);
-    let mut rules = Rules::default();
-    rules.require(archetype.is_some(), "archetype", "must be an id of GET /v1/archetypes");
-    wire::check_purpose(&mut rules, purpose);
-    rules.length(body.label.as_deref().unwrap_or_default(), 0, app.config.limits.label_chars, "label");
-    rules.check()?;
-    let archetype = archetype.unwrap_or_else(archetypes::launch);
+    let archetype = body.check(&app.config.limits)?;
     if body.profile_id.is_some() {
         return Err(Problem::new(&kinds::NOT_FOUND, "there is no profile with this id"));
     }
@@ -89,7 +81,7 @@ async fn create(
         account_id: caller.account_id,
         api_key_id: caller.api_key_id,
         archetype: &archetype.id,
-        purpose,
+        purpose: body.purpose(),
         behavioral_profile: body.behavioral_profile.unwrap_or(BehavioralProfile::Regular),
         label: body.label.as_deref(),
         metadata: metadata.as_ref(),
@@ -97,17 +89,37 @@ async fn create(
     let mut tx = app.db.begin().await?;
     let created = sessions::create(&mut tx, new, &caller.actor, app.replies.address(&caller.request_id)).await?;
     tracing::Span::current().record("session", tracing::field::display(created.id));
-    let waiter = app.replies.expect(created.intent);
+    let mut waiter = app.replies.expect(created.intent);
     let job = BrowserJob { worker: created.worker, task: BrowserTask::Open(created.intent) };
     kitfleet_jobs::enqueue(&mut tx, &job).await?;
     tx.commit().await?;
 
-    match waiter.outcome(OPEN_BUDGET).await?.0 {
-        Outcome::Done { .. } => {}
-        other => return Err(driving::refusal(other)),
+    match waiter.outcome(OPEN_BUDGET).await? {
+        Some((Outcome::Done { .. }, _)) => {}
+        Some((other, _)) => return Err(driving::refusal(other)),
+        None => {
+            if let Some(failure) = give_up(&app, &created).await? {
+                return Err(failure.into());
+            }
+        }
     }
     let session = read(&app, &caller, created.id).await?;
     Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{}", created.id))], Answer(session)))
+}
+
+/// Errors a session whose browser does not open: its caller does not even know its id, so nobody else could free its
+/// slot. `None` when it opened in this very moment.
+async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
+    let failure = Failure { class: FailureClass::Timeout, detail: "the browser did not open in time".to_owned() };
+    let outcome = Outcome::Failed { failure: failure.clone() };
+    let mut tx = app.db.begin().await?;
+    if !intents::finish(&mut tx, created.intent, &outcome, None).await? {
+        return Ok(None);
+    }
+    let job = BrowserJob { worker: created.worker, task: BrowserTask::Close(created.id) };
+    kitfleet_jobs::enqueue(&mut tx, &job).await?;
+    tx.commit().await?;
+    Ok(Some(failure))
 }
 
 /// List sessions

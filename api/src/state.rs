@@ -15,8 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::replies::Replies;
 
-/// How the API behaves; the root crate's configuration becomes this.
-#[derive(Debug, Clone)]
+/// How the API behaves; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
+#[derive(Clone)]
 pub struct ApiConfig {
     /// Where customers reach the service, without a trailing slash.
     pub base_url: String,

@@ -22,7 +22,7 @@ use crate::Context;
 use crate::browser::{Browser, Ended};
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(3);
 /// How long to wait before an outcome that could not be written is written again.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -259,10 +259,10 @@ fn failed(class: FailureClass, detail: &str) -> Outcome {
 
 /// Writes an intent's end, however long the database is away: until it is written, nobody has been told anything.
 /// `false` when a destroy, or the rescue of a worker declared lost, was faster.
-async fn finish(context: &Context, intent: IntentId, outcome: &Outcome, content: Option<&[u8]>) -> bool {
+async fn finish(worker: &Context, intent: IntentId, outcome: &Outcome, content: Option<&[u8]>) -> bool {
     loop {
         let written = async {
-            let mut conn = context.db.acquire().await?;
+            let mut conn = worker.db.acquire().await?;
             intents::finish(&mut conn, intent, outcome, content).await
         };
         match written.await {

@@ -37,13 +37,17 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
         }
         Claim::NoSession => return Err(Problem::no_such_session()),
     };
-    let waiter = app.replies.expect(intent);
+    let mut waiter = app.replies.expect(intent);
     kitfleet_jobs::enqueue(&mut tx, &BrowserJob { worker, task: BrowserTask::Operate(intent) }).await?;
     tx.commit().await?;
 
     match waiter.outcome(budget).await? {
-        (Outcome::Done { value }, content) => Ok(Done { value, content }),
-        (other, _) => Err(refusal(other)),
+        Some((Outcome::Done { value }, content)) => Ok(Done { value, content }),
+        Some((other, _)) => Err(refusal(other)),
+        None => {
+            let detail = "nothing was heard of the operation in time; the session stays busy until it is destroyed";
+            Err(Problem::new(&kinds::SESSION_TIMEOUT, detail))
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! What sessions look like on the wire.
 
+use kitfleet_domain::archetypes::{self, Archetype};
 use kitfleet_domain::ids::{AccountId, ApiKeyId, SessionId};
+use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::Rules;
+use kitfleet_domain::validation::{Invalid, Rules};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -52,11 +54,31 @@ fn behavioral_profile() -> RefOr<Schema> {
     one_of(&["casual", "regular", "power_user"], Some("regular"))
 }
 
-/// Notes when `purpose` is not for customers.
-pub fn check_purpose(rules: &mut Rules, purpose: &str) {
-    let reserved = RESERVED_PURPOSES.contains(&purpose);
-    rules.require(!reserved, "purpose", "is reserved for internal operations");
-    rules.require(reserved || purpose == CUSTOMER_PURPOSE, "purpose", format!("must be {CUSTOMER_PURPOSE}"));
+impl CreateBody {
+    /// What the session is for.
+    pub fn purpose(&self) -> &str {
+        self.purpose.as_deref().unwrap_or(CUSTOMER_PURPOSE)
+    }
+
+    /// The device to be, when every rule holds.
+    ///
+    /// # Errors
+    /// On `archetype`, `purpose` or `label`.
+    pub fn check(&self, limits: &Limits) -> Result<&'static Archetype, Invalid> {
+        let archetype = match &self.archetype {
+            Some(id) => archetypes::find(id),
+            None => Some(archetypes::launch()),
+        };
+        let purpose = self.purpose();
+        let reserved = RESERVED_PURPOSES.contains(&purpose);
+        let mut rules = Rules::default();
+        rules.require(!reserved, "purpose", "is reserved for internal operations");
+        rules.require(reserved || purpose == CUSTOMER_PURPOSE, "purpose", format!("must be {CUSTOMER_PURPOSE}"));
+        rules.length(self.label.as_deref().unwrap_or_default(), 0, limits.label_chars, "label");
+        rules.require(archetype.is_some(), "archetype", "must be an id of GET /v1/archetypes");
+        rules.check()?;
+        archetype.ok_or_else(|| Invalid(Vec::new()))
+    }
 }
 
 /// A session

@@ -33,7 +33,10 @@ impl Database {
             let mut fresh = server.clone().database("kitfleet_template_new").connect().await.expect("the new template");
             kitfleet_jobs::migrate(&mut fresh).await.expect("migrations run on an empty database");
             fresh.close().await.expect("the template has no users");
-            admin.execute("alter database kitfleet_template_new rename to kitfleet_template").await.expect("a template");
+            admin
+                .execute("alter database kitfleet_template_new rename to kitfleet_template")
+                .await
+                .expect("a template");
         }
         let name = format!("test_{}", Uuid::now_v7().simple());
         let create = format!("create database {name} template {TEMPLATE}");

@@ -174,8 +174,8 @@ box.addEventListener('scroll', () => { document.querySelector('#in').textContent
 const VERY_TALL: &str = "<title>Very tall</title><style>body{margin:0}div{height:8500px}</style>
 <div style='background:rgb(255,0,0)'></div><div style='background:rgb(0,0,255)'></div>";
 
-const NOISE: &str = "<title>Noise</title><canvas width=300 height=300></canvas><script>const context = document.querySelector('canvas').getContext('2d');
-const image = context.createImageData(300, 300); for (let i = 0; i < image.data.length; i++) image.data[i] = i % 4 === 3 ? 255 : Math.random() * 256;
+const NOISE: &str = "<title>Noise</title><canvas width=1000 height=1000></canvas><script>const context = document.querySelector('canvas').getContext('2d');
+const image = context.createImageData(1000, 1000); for (let i = 0; i < image.data.length; i++) image.data[i] = i % 4 === 3 ? 255 : Math.random() * 256;
 context.putImageData(image, 0, 0)</script>";
 
 const LIST: &str = "<title>List</title><p id=price>Price: $1,234.50</p><p id=none>no number</p>

@@ -127,15 +127,17 @@ async fn the_document_and_a_pdf_are_captured() {
 /// Decisions D5: over its cap a capture is a 502 with `bytes` and `limit_bytes`, and the session stays `ready`.
 #[tokio::test]
 async fn a_capture_over_its_cap_is_withheld() {
-    let limits = App::webkit().set("limits.screenshot_bytes", "50000").set("limits.pdf_bytes", "50000");
+    let limits = App::webkit().set("limits.screenshot_bytes", "300000").set("limits.pdf_bytes", "2000000");
     let scene = Scene::of(limits.start().await).await;
     scene.visit("/list").await;
-    assert!(!scene.capture(json!({"kind": "screenshot"})).await.is_empty(), "what is small enough is not withheld");
-    scene.visit("/noise").await;
     for kind in ["screenshot", "pdf"] {
+        assert!(!scene.capture(json!({"kind": kind})).await.is_empty(), "what is small enough is not withheld");
+    }
+    scene.visit("/noise").await;
+    for (kind, limit) in [("screenshot", 300_000), ("pdf", 2_000_000)] {
         let withheld = scene.operate("capture", json!({"kind": kind})).await.problem(502, "driver-error");
-        assert_eq!(withheld.body["limit_bytes"], 50_000);
-        assert!(withheld.body["bytes"].as_u64() > Some(50_000), "{}", withheld.body);
+        assert_eq!(withheld.body["limit_bytes"], limit);
+        assert!(withheld.body["bytes"].as_u64() > Some(limit), "{}", withheld.body);
         assert_eq!(withheld.body["content"], Value::Null);
         scene.assert_ready().await;
     }

@@ -1,5 +1,6 @@
 //! `navigate`: pages that arrive, pages that do not, and pages that do not want to let go.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
@@ -99,13 +100,16 @@ async fn a_page_that_cannot_be_had_fails_the_session() {
         ("a download", site.url("/download")),
         ("no content", site.url("/no-content")),
     ];
+    let mut details = BTreeSet::new();
     for (what, url) in targets {
         let session = client.session().await;
         let answer = client.operate(&session, "navigate", json!({"url": url})).await;
         assert_eq!(answer.status, 502, "{what}: {}", answer.body);
-        answer.problem(502, "driver-error");
+        details.insert(answer.problem(502, "driver-error").body["detail"].to_string());
         assert_failed(&app, &client, &session, "navigate", "DriverError").await;
     }
+    // A caller learns why: a download and no content are one to the engine, the others differ.
+    assert!(details.len() >= 6, "{details:?}");
     let session = client.session().await;
     client.navigate(&session, &site.url("/")).await;
     app.stop().await;

@@ -1,7 +1,6 @@
 //! A keyboard.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use gdk::ModifierType;
 use gdk::keys::{Key, constants as key};
@@ -17,7 +16,7 @@ use crate::{acknowledgement, failure, script};
 /// How many keys may be on their way to the page: enough to keep it busy, few enough that it decides where they go.
 const AHEAD: usize = 32;
 
-/// How many keys of a text typed without pauses are pressed one by one. What follows goes in by the phrase, as from a
+/// How many keys of a text are pressed one by one. What follows goes in by the phrase, as from a
 /// phone's suggestions: WebKit lays out and paints a long text anew for each key, and 10,000 take half a minute.
 const BY_KEY: usize = 256;
 
@@ -33,18 +32,17 @@ struct Stroke {
 }
 
 /// Injects the keys, and waits until the page has handled them.
-pub async fn inject(browser: &Rc<Browser>, keys: &[String], delay_ms: u64) -> Result<(), HostError> {
+pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostError> {
     let strokes: Vec<Stroke> = keys
         .iter()
         .map(|key| parse(key).ok_or_else(|| HostError::UnknownKey { key: key.clone() }))
         .collect::<Result<_, _>>()?;
-    let by_key = if delay_ms == 0 { BY_KEY.min(strokes.len()) } else { strokes.len() };
-    let (pressed, mut rest) = strokes.split_at(by_key);
-    press(browser, pressed, delay_ms).await?;
+    let (pressed, mut rest) = strokes.split_at(BY_KEY.min(strokes.len()));
+    press(browser, pressed).await?;
     while let Some(first) = rest.first() {
         let phrase: String = rest.iter().map_while(|stroke| stroke.text).take(PHRASE).collect();
         if phrase.is_empty() {
-            press(browser, std::slice::from_ref(first), 0).await?;
+            press(browser, std::slice::from_ref(first)).await?;
             rest = &rest[1..];
         } else {
             browser.view.execute_editing_command_with_argument("InsertText", &phrase);
@@ -56,12 +54,9 @@ pub async fn inject(browser: &Rc<Browser>, keys: &[String], delay_ms: u64) -> Re
     Ok(())
 }
 
-async fn press(browser: &Rc<Browser>, strokes: &[Stroke], delay_ms: u64) -> Result<(), HostError> {
+async fn press(browser: &Rc<Browser>, strokes: &[Stroke]) -> Result<(), HostError> {
     let mut sent = browser.acknowledgements.keys.get();
-    for (index, stroke) in strokes.iter().enumerate() {
-        if index > 0 && delay_ms > 0 {
-            glib::timeout_future(Duration::from_millis(delay_ms)).await;
-        }
+    for stroke in strokes {
         sent += stroke.send(browser)?;
         acknowledgement::wait(browser, |reports| reports.keys.get() + AHEAD, sent).await;
     }

@@ -97,7 +97,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Value, HostErro
         Command::Navigate { uri, until } => navigation::navigate(browser, &uri, until).await.map(channel::json),
         Command::Evaluate { script } => script::evaluate(browser, &script).await,
         Command::Touch { steps } => touch::inject(browser, &steps).await.map(|()| Value::Null),
-        Command::Keys { keys, delay_ms } => keys::inject(browser, &keys, delay_ms).await.map(|()| Value::Null),
+        Command::Keys { keys } => keys::inject(browser, &keys).await.map(|()| Value::Null),
         Command::Snapshot { full_page, path } => capture::snapshot(browser, full_page, path).await.map(channel::json),
         Command::Pdf { path } => capture::pdf(browser, &path).await.map(|()| Value::Null),
         Command::Cookies => cookies::all(browser).await.map(channel::json),

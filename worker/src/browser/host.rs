@@ -89,7 +89,7 @@ impl Host {
         if sandbox {
             command.arg("--sandbox");
         }
-        let failed = |error: io::Error| driver_failure(format!("the browser did not start: {error}"));
+        let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
         let mut family = spawner.spawn(command).await.map_err(failed)?;
         let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;
         let leader = family.id();

@@ -14,10 +14,6 @@ use super::pace::Pauses;
 use super::page::{self, POLL, Target};
 use super::webkit::{Webkit, milliseconds};
 
-/// Keys the host is given at a time when there are no pauses between them. What it has been given it types to the end,
-/// even if the operation runs out of its time.
-const BURST: usize = 64;
-
 /// How often a field may be found covered before it is focused without a finger.
 const PATIENCE: u32 = 10;
 
@@ -156,6 +152,9 @@ impl Webkit {
     }
 
     async fn locate(&mut self, target: Target<'_>) -> Result<Option<Located>, Ended> {
+        if self.obstacle.is_empty() {
+            self.obstacle = "the page does not answer";
+        }
         let located = page::ask(&self.host, page::LOCATE, &json!({ "target": target })).await?;
         self.obstacle = match located {
             None => "the page does not answer",
@@ -180,10 +179,8 @@ impl Webkit {
     pub(super) async fn type_keys(&mut self, keys: Vec<String>, pauses: Pauses) -> Result<(), Ended> {
         self.obstacle = "the text was not typed to its end";
         if let Pauses::None = pauses {
-            for burst in keys.chunks(BURST) {
-                self.press(burst.to_vec()).await?;
-            }
-            return Ok(());
+            // In one piece: the host types a long text by the phrase, which takes a second where keys take a minute.
+            return Ok(self.press(keys).await?);
         }
         let mut due = tokio::time::Instant::now();
         for key in keys {
@@ -195,7 +192,7 @@ impl Webkit {
     }
 
     pub(super) async fn press(&mut self, keys: Vec<String>) -> Result<(), CallError> {
-        self.host.call(Command::Keys { keys, delay_ms: 0 }).await
+        self.host.call(Command::Keys { keys }).await
     }
 
     async fn scroll(&mut self, target: Option<Target<'_>>, x: i32, y: i32) -> Result<(), Ended> {

@@ -45,12 +45,11 @@ pub enum Command {
         /// From the finger's landing to its lifting.
         steps: Vec<TouchStep>,
     },
-    /// Inject trusted key events into whatever has the focus. Replies `null` after the last.
+    /// Inject trusted key events into whatever has the focus, as fast as the page takes them. Replies `null` after the
+    /// last. Pauses between keys are the worker's business, so that an abandoned text stops.
     Keys {
         /// A key each: one character, or a name of the W3C UI Events `key` values, such as `Enter` or `ArrowLeft`.
         keys: Vec<String>,
-        /// Milliseconds between keys.
-        delay_ms: u64,
     },
     /// Write the page as a PNG. Replies with a [`Snapshot`].
     Snapshot {
@@ -274,7 +273,7 @@ pub enum Outcome {
 
 /// Why a command was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum HostError {
     /// A navigation did not arrive. An HTTP error page is not that: it arrives.
     Navigation(PageError),
