@@ -1,8 +1,8 @@
 //! Kitfleet's HTTP interface: routes, wire types and who may call them.
 //!
 //! A handler authenticates, parses, stores what was asked for, enqueues what has to be done about it, commits and
-//! answers. What crosses all routes is a layer, outermost first: [`own_task`], [`observe`], [`problems`],
-//! [`unknown_fields`]. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
+//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `problems`,
+//! `unknown_fields`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod archetypes;
 mod auth;

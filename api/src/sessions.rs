@@ -70,13 +70,13 @@ async fn create(
                        session with a saved proxy";
         return Err(Problem::invalid("proxy_id", message));
     }
-    let Json(body) = body?;
+    let Json(mut body) = body?;
     let archetype = body.check(&app.config.limits)?;
     if body.profile_id.is_some() {
         return Err(Problem::new(&kinds::NOT_FOUND, "there is no profile with this id"));
     }
 
-    let metadata = body.metadata.map(Value::Object);
+    let metadata = body.metadata.take().map(Value::Object);
     let new = NewSession {
         account_id: caller.account_id,
         api_key_id: caller.api_key_id,

