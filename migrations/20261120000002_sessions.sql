@@ -61,6 +61,8 @@ create table intents (
     outcome jsonb,
     -- A capture's bytes. Already compressed, so that the table need not try.
     content bytea,
+    -- Microseconds the browser itself took; the rest of a request's time is ours.
+    browser_us bigint,
     -- The channel on which the process that wrote the intent waits for its outcome.
     reply_channel text not null,
     request_id text not null,

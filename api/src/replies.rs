@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::ids::IntentId;
-use kitfleet_domain::intents::{self, ReplyTo};
+use kitfleet_domain::intents::{self, Ending, ReplyTo};
 use kitfleet_domain::operations::Outcome;
 use serde::Deserialize;
 use sqlx::postgres::{PgListener, PgPoolOptions};
@@ -31,9 +31,6 @@ const PING: Duration = Duration::from_secs(5);
 /// noticed well within this.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// An outcome, and a capture's content.
-pub type Reply = (Outcome, Option<Vec<u8>>);
-
 #[derive(Clone)]
 pub struct Replies(Arc<Shared>);
 
@@ -49,7 +46,7 @@ struct Waiting {
 }
 
 enum Found {
-    Reply(Reply),
+    Reply(Ending),
     /// It is in the row: it did not fit into the notification.
     InRow,
 }
@@ -106,10 +103,14 @@ impl Replies {
         struct Notice {
             intent: IntentId,
             outcome: Option<Outcome>,
+            browser_us: Option<u64>,
         }
         match serde_json::from_str::<Notice>(payload) {
             Ok(notice) => {
-                let found = notice.outcome.map_or(Found::InRow, |outcome| Found::Reply((outcome, None)));
+                let browser_time = notice.browser_us.map(Duration::from_micros);
+                let found = notice
+                    .outcome
+                    .map_or(Found::InRow, |outcome| Found::Reply(Ending { outcome, content: None, browser_time }));
                 self.hand_over(notice.intent, found);
             }
             Err(error) => tracing::warn!(%error, "an outcome could not be read"),
@@ -135,7 +136,7 @@ impl Replies {
         }
         let mut conn = self.0.db.acquire().await?;
         for id in overdue {
-            if let Some(reply) = intents::outcome(&mut conn, *id).await? {
+            if let Some(reply) = intents::ending(&mut conn, *id).await? {
                 self.hand_over(*id, Found::Reply(reply));
             }
         }
@@ -163,7 +164,7 @@ pub struct Waiter {
 
 impl Waiter {
     /// How the intent ended, which should have `budget` for it. `None` when nothing was heard long after that.
-    pub async fn outcome(&mut self, budget: Duration) -> Result<Option<Reply>> {
+    pub async fn outcome(&mut self, budget: Duration) -> Result<Option<Ending>> {
         let deadline = Instant::now() + budget + GRACE;
         if let Ok(Ok(Found::Reply(reply))) = timeout_at(deadline, &mut self.receiver).await {
             return Ok(Some(reply));
@@ -180,9 +181,9 @@ impl Waiter {
         }
     }
 
-    async fn read_row(&self) -> sqlx::Result<Option<Reply>> {
+    async fn read_row(&self) -> sqlx::Result<Option<Ending>> {
         let mut conn = self.replies.0.db.acquire().await?;
-        intents::outcome(&mut conn, self.intent).await
+        intents::ending(&mut conn, self.intent).await
     }
 }
 

@@ -13,7 +13,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::intents;
+use kitfleet_domain::intents::{self, Ending};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::{
     self, BehavioralProfile, Cause, CreateError, Created, Destroyed, Filter, NewSession, SessionStatus,
@@ -95,8 +95,8 @@ async fn create(
     tx.commit().await?;
 
     match waiter.outcome(OPEN_BUDGET).await? {
-        Some((Outcome::Done { .. }, _)) => {}
-        Some((other, _)) => return Err(driving::refusal(other)),
+        Some(Ending { outcome: Outcome::Done { .. }, .. }) => {}
+        Some(other) => return Err(driving::refusal(other.outcome)),
         None => {
             if let Some(failure) = give_up(&app, &created).await? {
                 return Err(failure.into());
@@ -113,7 +113,7 @@ async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the browser did not open in time".to_owned() };
     let outcome = Outcome::Failed { failure: failure.clone() };
     let mut tx = app.db.begin().await?;
-    if !intents::finish(&mut tx, created.intent, &outcome, None).await? {
+    if !intents::finish(&mut tx, created.intent, &outcome.into()).await? {
         return Ok(None);
     }
     let job = BrowserJob { worker: created.worker, task: BrowserTask::Close(created.id) };

@@ -4,6 +4,8 @@
 //! finishes it does so in one statement, fenced by that claim: result, release of the session, event and the waiting
 //! caller's notification happen together or, when DELETE won the race, not at all.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -99,7 +101,7 @@ pub async fn claim(
         Some(worker) if worker.alive => Ok(Claim::Won { intent, worker: worker.worker_id }),
         Some(_) => {
             let failure = worker_gone();
-            finish(conn, intent, &Outcome::Failed { failure: failure.clone() }, None).await?;
+            finish(conn, intent, &Outcome::Failed { failure: failure.clone() }.into()).await?;
             Ok(Claim::WorkerGone(failure))
         }
         None => {
@@ -155,18 +157,32 @@ pub async fn start(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option
     Ok(Some(Started { session: row.session_id, operation, sealed: row.sealed, request_id: row.request_id }))
 }
 
+/// How an intent ended, and what came of it.
+#[derive(Debug, Clone)]
+pub struct Ending {
+    /// How.
+    pub outcome: Outcome,
+    /// A capture's bytes.
+    pub content: Option<Vec<u8>>,
+    /// What the browser itself took, if it was asked at all.
+    pub browser_time: Option<Duration>,
+}
+
+impl From<Outcome> for Ending {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, content: None, browser_time: None }
+    }
+}
+
 /// Ends an intent: writes its outcome, releases its session as the outcome says, publishes `session.failed` when it
 /// errored, and notifies the waiting caller. `false`, and nothing of all that, when it has ended already or lost its
 /// claim.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn finish(
-    conn: &mut PgConnection,
-    id: IntentId,
-    outcome: &Outcome,
-    content: Option<&[u8]>,
-) -> sqlx::Result<bool> {
+pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<bool> {
+    let Ending { outcome, content, browser_time } = ending;
+    let browser_us = browser_time.and_then(|time| i64::try_from(time.as_micros()).ok());
     let released = match outcome {
         Outcome::Done { .. } | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
         Outcome::Failed { .. } => Some("errored"),
@@ -183,7 +199,8 @@ pub async fn finish(
                from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id
                where i.id = $1 and i.status <> 'done' for update of s, i
            ), ended as (
-               update intents i set status = 'done', outcome = $2, content = $3, sealed = null, done_at = now()
+               update intents i
+               set status = 'done', outcome = $2, content = $3, browser_us = $11, sealed = null, done_at = now()
                from held where i.id = held.intent_id
            ), released as (
                update sessions s
@@ -206,14 +223,15 @@ pub async fn finish(
            from held"#,
         id as _,
         stored,
-        content,
+        content.as_deref(),
         released,
         matches!(outcome, Outcome::Done { .. }),
         uuid::Uuid::now_v7(),
         failed.map(FailureClass::name),
         failed.map(FailureClass::message),
         errored,
-        json!({"intent": id, "outcome": stored}).to_string(),
+        json!({"intent": id, "outcome": stored, "browser_us": browser_us}).to_string(),
+        browser_us,
     )
     .fetch_optional(conn)
     .await?;
@@ -241,20 +259,22 @@ pub async fn abandon(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<()> 
     Ok(())
 }
 
-/// The outcome of an intent that has ended, and a capture's content.
+/// How an intent ended; `None` as long as it has not.
 ///
 /// # Errors
 /// When the database fails, or the row was written by another version of this program.
-pub async fn outcome(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<(Outcome, Option<Vec<u8>>)>> {
+pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<Ending>> {
     let row = sqlx::query!(
-        r#"select outcome as "outcome!", content from intents where id = $1 and status = 'done' and outcome is not null"#,
+        r#"select outcome as "outcome!", content, browser_us from intents
+           where id = $1 and status = 'done' and outcome is not null"#,
         id as _,
     )
     .fetch_optional(conn)
     .await?;
     row.map(|row| {
         let outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
-        Ok((outcome, row.content))
+        let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
+        Ok(Ending { outcome, content: row.content, browser_time })
     })
     .transpose()
 }
@@ -277,7 +297,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     .await?;
     for intent in &stranded {
         let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
-        finish(&mut *conn, intent.id, &outcome, None).await?;
+        finish(&mut *conn, intent.id, &outcome.into()).await?;
     }
     Ok(stranded.len())
 }
@@ -299,7 +319,7 @@ pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx
         detail: "the worker that owned the session's browser was stopped".to_owned(),
     };
     for intent in open {
-        finish(&mut *conn, intent, &Outcome::Failed { failure: failure.clone() }, None).await?;
+        finish(&mut *conn, intent, &Outcome::Failed { failure: failure.clone() }.into()).await?;
     }
     let idle = sqlx::query!(
         r#"update sessions set status = 'errored', operation_id = null, updated_at = now()
@@ -364,8 +384,8 @@ async fn record_failure(
 /// When the database fails.
 pub async fn purge(
     conn: &mut PgConnection,
-    results_older_than: std::time::Duration,
-    rows_older_than: std::time::Duration,
+    results_older_than: Duration,
+    rows_older_than: Duration,
     limit: i64,
 ) -> sqlx::Result<u64> {
     let wiped = sqlx::query!(

@@ -269,6 +269,93 @@ async fn broken_database_connections_lose_nothing() {
     app.stop().await;
 }
 
+/// Steps of an operation at which a connection can break: a table, what is done to it, and when that counts.
+const STEPS: [(&str, &str, &str); 6] = [
+    ("intents", "insert", "true"),
+    ("apalis.jobs", "insert", "true"),
+    ("apalis.jobs", "update", "new.status is distinct from old.status"),
+    ("intents", "update", "new.status = 'running'"),
+    ("intents", "update", "new.status = 'done'"),
+    ("sessions", "update", "new.status in ('ready', 'errored')"),
+];
+
+/// The connection of whoever does this next breaks then and there, once.
+async fn break_next(db: &PgPool, (table, event, when): (&str, &str, &str)) {
+    let sql = format!(
+        "create sequence if not exists faults;
+         create or replace function break_connection() returns trigger language plpgsql as $$
+         begin
+             if nextval('faults') = 1 then
+                 perform pg_terminate_backend(pg_backend_pid());
+                 perform pg_sleep(10);
+             end if;
+             return new;
+         end $$;
+         alter sequence faults restart;
+         create trigger fault before {event} on {table} for each row when ({when}) execute function break_connection();"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(db).await.expect("a trigger");
+}
+
+/// Takes the fault away. Whether it happened.
+async fn stop_breaking(db: &PgPool, (table, ..): (&str, &str, &str)) -> bool {
+    let happened = sqlx::query_scalar("select is_called from faults").fetch_one(db).await.expect("a flag");
+    let sql = format!("drop trigger fault on {table}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(db).await.expect("the trigger goes");
+    happened
+}
+
+/// Issue 2, "Build" 4, and decisions D5: at whichever step of an operation the connection breaks, the operation runs at
+/// most once, its caller is told, and its session is neither left busy nor its slot taken for ever.
+#[tokio::test]
+async fn a_connection_that_breaks_at_any_step_strands_nothing() {
+    let mut scene = Scene::start().await;
+    let db = scene.app.database.pool.clone();
+    let until_settled = async |step: &str| {
+        eventually(Duration::from_secs(15), &format!("everything settles after a fault at {step}"), async || {
+            (sessions_that_stand(&db, &["creating", "busy"]).await == 0).then_some(())
+        })
+        .await;
+    };
+    let assert_told = |answer: &Answer, done: u16, step: &str| {
+        let status = answer.status.as_u16();
+        assert!(status == done || [502, 503, 504].contains(&status), "{step}: {status}: {}", answer.body);
+    };
+    for step in STEPS {
+        let named = format!("{} of {} when {}", step.1, step.0, step.2);
+        let (before, started) = (scene.site.hits(), Instant::now());
+        break_next(&db, step).await;
+        let answer = scene.operate("navigate", json!({"url": scene.site.url("/hit")})).await;
+        until_settled(&named).await;
+        assert!(stop_breaking(&db, step).await, "an operation takes this step: {named}");
+        assert_told(&answer, 200, &named);
+        assert!(started.elapsed() < Duration::from_secs(20), "{named}: {:?}", started.elapsed());
+        let came = scene.site.hits() - before;
+        assert!(came == 1 || (came == 0 && answer.status != 200), "{named}: {came} came, told {}", answer.status);
+        match scene.client.status(&scene.session).await.as_str() {
+            "ready" => assert_eq!(failures(&scene.app, &scene.session).await, Vec::<Value>::new()),
+            status => {
+                assert_eq!(status, "errored", "{named}");
+                assert_eq!(failures(&scene.app, &scene.session).await.len(), 1, "{named}");
+                scene.begin_again().await;
+            }
+        }
+
+        break_next(&db, step).await;
+        let answer = scene.client.post("/v1/sessions", json!({"label": named})).await;
+        until_settled(&named).await;
+        assert!(stop_breaking(&db, step).await, "a create takes this step: {named}");
+        assert_told(&answer, 201, &named);
+        // Whoever was told of a session has it.
+        if answer.status == 201 {
+            let id = answer.body["id"].as_str().expect("an id");
+            assert_eq!(scene.client.status(id).await, "ready", "{named}");
+        }
+        scene.visit("/").await;
+    }
+    scene.app.stop().await;
+}
+
 /// Design section 7: the embedded database is started again when it is killed, idle or at work, and has kept what was
 /// acknowledged.
 #[tokio::test]

@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::archetypes;
 use kitfleet_domain::ids::{IntentId, SessionId};
-use kitfleet_domain::intents::{self, Started};
+use kitfleet_domain::intents::{self, Ending, Started};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sessions as rows;
 use tokio::sync::mpsc;
@@ -123,7 +123,7 @@ pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) -> sqlx::R
         match context.opener.open(sealed) {
             Ok(secrets) => operation.restore_secrets(secrets),
             Err(error) => {
-                finish(context, intent, &failed(FailureClass::Driver, &error.to_string()), None).await;
+                finish(context, intent, &failed(FailureClass::Driver, &error.to_string()).into()).await;
                 return Ok(());
             }
         }
@@ -135,7 +135,7 @@ pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) -> sqlx::R
         None => true,
     };
     if undelivered {
-        finish(context, intent, &failed(FailureClass::Driver, "the session's browser is gone"), None).await;
+        finish(context, intent, &failed(FailureClass::Driver, "the session's browser is gone").into()).await;
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ impl Actor {
         let outcome = match opened {
             Ok(Ok(browser)) => {
                 let done = Outcome::Done { value: serde_json::Value::Null };
-                if finish(&self.context, intent, &done, None).await {
+                if finish(&self.context, intent, &done.into()).await {
                     return Some(browser);
                 }
                 browser.close().await;
@@ -176,7 +176,7 @@ impl Actor {
             Ok(Err(failure)) => Outcome::Failed { failure },
             Err(_) => failed(FailureClass::Timeout, "the browser did not open in time"),
         };
-        finish(&self.context, intent, &outcome, None).await;
+        finish(&self.context, intent, &outcome.into()).await;
         None
     }
 
@@ -216,6 +216,7 @@ impl Actor {
     async fn obey(&self, browser: &mut Browser, order: Order) -> bool {
         let Order { intent, operation, .. } = order;
         let limit = operation.budget() + GRACE;
+        let started = Instant::now();
         let ended = tokio::select! {
             ended = timeout(limit, browser.run(&operation)) => ended,
             () = self.close.cancelled() => return false,
@@ -230,8 +231,9 @@ impl Actor {
         if let Outcome::Failed { failure } = &outcome {
             tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
         }
-        let released = finish(&self.context, intent, &outcome, content.as_deref()).await;
-        released && !matches!(outcome, Outcome::Failed { .. })
+        let ending = Ending { outcome, content, browser_time: Some(started.elapsed()) };
+        let released = finish(&self.context, intent, &ending).await;
+        released && !matches!(ending.outcome, Outcome::Failed { .. })
     }
 
     /// A browser that dies between operations errors its session. When an operation was claimed just then, that
@@ -248,7 +250,7 @@ impl Actor {
         }
         self.inbox.close();
         while let Some(order) = self.inbox.recv().await {
-            finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }, None).await;
+            finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
         }
     }
 }
@@ -259,11 +261,11 @@ fn failed(class: FailureClass, detail: &str) -> Outcome {
 
 /// Writes an intent's end, however long the database is away: until it is written, nobody has been told anything.
 /// `false` when a destroy, or the rescue of a worker declared lost, was faster.
-async fn finish(worker: &Context, intent: IntentId, outcome: &Outcome, content: Option<&[u8]>) -> bool {
+async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> bool {
     loop {
         let written = async {
-            let mut conn = worker.db.acquire().await?;
-            intents::finish(&mut conn, intent, outcome, content).await
+            let mut conn = context.db.acquire().await?;
+            intents::finish(&mut conn, intent, ending).await
         };
         match written.await {
             Ok(released) => return released,

@@ -1,7 +1,12 @@
 //! The trip of an operation: claim the session, tell its worker, wait for the outcome.
 
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::http::HeaderName;
+use axum::response::{IntoResponse, Response};
 use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::intents::{self, Claim};
+use kitfleet_domain::intents::{self, Claim, Ending};
 use kitfleet_domain::operations::{Operation, Outcome};
 use kitfleet_domain::sealing;
 use kitfleet_domain::sessions::SessionStatus;
@@ -15,10 +20,24 @@ use crate::error::{Problem, Result};
 use crate::kinds;
 use crate::state::App;
 
-/// The value of an operation that was done, and a capture's content.
+/// An operation that was done. As an answer it says in `Server-Timing` which part of the time was the browser's.
 pub struct Done {
     pub value: Value,
+    /// A capture's bytes.
     pub content: Option<Vec<u8>>,
+    pub browser_time: Option<Duration>,
+}
+
+impl IntoResponse for Done {
+    fn into_response(self) -> Response {
+        let timing = self.browser_time.map(|time| {
+            [(HeaderName::from_static("server-timing"), format!("browser;dur={:.3}", time.as_secs_f64() * 1e3))]
+        });
+        match timing {
+            Some(timing) => (timing, Answer(self.value)).into_response(),
+            None => Answer(self.value).into_response(),
+        }
+    }
 }
 
 /// Has `operation` done on the caller's session.
@@ -42,8 +61,10 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
     tx.commit().await?;
 
     match waiter.outcome(budget).await? {
-        Some((Outcome::Done { value }, content)) => Ok(Done { value, content }),
-        Some((other, _)) => Err(refusal(other)),
+        Some(Ending { outcome: Outcome::Done { value }, content, browser_time }) => {
+            Ok(Done { value, content, browser_time })
+        }
+        Some(other) => Err(refusal(other.outcome)),
         None => {
             let detail = "nothing was heard of the operation in time; the session stays busy until it is destroyed";
             Err(Problem::new(&kinds::SESSION_TIMEOUT, detail))

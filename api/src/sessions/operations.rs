@@ -3,7 +3,6 @@
 mod bodies;
 mod results;
 
-use axum::Json as Answer;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -52,11 +51,10 @@ async fn navigate(
     State(app): State<App>,
     path: SessionPath,
     Json(body): Json<NavigateBody>,
-) -> Result<Answer<Value>> {
+) -> Result<Done> {
     let (private, limits) = (app.config.allow_private_targets, &app.config.limits);
     let operation = Navigate::parse(body.url, body.wait_until.unwrap_or_default(), body.timeout_ms, private, limits)?;
-    let done = driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await?;
-    Ok(Answer(done.value))
+    driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
 }
 
 /// Tap, type, scroll or press a key
@@ -74,11 +72,10 @@ async fn interact(
     State(app): State<App>,
     path: SessionPath,
     Json(body): Json<InteractBody>,
-) -> Result<Answer<Value>> {
+) -> Result<Done> {
     let action = bodies::action(body.action)?;
     let operation = Interact::parse(action, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
-    let done = driving::run(&app, &caller, path.id()?, Operation::Interact(operation)).await?;
-    Ok(Answer(done.value))
+    driving::run(&app, &caller, path.id()?, Operation::Interact(operation)).await
 }
 
 /// Wait for an element, an address or a time
@@ -94,11 +91,10 @@ async fn wait(
     State(app): State<App>,
     path: SessionPath,
     Json(body): Json<WaitBody>,
-) -> Result<Answer<Value>> {
+) -> Result<Done> {
     let condition = bodies::condition(body.condition)?;
     let operation = Wait::parse(condition, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
-    let done = driving::run(&app, &caller, path.id()?, Operation::Wait(operation)).await?;
-    Ok(Answer(done.value))
+    driving::run(&app, &caller, path.id()?, Operation::Wait(operation)).await
 }
 
 /// Read the session's state
@@ -111,9 +107,8 @@ async fn wait(
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("read:sessions"))),
 )]
-async fn state(caller: Scoped<ReadSessions>, State(app): State<App>, path: SessionPath) -> Result<Answer<Value>> {
-    let done = driving::run(&app, &caller, path.id()?, Operation::StateCapture).await?;
-    Ok(Answer(done.value))
+async fn state(caller: Scoped<ReadSessions>, State(app): State<App>, path: SessionPath) -> Result<Done> {
+    driving::run(&app, &caller, path.id()?, Operation::StateCapture).await
 }
 
 /// Take a screenshot, the DOM or a PDF
@@ -129,18 +124,19 @@ async fn capture(
     State(app): State<App>,
     path: SessionPath,
     Json(body): Json<CaptureBody>,
-) -> Result<Answer<Value>> {
+) -> Result<Done> {
     let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits);
     let done = driving::run(&app, &caller, path.id()?, Operation::Capture(operation)).await?;
-    Ok(Answer(with_content(done, body.kind)?))
+    with_content(done, body.kind)
 }
 
 /// A capture's bytes travel beside its value; here they come together, in the order the interface shows them.
-fn with_content(done: Done, kind: CaptureKind) -> Result<Value> {
-    let Value::Object(mut rest) = done.value else {
+fn with_content(done: Done, kind: CaptureKind) -> Result<Done> {
+    let Done { value, content, browser_time } = done;
+    let Value::Object(mut rest) = value else {
         return Err(Problem::internal(&"the outcome of a capture is no object"));
     };
-    let bytes = done.content.unwrap_or_default();
+    let bytes = content.unwrap_or_default();
     let content = match kind {
         CaptureKind::Screenshot | CaptureKind::Pdf => BASE64.encode(bytes),
         CaptureKind::DomSnapshot => String::from_utf8(bytes).map_err(|error| Problem::internal(&error))?,
@@ -151,7 +147,7 @@ fn with_content(done: Done, kind: CaptureKind) -> Result<Value> {
         ordered.extend(rest.shift_remove_entry(name));
     }
     ordered.extend(rest);
-    Ok(Value::Object(ordered))
+    Ok(Done { value: Value::Object(ordered), content: None, browser_time })
 }
 
 /// Read values out of the page
@@ -167,10 +163,9 @@ async fn extract(
     State(app): State<App>,
     path: SessionPath,
     Json(body): Json<ExtractBody>,
-) -> Result<Answer<Value>> {
+) -> Result<Done> {
     let operation = Extract::parse(body.into_extractions(), &app.config.limits)?;
-    let done = driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await?;
-    Ok(Answer(done.value))
+    driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await
 }
 
 /// Fill in and submit a search form
@@ -188,12 +183,11 @@ async fn search(
     State(app): State<App>,
     path: SessionPath,
     body: Result<Json<SearchBody>>,
-) -> Result<Answer<Value>> {
+) -> Result<Done> {
     require_real_driver(&app)?;
     let Json(body) = body?;
     let operation = body.into_operation(&app.config.limits)?;
-    let done = driving::run(&app, &caller, path.id()?, Operation::Search(operation)).await?;
-    Ok(Answer(done.value))
+    driving::run(&app, &caller, path.id()?, Operation::Search(operation)).await
 }
 
 /// Fill in and submit a login form
@@ -212,12 +206,11 @@ async fn login(
     State(app): State<App>,
     path: SessionPath,
     body: Result<Json<LoginBody>>,
-) -> Result<Answer<Value>> {
+) -> Result<Done> {
     require_real_driver(&app)?;
     let Json(body) = body?;
     let operation = body.into_operation(&app.config.limits)?;
-    let done = driving::run(&app, &caller, path.id()?, Operation::Login(operation)).await?;
-    Ok(Answer(done.value))
+    driving::run(&app, &caller, path.id()?, Operation::Login(operation)).await
 }
 
 /// Comes before everything else about the request (interface, "Sessions" 7).
@@ -236,10 +229,10 @@ mod tests {
     fn a_captures_members_stand_in_order() {
         let value = serde_json::json!({"url": "u", "kind": "screenshot", "bytes": 2, "encoding": "base64",
                                        "duration_ms": 3, "content_type": "image/png"});
-        let done = Done { value, content: Some(b"hi".to_vec()) };
+        let done = Done { value, content: Some(b"hi".to_vec()), browser_time: None };
         let answer = with_content(done, CaptureKind::Screenshot).map_err(|_| "an answer");
         assert_eq!(
-            answer.map(|value| value.to_string()),
+            answer.map(|done| done.value.to_string()),
             Ok(r#"{"kind":"screenshot","encoding":"base64","content":"aGk=","content_type":"image/png","#.to_owned()
                 + r#""bytes":2,"duration_ms":3,"url":"u"}"#)
         );
