@@ -56,6 +56,7 @@ async fn operations(client: &Client, url: &str) -> Result<()> {
         ("screenshot at ratio 3", "capture", json!({"kind": "screenshot"})),
         ("full-page screenshot", "capture", json!({"kind": "screenshot", "full_page": true})),
     ];
+    let mut overhead = Samples::default();
     for _ in 0..ROUNDS {
         // A slot that was just taken is replaced in the background: a customer who comes later finds the pool full.
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -65,16 +66,17 @@ async fn operations(client: &Client, url: &str) -> Result<()> {
         client.operate(&session, "navigate", json!({"url": url})).await?;
         samples.entry("create to first page").or_default().push(begun.elapsed());
         for (name, operation, body) in &operations {
-            let started = Instant::now();
-            client.operate(&session, operation, body.clone()).await?;
-            samples.entry(name).or_default().push(started.elapsed());
+            let answer = client.operate(&session, operation, body.clone()).await?;
+            samples.entry(name).or_default().push(answer.total);
+            // A picture's time is that of its bytes.
+            if *operation != "capture" {
+                overhead.push(answer.overhead());
+            }
         }
-        let started = Instant::now();
-        client.state(&session).await?;
-        samples.entry("state").or_default().push(started.elapsed());
-        let started = Instant::now();
-        client.delete(&session).await?;
-        samples.entry("delete").or_default().push(started.elapsed());
+        let state = client.state(&session).await?;
+        samples.entry("state").or_default().push(state.total);
+        overhead.push(state.overhead());
+        samples.entry("delete").or_default().push(client.delete(&session).await?);
     }
     report::heading("Operations on real WebKit, one client, in milliseconds");
     let bounds = [
@@ -92,6 +94,7 @@ async fn operations(client: &Client, url: &str) -> Result<()> {
     for (name, bound) in bounds {
         report::durations(name, &samples[name], bound, None);
     }
+    report::durations("overhead of an operation", &overhead, Some(4.0), Some(20.0));
     Ok(())
 }
 
@@ -158,7 +161,7 @@ async fn flow(client: &Client, url: &str) -> Result<()> {
     client.operate(&session, "interact", json!({"action": {"kind": "tap", "selector": "#button"}})).await?;
     client.state(&session).await?;
     client.operate(&session, "capture", json!({"kind": "screenshot"})).await?;
-    client.delete(&session).await
+    client.delete(&session).await.map(drop)
 }
 
 async fn rate(work: impl AsyncFn(usize) -> Result<()>) -> Result<f64> {

@@ -41,9 +41,7 @@ async fn load(service: &Service, workers: usize, clients: usize) -> Result<()> {
         running.spawn(async move {
             let mut samples = Samples::default();
             while started.elapsed() < LOAD {
-                let sent = Instant::now();
-                client.state(&session).await?;
-                samples.push(sent.elapsed());
+                samples.push(client.state(&session).await?.overhead());
             }
             Result::Ok(samples)
         });

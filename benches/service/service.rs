@@ -117,35 +117,59 @@ pub struct Client {
     http: reqwest::Client,
 }
 
+/// An answer, and how long it took.
+pub struct Answer {
+    pub body: Value,
+    pub total: Duration,
+    /// What the browser took of that, as the service says in `Server-Timing`.
+    pub browser: Duration,
+}
+
+impl Answer {
+    /// What the orchestrator took: all that was not the browser.
+    pub fn overhead(&self) -> Duration {
+        self.total.saturating_sub(self.browser)
+    }
+}
+
 impl Client {
-    pub async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value> {
+    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Answer> {
         let mut request = self.http.request(method, format!("{}{path}", self.base_url)).bearer_auth(&self.key);
         if let Some(body) = body {
             request = request.json(&body);
         }
+        let sent = Instant::now();
         let response = request.send().await?;
-        let status = response.status();
+        let (status, browser) = (response.status(), browser_time(&response));
         let bytes = response.bytes().await?;
+        let total = sent.elapsed();
         if !status.is_success() {
             return Err(format!("{path}: {status} {}", String::from_utf8_lossy(&bytes)).into());
         }
-        Ok(serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        Ok(Answer { body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), total, browser })
     }
 
     pub async fn create(&self) -> Result<String> {
-        let session = self.call(Method::POST, "/v1/sessions", Some(serde_json::json!({}))).await?;
-        Ok(session["id"].as_str().ok_or("a session without an id")?.to_owned())
+        let answer = self.call(Method::POST, "/v1/sessions", Some(serde_json::json!({}))).await?;
+        Ok(answer.body["id"].as_str().ok_or("a session without an id")?.to_owned())
     }
 
-    pub async fn operate(&self, session: &str, operation: &str, body: Value) -> Result<Value> {
+    pub async fn operate(&self, session: &str, operation: &str, body: Value) -> Result<Answer> {
         self.call(Method::POST, &format!("/v1/sessions/{session}/{operation}"), Some(body)).await
     }
 
-    pub async fn state(&self, session: &str) -> Result<Value> {
+    pub async fn state(&self, session: &str) -> Result<Answer> {
         self.call(Method::GET, &format!("/v1/sessions/{session}/state"), None).await
     }
 
-    pub async fn delete(&self, session: &str) -> Result<()> {
-        self.call(Method::DELETE, &format!("/v1/sessions/{session}"), None).await.map(drop)
+    pub async fn delete(&self, session: &str) -> Result<Duration> {
+        let answer = self.call(Method::DELETE, &format!("/v1/sessions/{session}"), None).await?;
+        Ok(answer.total)
     }
+}
+
+fn browser_time(response: &reqwest::Response) -> Duration {
+    let timing = response.headers().get("server-timing").and_then(|value| value.to_str().ok());
+    let milliseconds = timing.and_then(|timing| timing.strip_prefix("browser;dur=")?.parse::<f64>().ok());
+    Duration::from_secs_f64(milliseconds.unwrap_or(0.0) / 1e3)
 }
