@@ -404,6 +404,96 @@ async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
     app.stop().await;
 }
 
+/// Design.md section 1 (`kitfleet api` × N): it does not matter which API process a request comes to, and one that dies
+/// takes no session and no operation with it.
+#[tokio::test]
+async fn two_api_processes_are_one_service() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let here = app.client().await;
+    let (other, address) = app.start_another_api().await;
+    let there = Client { base_url: address, ..here.clone() };
+    let (session, second) = (here.session().await, there.session().await);
+    there.navigate(&session, "https://example.com/there").await;
+    here.navigate(&session, "https://example.com/here").await;
+    let page = here.get("/v1/sessions?limit=1").await.expect(200).body;
+    let cursor = page["next_cursor"].as_str().expect("a cursor");
+    let next = there.get(&format!("/v1/sessions?limit=1&cursor={cursor}")).await.expect(200).body;
+    assert_eq!((&page["data"][0]["id"], &next["data"][0]["id"]), (&json!(second), &json!(session)));
+
+    let wait = here.waiting(&session, 60_000);
+    app.busy(&session).await;
+    there.operate(&session, "interact", tap()).await.problem(409, "conflict");
+    there.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    wait.await.expect("a task").problem(410, "session-destroyed");
+
+    let lost = there.clone();
+    let body = json!({"condition": {"kind": "time", "ms": 1_000}});
+    let path = format!("/v1/sessions/{second}/wait");
+    let wait = tokio::spawn(async move { lost.request(reqwest::Method::POST, &path).json(&body).send().await });
+    running(&app).await;
+    app.signal(other, Signal::SIGKILL).await;
+    assert!(wait.await.expect("a task").is_err(), "a process that was killed has answered");
+    eventually(Duration::from_secs(5), "the operation ends without its caller", async || {
+        (here.status(&second).await == "ready").then_some(())
+    })
+    .await;
+    here.operate(&second, "interact", tap()).await.expect(200);
+    assert!(app.events(&second).await.is_empty());
+    app.stop().await;
+}
+
+/// Design.md section 5: answers find their callers, also when many wait at once, and also those that are too long for a
+/// notification.
+#[tokio::test]
+async fn every_caller_gets_his_own_answer() {
+    let app = App::simulated().set("worker.max_sessions", "100").start().await;
+    let client = app.client().await;
+    let callers = (0..24_usize).map(|caller| {
+        let client = client.clone();
+        async move {
+            let session = client.session().await;
+            for round in 0..8 {
+                // From a few bytes to well above 8 kB, the most a notification holds.
+                let filler = "x".repeat(round * 1_300);
+                let url = format!("https://example.com/{caller}/{round}?{filler}");
+                let answer = client.navigate(&session, &url).await;
+                assert_eq!(answer.body["url"], url);
+                let state = client.get(&format!("/v1/sessions/{session}/state")).await.expect(200);
+                assert_eq!(state.body["url"], url);
+            }
+            let huge = format!("https://example.com/?{}", "ü".repeat(100_000));
+            assert_eq!(client.navigate(&session, &huge).await.body["url"], huge);
+            client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+        }
+    });
+    assert_eq!(at_once(callers).await.len(), 24);
+    assert_eq!(app.count("select count(*) from events where type = 'session.completed'").await, 24);
+    app.stop().await;
+}
+
+/// Issue 2, 2 (drain), for a worker of its own: it ends what runs too long, tells the caller, and frees its slots.
+#[tokio::test]
+async fn a_worker_that_stops_tells_its_callers() {
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "1s");
+    let mut app = builder.start().await;
+    let client = app.client().await;
+    let (idle, long, short) = (client.session().await, client.session().await, client.session().await);
+    let long_wait = client.waiting(&long, 60_000);
+    app.busy(&long).await;
+    let short_wait = client.waiting(&short, 300);
+    app.busy(&short).await;
+    app.signal(1, Signal::SIGTERM).await;
+    short_wait.await.expect("a task").expect(200);
+    long_wait.await.expect("a task").problem(503, "driver-not-integrated");
+    for session in [&idle, &long, &short] {
+        assert_eq!(client.status(session).await, "errored");
+        let events: Vec<_> = app.events(session).await.into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(events, ["session.failed"]);
+    }
+    client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
+    app.stop().await;
+}
+
 /// Design.md section 5 ("a row re-read on deadline and on reconnect"): an answer is not lost with the connection that
 /// listens for it, and neither is a job.
 #[tokio::test]

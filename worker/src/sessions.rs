@@ -97,7 +97,7 @@ pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) -> sqlx::Resu
         }
         live.insert(session, Handle { orders, close: close.clone() });
     }
-    let actor = Actor { context: Arc::clone(context), session, inbox, close };
+    let actor = Actor { context: Arc::clone(context), session, inbox, close, last: None };
     let under_way = context.sessions.operations.token();
     context.sessions.actors.spawn(
         async move {
@@ -149,6 +149,8 @@ struct Actor {
     session: SessionId,
     inbox: mpsc::Receiver<Order>,
     close: CancellationToken,
+    /// The last intent that was carried out.
+    last: Option<IntentId>,
 }
 
 impl Drop for Actor {
@@ -204,6 +206,11 @@ impl Actor {
                 }
             };
             let Some(order) = order else { break };
+            // The start of an intent is committed without waiting for the disk. A crash of the database may forget it and
+            // hand out its job again, but only to this worker, and it remembers.
+            if self.last.replace(order.intent) == Some(order.intent) {
+                continue;
+            }
             let span = order.span.clone();
             if !self.obey(&mut browser, order).instrument(span).await {
                 break;

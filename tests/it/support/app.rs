@@ -126,6 +126,22 @@ impl App {
 
     /// Starts another process of the service.
     pub fn start(&mut self, role: Role) -> usize {
+        self.start_with(role, &[])
+    }
+
+    /// Starts another API process, and answers its number and its address.
+    pub async fn start_another_api(&mut self) -> (usize, String) {
+        let address = format!("127.0.0.1:{}", free_port());
+        let process = self.start_with(Role::Api, &[("KITFLEET_SERVER__LISTEN", &address)]);
+        let base_url = format!("http://{address}");
+        eventually(Duration::from_secs(30), "the other API is there", async || {
+            reqwest::get(format!("{base_url}/healthz")).await.ok()
+        })
+        .await;
+        (process, base_url)
+    }
+
+    fn start_with(&mut self, role: Role, variables: &[(&str, &str)]) -> usize {
         let log = fs::File::create(self.log_file(self.processes.len())).expect("a log file");
         let name = match role {
             Role::Up => "up",
@@ -134,6 +150,7 @@ impl App {
         };
         let stderr = log.try_clone().expect("a log file");
         let mut command = self.command(&[name]);
+        command.envs(variables.iter().copied());
         let child = command.stdin(Stdio::null()).stdout(log).stderr(stderr).spawn().expect("the binary starts");
         self.processes.push((role, child));
         self.processes.len() - 1
