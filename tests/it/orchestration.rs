@@ -39,9 +39,9 @@ async fn one_operation_at_a_time_and_destroy_wins() {
 
     let started = Instant::now();
     client.delete(&path).await.expect(204);
-    assert!(started.elapsed() < Duration::from_secs(2), "DELETE waited for the operation");
+    assert!(started.elapsed() < Duration::from_secs(5), "DELETE waited for the operation");
     wait.await.expect("a task").problem(410, "session-destroyed");
-    assert!(started.elapsed() < Duration::from_secs(2), "the loser waited for its operation");
+    assert!(started.elapsed() < Duration::from_secs(5), "the loser waited for its operation");
     let next = client.session().await;
     client.operate(&next, "interact", tap()).await.expect(200);
 
@@ -272,7 +272,7 @@ async fn a_worker_killed_while_idle_fails_the_next_operation() {
     assert!(started.elapsed() < RESCUE, "the caller waited for {:?}", started.elapsed());
     let started = Instant::now();
     client.operate(&sessions[1], "interact", tap()).await.problem(502, "driver-error");
-    assert!(started.elapsed() < Duration::from_secs(3), "a dead worker was waited for again");
+    assert!(started.elapsed() < Duration::from_secs(5), "a dead worker was waited for again");
     for session in &sessions[..2] {
         assert_eq!(client.status(session).await, "errored");
         let events = app.events(session).await;

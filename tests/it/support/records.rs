@@ -77,7 +77,7 @@ impl App {
 
     /// Waits until an operation has claimed the session.
     pub async fn busy(&self, session: &str) {
-        eventually(Duration::from_secs(5), "the session is busy", async || {
+        eventually(Duration::from_secs(10), "the session is busy", async || {
             (self.status_of(session).await == "busy").then_some(())
         })
         .await;
