@@ -219,6 +219,8 @@ fn furnish(folder: &TempDir) {
     let hosts = hosts.display();
     let script = format!(
         "set -e; ip link set lo up; mount --bind {hosts} /etc/hosts
+         # A display server of this network would take the socket of one outside for stale, and its place.
+         mkdir -p /tmp/.X11-unix; mount -t tmpfs -o mode=1777 tmpfs /tmp/.X11-unix
          for address in {PUBLIC} 10.11.12.13 192.168.1.1 169.254.169.254 100.64.0.1; do ip address add $address/32 dev lo; done"
     );
     let done = Command::new("sh").args(["-c", &script]).status().expect("sh runs");

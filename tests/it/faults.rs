@@ -230,25 +230,22 @@ async fn broken_database_connections_lose_nothing() {
         }
         (arrived, created)
     };
-    let mut broken = 0_i64;
-    let ((one, mut created), (other, also_created)) = {
-        let visits = async { tokio::join!(visitor(), visitor()) };
-        tokio::pin!(visits);
-        loop {
-            tokio::select! {
-                done = &mut visits => break done,
-                () = tokio::time::sleep(Duration::from_millis(120)) => {
-                    broken += sqlx::query_scalar::<_, i64>(
-                        "select count(pg_terminate_backend(pid)) from pg_stat_activity
-                         where datname = current_database() and pid <> pg_backend_pid()",
-                    )
-                    .fetch_one(&app.database.pool)
-                    .await
-                    .unwrap_or_default();
-                }
-            }
+    // Often, but not so long that nobody could get anywhere.
+    let breaking = async {
+        let mut broken = 0;
+        for _ in 0..30 {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            let all: Result<i64, _> = sqlx::query_scalar(
+                "select count(pg_terminate_backend(pid)) from pg_stat_activity
+                 where datname = current_database() and pid <> pg_backend_pid()",
+            )
+            .fetch_one(&app.database.pool)
+            .await;
+            broken += all.unwrap_or_default();
         }
+        broken
     };
+    let (broken, (one, mut created), (other, also_created)) = tokio::join!(breaking, visitor(), visitor());
     assert!(broken > 20, "connections were broken: {broken}");
 
     created.extend(also_created);

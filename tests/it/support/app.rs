@@ -254,8 +254,12 @@ impl App {
         self.database.drop().await;
     }
 
-    /// A worker that stopped in good order leaves no live session and no job that waits for it.
+    /// A worker that stopped in good order leaves no live session and no job that waits for it, and nothing panics ever.
     async fn assert_orderly(&self) {
+        for process in 0..self.processes.len() {
+            let log = self.log(process);
+            assert!(!log.contains("panicked at"), "process {process} panicked:\n{log}");
+        }
         let live = "select count(*) from sessions s join workers w on w.id = s.worker_id
                     where w.status = 'stopped' and s.status in ('creating', 'ready', 'busy')";
         assert_eq!(self.count(live).await, 0, "a stopped worker holds slots");

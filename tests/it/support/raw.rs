@@ -24,7 +24,7 @@ pub async fn answer(reader: &mut OwnedReadHalf, limit: Duration) -> String {
         match timeout(limit, reader.read(&mut buffer)).await {
             Ok(Ok(count)) if count > 0 => bytes.extend_from_slice(&buffer[..count]),
             Ok(_) => break,
-            Err(_) => panic!("no answer and no end of the connection within {limit:?}"),
+            Err(silence) => panic!("no answer and no end of the connection: {silence}"),
         }
         if is_whole(&String::from_utf8_lossy(&bytes)) {
             break;
