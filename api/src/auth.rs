@@ -140,7 +140,7 @@ async fn authenticate(parts: &Parts, app: &App) -> Result<KeyRecord, Refused> {
         AccountStatus::Active => Ok(key),
         AccountStatus::Deleted => Err(invalid()),
         AccountStatus::Suspended => {
-            let problem = Problem::forbidden("the account is suspended").titled("AccountSuspended");
+            let problem = Problem::account_suspended();
             Err(Refused::new(AuthOutcome::Forbidden, problem))
         }
     }

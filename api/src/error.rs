@@ -64,6 +64,11 @@ impl Problem {
         Self::new(&kinds::FORBIDDEN, detail)
     }
 
+    /// Decisions D4.
+    pub fn account_suspended() -> Self {
+        Self::forbidden("the account is suspended").titled("AccountSuspended")
+    }
+
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(&kinds::BAD_REQUEST, detail)
     }

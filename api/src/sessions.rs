@@ -16,9 +16,9 @@ use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::intents::{self, Ending};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::{
-    self, BehavioralProfile, Cause, CreateError, Created, Destroyed, Filter, NewSession, SessionStatus,
+    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, SessionStatus,
 };
-use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
+use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
@@ -205,16 +205,12 @@ async fn destroy(
     let session = path.id()?;
     let mut tx = app.db.begin().await?;
     let cause = Cause::Customer(caller.actor.clone());
-    match sessions::destroy(&mut tx, caller.account_id, session, &cause).await? {
-        Some(Destroyed::Now(worker)) => {
-            let job = BrowserJob { worker, task: BrowserTask::Close(session) };
-            kitfleet_jobs::enqueue(&mut tx, &job).await?;
-            tx.commit().await?;
-        }
-        Some(Destroyed::Before) => {}
-        None => return Err(Problem::no_such_session()),
+    let destroyed = browser::destroy(&mut tx, caller.account_id, session, &cause).await?;
+    tx.commit().await?;
+    match destroyed {
+        Some(_) => Ok(StatusCode::NO_CONTENT),
+        None => Err(Problem::no_such_session()),
     }
-    Ok(StatusCode::NO_CONTENT)
 }
 
 impl From<CreateError> for Problem {
@@ -223,6 +219,7 @@ impl From<CreateError> for Problem {
             CreateError::ConcurrencyLimit { current, limit } => Self::new(&kinds::CONCURRENCY_LIMIT, error.to_string())
                 .with("current_sessions", current)
                 .with("limit", limit),
+            CreateError::AccountSuspended => Self::account_suspended(),
             CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker has a free browser"),
             CreateError::Database(error) => error.into(),
         }

@@ -146,8 +146,8 @@ fn browser_memory(roots: &[u32]) -> Result<(f64, usize)> {
 /// Whole flows a second: create, navigate, tap, state, screenshot, delete.
 async fn flows(client: &Client, url: &str) -> Result<()> {
     let ours = rate(async |_| flow(client, url).await).await?;
-    let driver = webdriver::Server::start()?;
-    let theirs = rate(async |_| driver.flow(url).await).await?;
+    let driver = webdriver::Server::start(AT_ONCE)?;
+    let theirs = rate(async |lane| driver.flow(lane, url).await).await?;
     report::heading("Whole flows: create, navigate, tap, state, screenshot, delete");
     report::figure("ours", ours, "flows/s", "no bound", true);
     report::figure("bare WebDriver, a fresh browser each", theirs, "flows/s", "no bound", true);

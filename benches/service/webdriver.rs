@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use crate::Result;
 
-/// A display and a `WebKitWebDriver`, which starts a fresh browser a session.
+/// A display and a `WebKitWebDriver` a lane, each of which starts a fresh browser a session. One for all lanes would mix
+/// up their browsers.
 pub struct Server {
-    base_url: String,
+    drivers: Vec<String>,
     http: reqwest::Client,
     processes: Vec<Child>,
 }
@@ -21,29 +22,26 @@ const BROWSER: &str = "/usr/lib/x86_64-linux-gnu/webkit2gtk-4.1/MiniBrowser";
 const DISPLAY: &str = ":7799";
 
 impl Server {
-    pub fn start() -> Result<Self> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let quiet =
-            |command: &mut Command| command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    pub fn start(lanes: usize) -> Result<Self> {
         let screen = ["-screen", "0", "2048x4096x24", "-nolisten", "tcp", "-noreset"];
-        let display = quiet(Command::new("Xvfb").arg(DISPLAY).args(screen))?;
-        let driver = quiet(Command::new("WebKitWebDriver").arg(format!("--port={port}")).env("DISPLAY", DISPLAY))?;
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if Instant::now() > deadline {
-                return Err("WebKitWebDriver does not listen".into());
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        let mut processes = vec![quietly(Command::new("Xvfb").arg(DISPLAY).args(screen))?];
+        let mut drivers = Vec::new();
+        for _ in 0..lanes {
+            let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let mut driver = Command::new("WebKitWebDriver");
+            processes.push(quietly(driver.arg(format!("--port={port}")).env("DISPLAY", DISPLAY))?);
+            until_listening(port)?;
+            drivers.push(format!("http://127.0.0.1:{port}"));
         }
-        let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Self { base_url: format!("http://127.0.0.1:{port}"), http, processes: vec![display, driver] })
+        Ok(Self { drivers, http: reqwest::Client::builder().no_proxy().build()?, processes })
     }
 
-    pub async fn flow(&self, url: &str) -> Result<()> {
+    pub async fn flow(&self, lane: usize, url: &str) -> Result<()> {
+        let driver = &self.drivers[lane];
         let options = json!({"binary": BROWSER, "args": ["--automation"]});
         let capabilities = json!({"capabilities": {"alwaysMatch": {"webkitgtk:browserOptions": options}}});
-        let session = self.call(Method::POST, "/session", Some(capabilities)).await?;
-        let session = format!("/session/{}", session["sessionId"].as_str().ok_or("no session")?);
+        let session = self.call(Method::POST, &format!("{driver}/session"), Some(capabilities)).await?;
+        let session = format!("{driver}/session/{}", session["sessionId"].as_str().ok_or("no session")?);
         self.call(Method::POST, &format!("{session}/url"), Some(json!({"url": url}))).await?;
         let find = json!({"using": "css selector", "value": "#button"});
         let found = self.call(Method::POST, &format!("{session}/element"), Some(find)).await?;
@@ -59,14 +57,29 @@ impl Server {
         self.call(Method::DELETE, &session, None).await.map(drop)
     }
 
-    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value> {
-        let mut request = self.http.request(method, format!("{}{path}", self.base_url));
+    async fn call(&self, method: Method, url: &str, body: Option<Value>) -> Result<Value> {
+        let mut request = self.http.request(method, url);
         if let Some(body) = body {
             request = request.json(&body);
         }
         let mut answer: Value = request.send().await?.error_for_status()?.json().await?;
         Ok(answer["value"].take())
     }
+}
+
+fn quietly(command: &mut Command) -> std::io::Result<Child> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+fn until_listening(port: u16) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if Instant::now() > deadline {
+            return Err("WebKitWebDriver does not listen".into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 impl Drop for Server {

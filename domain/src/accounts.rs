@@ -236,6 +236,22 @@ pub async fn set_tier(conn: &mut PgConnection, id: AccountId, tier: Tier) -> sql
     Ok(before)
 }
 
+/// Stops an active account from acting, or lets a suspended one act again. `None` when there is no such account, or it is
+/// deleted.
+///
+/// # Errors
+/// When the database fails.
+pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bool) -> sqlx::Result<Option<AccountId>> {
+    sqlx::query_scalar!(
+        "update accounts set status = case when $2 then 'suspended' else 'active' end, updated_at = now()
+         where id = $1 and status <> 'deleted' returning id",
+        id as _,
+        suspended,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
 /// argon2id at 19 MiB, two passes, one lane, as a PHC string. It takes tens of milliseconds of a core: call it where
 /// that hurts nobody.
 ///

@@ -302,14 +302,37 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     Ok(stranded.len())
 }
 
+/// Ends an intent that no worker has started, so that none can start it any more. `false` when one has, or it has ended.
+///
+/// # Errors
+/// When the database fails.
+pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) -> sqlx::Result<bool> {
+    let session = sqlx::query_scalar!(
+        "select s.id from sessions s join intents i on i.session_id = s.id where i.id = $1 for update of s, i",
+        id as _,
+    );
+    session.fetch_optional(&mut *conn).await?;
+    let queued = sqlx::query_scalar!(
+        r#"select exists(select from intents where id = $1 and status = 'queued') as "queued!""#,
+        id as _,
+    );
+    if queued.fetch_one(&mut *conn).await? {
+        finish(conn, id, &Outcome::Failed { failure }.into()).await
+    } else {
+        Ok(false)
+    }
+}
+
 /// Errors every session that still lives on a worker that stops in an orderly way, so that no slot stays taken.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
-    let open = sqlx::query_scalar!(
-        "select i.id from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id
-         where s.worker_id = $1 and i.status <> 'done'",
+    // Locked first: a claim that comes meanwhile waits, and then finds the session errored.
+    let live = sqlx::query!(
+        r#"select id, account_id, operation_id as "operation_id?: IntentId",
+                  (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!"
+           from sessions where worker_id = $1 and status in ('creating', 'ready', 'busy') order by id for update"#,
         worker as _,
     )
     .fetch_all(&mut *conn)
@@ -318,18 +341,19 @@ pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx
         class: FailureClass::NotIntegrated,
         detail: "the worker that owned the session's browser was stopped".to_owned(),
     };
-    for intent in open {
-        finish(&mut *conn, intent, &Outcome::Failed { failure: failure.clone() }.into()).await?;
-    }
-    let idle = sqlx::query!(
-        r#"update sessions set status = 'errored', operation_id = null, updated_at = now()
-           where worker_id = $1 and status in ('creating', 'ready', 'busy')
-           returning id, account_id, (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!""#,
-        worker as _,
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    for session in idle {
+    for session in live {
+        let ending = Outcome::Failed { failure: failure.clone() }.into();
+        if let Some(operation) = session.operation_id
+            && finish(&mut *conn, operation, &ending).await?
+        {
+            continue;
+        }
+        sqlx::query!(
+            "update sessions set status = 'errored', operation_id = null, updated_at = now() where id = $1",
+            session.id as _,
+        )
+        .execute(&mut *conn)
+        .await?;
         record_failure(&mut *conn, session.account_id, session.id, session.duration_ms, &failure).await?;
     }
     Ok(())

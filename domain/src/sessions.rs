@@ -137,6 +137,9 @@ pub enum CreateError {
         /// Allowed.
         limit: i64,
     },
+    /// The account was suspended in this very moment.
+    #[error("the account is suspended")]
+    AccountSuspended,
     /// No live worker has a free slot.
     #[error("no browser is available")]
     NoWorker,
@@ -157,11 +160,12 @@ pub async fn create(
     reply: ReplyTo<'_>,
 ) -> Result<Created, CreateError> {
     let tier = sqlx::query_scalar!(
-        r#"select tier as "tier: Tier" from accounts where id = $1 for no key update"#,
+        r#"select tier as "tier: Tier" from accounts where id = $1 and status = 'active' for no key update"#,
         new.account_id as _
     )
-    .fetch_one(&mut *conn)
-    .await?;
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(CreateError::AccountSuspended)?;
     let current = sqlx::query_scalar!(
         r#"select count(*) as "count!" from sessions where account_id = $1 and status in ('creating', 'ready', 'busy')"#,
         new.account_id as _,
@@ -289,13 +293,15 @@ pub enum Cause {
     Customer(Actor),
     /// A free-tier session reached its age.
     FreeTierCap,
+    /// The account was suspended.
+    AccountSuspended,
 }
 
 impl Cause {
     fn actor(&self) -> &Actor {
         match self {
             Self::Customer(actor) => actor,
-            Self::FreeTierCap => &Actor::System,
+            Self::FreeTierCap | Self::AccountSuspended => &Actor::System,
         }
     }
 
@@ -304,6 +310,7 @@ impl Cause {
         match self {
             Self::Customer(_) => None,
             Self::FreeTierCap => Some("auto-destroyed: free-tier session duration cap"),
+            Self::AccountSuspended => Some("account suspended"),
         }
     }
 }
@@ -367,6 +374,39 @@ pub async fn destroy(
     let entry = Entry { action: "session.destroyed", target: Some(id.to_string()), payload };
     audit::record(conn, account, cause.actor(), entry).await?;
     Ok(Some(Destroyed::Now(ended.worker_id)))
+}
+
+/// The account's live sessions.
+///
+/// # Errors
+/// When the database fails.
+pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SessionId>> {
+    sqlx::query_scalar!(
+        "select id from sessions where account_id = $1 and status in ('creating', 'ready', 'busy') order by id",
+        account as _,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Which of these sessions, whose browsers `worker` has open, are not live any more.
+///
+/// # Errors
+/// When the database fails.
+pub async fn ended_among(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    open: &[SessionId],
+) -> sqlx::Result<Vec<SessionId>> {
+    let open: Vec<_> = open.iter().map(SessionId::as_uuid).collect();
+    sqlx::query_scalar!(
+        "select id from sessions where id = any($1)
+           and not (worker_id = $2 and status in ('creating', 'ready', 'busy'))",
+        &open,
+        worker as _,
+    )
+    .fetch_all(conn)
+    .await
 }
 
 /// Free-tier sessions older than `cap`, at most `limit` (interface, "Driver session").

@@ -159,19 +159,21 @@ pub async fn declare_lost(conn: &mut PgConnection) -> sqlx::Result<Vec<WorkerId>
     .await
 }
 
-/// The live worker with the most free slots, locked until the transaction ends so that the slot is still free then.
+/// The live worker with the most free slots, which is held until the transaction ends: no other session is placed
+/// meanwhile, so that the slot is still free then.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn place(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerId>> {
+    // A lock on the worker's row would not do: whoever waited for it would decide by the count from before.
+    sqlx::query!("select pg_advisory_xact_lock(hashtext('kitfleet placement')) as locked").execute(&mut *conn).await?;
     sqlx::query_scalar!(
-        r#"select w.id from workers w
+        r#"select w.id from workers w,
+                  lateral (select count(*) as live from sessions s
+                           where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy')) taken
            where w.status = 'active' and w.driver <> 'none' and w.last_seen_at > now() - make_interval(secs => $1)
-             and (select count(*) from sessions s
-                  where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy')) < w.max_sessions
-           order by (select count(*) from sessions s
-                     where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy')) - w.max_sessions, w.id
-           limit 1 for no key update of w"#,
+             and taken.live < w.max_sessions
+           order by taken.live - w.max_sessions, w.id limit 1"#,
         LEASE.as_secs_f64(),
     )
     .fetch_optional(conn)
@@ -190,6 +192,18 @@ pub async fn any_alive(conn: &mut PgConnection) -> sqlx::Result<bool> {
     )
     .fetch_one(conn)
     .await
+}
+
+/// Declares one worker lost, which its machine knows to be gone.
+///
+/// # Errors
+/// When the database fails.
+pub async fn declare_lost_one(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
+    let lost =
+        sqlx::query!("update workers set status = 'lost' where id = $1 and status in ('active', 'draining')", id as _,)
+            .execute(conn)
+            .await?;
+    Ok(lost.rows_affected() == 1)
 }
 
 /// The workers that live, and with `all` the others too, the newest first.

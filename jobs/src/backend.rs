@@ -12,6 +12,7 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use apalis_core::backend::{Backend, BackendConfig, WireFormatBackend};
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::context::WorkerContext;
 use apalis_postgres::{Config, Error, PgTask, queries};
+use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::{FromRow, PgPool};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -54,7 +56,7 @@ impl<J> QueueBackend<J> {
     pub fn new(lazy: PgPool, queue: &str, wakeups: UnboundedReceiver<()>) -> Self {
         let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(Duration::from_secs(5));
         Self {
-            persisted: Persisted::new(Queue { db: lazy, config }),
+            persisted: Persisted::new(Queue { db: lazy, config, claims: Arc::default() }),
             codec: JsonCodec::default(),
             wakeups,
             safety: Box::pin(tokio::time::sleep(SAFETY)),
@@ -157,6 +159,16 @@ impl<J> WireFormatBackend for QueueBackend<J> {
 pub(crate) struct Queue {
     db: PgPool,
     config: Config,
+    claims: Arc<Mutex<Claims>>,
+}
+
+/// What is known of this queue's claims, which come one after the other.
+#[derive(Debug, Default)]
+struct Claims {
+    /// When the last job that was handed out was claimed.
+    handed_out: Option<Timestamp>,
+    /// Whether a claim failed since: it may have been committed all the same.
+    uncertain: bool,
 }
 
 #[derive(FromRow)]
@@ -165,23 +177,50 @@ struct ClaimedJob {
     job: Vec<u8>,
     attempts: i32,
     max_attempts: i32,
+    lock_at: Timestamp,
 }
 
 impl Queue {
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back what a failed claim may have taken: jobs of this worker that are younger than any it handed out.
+    async fn give_back(&self, worker: &WorkerContext) -> Result<(), Error> {
+        let handed_out = self.claims().handed_out;
+        sqlx::query(
+            "update apalis.jobs set status = 'Pending', lock_by = null, lock_at = null
+             where lock_by = $1 and status = 'Running' and ($2::timestamptz is null or lock_at > $2)",
+        )
+        .bind(worker.name())
+        .bind(handed_out)
+        .execute(&self.db)
+        .await?;
+        self.claims().uncertain = false;
+        Ok(())
+    }
+
     async fn claim(&self, worker: &WorkerContext) -> Result<Vec<PgTask>, Error> {
+        let uncertain = self.claims().uncertain;
+        if uncertain {
+            self.give_back(worker).await?;
+        }
         let claimed: Vec<ClaimedJob> = sqlx::query_as(
             "update apalis.jobs set status = 'Running', lock_by = $1, lock_at = now()
              where id in (
                  select id from apalis.jobs where job_type = $2 and status = 'Pending' and run_at <= now()
                  order by run_at, id limit $3 for update skip locked
              )
-             returning id, job, attempts, max_attempts",
+             returning id, job, attempts, max_attempts, lock_at",
         )
         .bind(worker.name())
         .bind(self.config.queue.as_ref())
         .bind(i64::try_from(BATCH).unwrap_or(i64::MAX))
         .fetch_all(&self.db)
         .await?;
+        if let Some(latest) = claimed.iter().map(|claimed| claimed.lock_at).max() {
+            self.claims().handed_out = Some(latest);
+        }
         let tasks = claimed.into_iter().filter_map(|claimed| {
             let id = claimed.id.parse().ok()?;
             let attempts = usize::try_from(claimed.attempts).ok()?;
@@ -229,6 +268,7 @@ impl Persistence for Queue {
             Ok(tasks) => Ok(tasks),
             Err(error) => {
                 tracing::warn!(%error, queue = %self.config.queue, "cannot claim jobs");
+                self.claims().uncertain = true;
                 tokio::time::sleep(RETRY).await;
                 Ok(Vec::new())
             }

@@ -1,7 +1,9 @@
 //! Jobs of the worker that owns a browser.
 
-use kitfleet_domain::ids::{IntentId, SessionId, WorkerId};
+use kitfleet_domain::ids::{AccountId, IntentId, SessionId, WorkerId};
+use kitfleet_domain::sessions::{self, Cause, Destroyed};
 use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
 
 use crate::Job;
 
@@ -39,4 +41,22 @@ impl Job for BrowserJob {
     fn queue(&self) -> String {
         Self::queue_of(self.worker)
     }
+}
+
+/// Ends the account's session, and has its browser closed, in one transaction of the caller's. `None` when the account
+/// has no such session.
+///
+/// # Errors
+/// When the database fails.
+pub async fn destroy(
+    conn: &mut PgConnection,
+    account: AccountId,
+    session: SessionId,
+    cause: &Cause,
+) -> sqlx::Result<Option<Destroyed>> {
+    let destroyed = sessions::destroy(&mut *conn, account, session, cause).await?;
+    if let Some(Destroyed::Now(worker)) = destroyed {
+        crate::enqueue(conn, &BrowserJob { worker, task: BrowserTask::Close(session) }).await?;
+    }
+    Ok(destroyed)
 }

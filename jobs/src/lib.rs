@@ -4,6 +4,7 @@
 //! the transaction that makes it necessary, so that neither can exist without the other. Attempts and back-off live in
 //! our own tables; an apalis job is one attempt.
 
+pub mod accounts;
 pub mod backend;
 pub mod browser;
 pub mod inspect;

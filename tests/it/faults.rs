@@ -205,16 +205,15 @@ async fn broken_database_connections_lose_nothing() {
         let (mut arrived, mut created) = (0, Vec::new());
         let mut session: Option<String> = None;
         for _ in 0..VISITS {
-            let current = match session.take() {
-                Some(session) => session,
-                None => {
-                    let new = eventually(Duration::from_secs(30), "a session", async || {
-                        let answer = client.post("/v1/sessions", json!({})).await;
-                        assert!([201, 502, 503, 504].contains(&answer.status.as_u16()), "{}", answer.body);
-                        answer.body["id"].as_str().filter(|_| answer.status == 201).map(ToOwned::to_owned)
-                    });
-                    new.await
-                }
+            let current = if let Some(session) = session.take() {
+                session
+            } else {
+                let new = eventually(Duration::from_secs(30), "a session", async || {
+                    let answer = client.post("/v1/sessions", json!({})).await;
+                    assert!([201, 502, 503, 504].contains(&answer.status.as_u16()), "{}", answer.body);
+                    answer.body["id"].as_str().filter(|_| answer.status == 201).map(ToOwned::to_owned)
+                });
+                new.await
             };
             created.push(current.clone());
             let answer = client.operate(&current, "navigate", json!({"url": site.url("/hit")})).await;

@@ -155,8 +155,8 @@ type Duty = (UnboundedReceiver<()>, Arc<Context>, CancellationToken);
 /// Jobs of the browsers on this worker.
 async fn drive(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError> {
     match job.task {
-        BrowserTask::Open(intent) => sessions::open(&context, intent).await?,
-        BrowserTask::Operate(intent) => sessions::operate(&context, intent).await?,
+        BrowserTask::Open(intent) => sessions::open(&context, intent).await,
+        BrowserTask::Operate(intent) => sessions::operate(&context, intent).await,
         BrowserTask::Close(session) => context.sessions.close(session),
     }
     Ok(())
@@ -179,6 +179,8 @@ async fn heartbeat(context: &Context) -> sqlx::Result<bool> {
     let mut conn = context.lazy.acquire().await?;
     let holds = workers::heartbeat(&mut conn, context.id).await?;
     kitfleet_jobs::maintenance::schedule(&mut conn).await?;
+    drop(conn);
+    context.sessions.close_ended(context).await?;
     Ok(holds)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::intents;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
-use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
+use kitfleet_jobs::browser;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
 use sqlx::PgPool;
@@ -26,33 +26,44 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
     Ok(())
 }
 
-/// Destroys the free-tier sessions older than `cap` (interface, "Driver session"), each in a transaction of its own.
+/// Destroys every free-tier session older than `cap` (interface, "Driver session"), each in a transaction of its own.
 /// Answers how many.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn sweep_free_tier(db: &PgPool, cap: Duration) -> sqlx::Result<u64> {
     let mut swept = 0;
-    let over = sessions::over_free_tier_cap(&mut *db.acquire().await?, cap, BATCH).await?;
-    for (account, session) in over {
-        let mut tx = db.begin().await?;
-        if let Some(Destroyed::Now(worker)) = sessions::destroy(&mut tx, account, session, &Cause::FreeTierCap).await? {
-            kitfleet_jobs::enqueue(&mut tx, &BrowserJob { worker, task: BrowserTask::Close(session) }).await?;
+    loop {
+        let over = sessions::over_free_tier_cap(&mut *db.acquire().await?, cap, BATCH).await?;
+        if over.is_empty() {
+            return Ok(swept);
+        }
+        for (account, session) in over {
+            let mut tx = db.begin().await?;
+            let destroyed = browser::destroy(&mut tx, account, session, &Cause::FreeTierCap).await?;
             tx.commit().await?;
-            tracing::info!(%account, %session, "free-tier session reached its age and was destroyed");
-            swept += 1;
+            if let Some(Destroyed::Now(_)) = destroyed {
+                tracing::info!(%account, %session, "free-tier session reached its age and was destroyed");
+                swept += 1;
+            }
         }
     }
-    Ok(swept)
 }
 
 async fn purge_finished(context: &Context) -> sqlx::Result<()> {
     let config = &context.config;
     let mut conn = context.db.acquire().await?;
-    let intents = intents::purge(&mut conn, config.result_retention, config.job_retention, BATCH).await?;
-    let jobs = inspect::purge(&mut conn, config.job_retention, BATCH).await?;
-    if intents + jobs > 0 {
-        tracing::debug!(intents, jobs, "purged what was finished");
+    let mut purged = 0;
+    loop {
+        let intents = intents::purge(&mut conn, config.result_retention, config.job_retention, BATCH).await?;
+        let jobs = inspect::purge(&mut conn, config.job_retention, BATCH).await?;
+        purged += intents + jobs;
+        if intents + jobs == 0 {
+            break;
+        }
+    }
+    if purged > 0 {
+        tracing::debug!(purged, "purged what was finished");
     }
     Ok(())
 }

@@ -63,6 +63,18 @@ impl Sessions {
         }
     }
 
+    /// Closes the browsers of sessions that ended without this worker having heard of it.
+    pub(crate) async fn close_ended(&self, context: &Context) -> sqlx::Result<()> {
+        let open: Vec<_> = self.lock().keys().copied().collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        for session in rows::ended_among(&mut *context.lazy.acquire().await?, context.id, &open).await? {
+            self.close(session);
+        }
+        Ok(())
+    }
+
     /// Closes every browser and waits until they are gone.
     pub(crate) async fn close_all(&self) {
         self.lock().values().for_each(|handle| handle.close.cancel());
@@ -84,8 +96,8 @@ impl Sessions {
 }
 
 /// Opens the browser of a session that is being created, and starts its actor.
-pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) -> sqlx::Result<()> {
-    let Some(started) = intents::start(&mut *context.lazy.acquire().await?, intent).await? else { return Ok(()) };
+pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) {
+    let Some(started) = start(context, intent).await else { return };
     let session = started.session;
     let span = span(&started, intent, "open");
     let (orders, inbox) = mpsc::channel(1);
@@ -93,7 +105,7 @@ pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) -> sqlx::Resu
     {
         let mut live = context.sessions.lock();
         if live.contains_key(&session) {
-            return Ok(());
+            return;
         }
         live.insert(session, Handle { orders, close: close.clone() });
     }
@@ -111,20 +123,19 @@ pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) -> sqlx::Resu
         }
         .instrument(span),
     );
-    Ok(())
 }
 
 /// Hands an operation to its session's actor.
-pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) -> sqlx::Result<()> {
-    let Some(started) = intents::start(&mut *context.lazy.acquire().await?, intent).await? else { return Ok(()) };
-    let Some(mut operation) = started.operation.clone() else { return Ok(()) };
+pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) {
+    let Some(started) = start(context, intent).await else { return };
+    let Some(mut operation) = started.operation.clone() else { return };
     let span = span(&started, intent, operation.kind());
     if let Some(sealed) = &started.sealed {
         match context.opener.open(sealed) {
             Ok(secrets) => operation.restore_secrets(secrets),
             Err(error) => {
                 finish(context, intent, &failed(FailureClass::Driver, &error.to_string()).into()).await;
-                return Ok(());
+                return;
             }
         }
     }
@@ -137,7 +148,24 @@ pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) -> sqlx::R
     if undelivered {
         finish(context, intent, &failed(FailureClass::Driver, "the session's browser is gone").into()).await;
     }
-    Ok(())
+}
+
+/// Starts an intent, however long the database is away: its job is taken already, so nobody else will. `None` when it
+/// must not run.
+async fn start(context: &Context, intent: IntentId) -> Option<Started> {
+    loop {
+        let started = async { intents::start(&mut *context.lazy.acquire().await?, intent).await };
+        match started.await {
+            Ok(started) => return started,
+            Err(sqlx::Error::Decode(error)) => {
+                let detail = format!("the operation cannot be read: {error}");
+                finish(context, intent, &failed(FailureClass::Unknown, &detail).into()).await;
+                return None;
+            }
+            Err(error) => tracing::error!(%error, %intent, "cannot start an operation"),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
 }
 
 fn span(started: &Started, intent: IntentId, operation: &str) -> tracing::Span {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::http::HeaderName;
 use axum::response::{IntoResponse, Response};
-use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::ids::{IntentId, SessionId};
 use kitfleet_domain::intents::{self, Claim, Ending};
-use kitfleet_domain::operations::{Operation, Outcome};
+use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sealing;
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::validation::Invalid;
@@ -65,11 +65,22 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
             Ok(Done { value, content, browser_time })
         }
         Some(other) => Err(refusal(other.outcome)),
-        None => {
-            let detail = "nothing was heard of the operation in time; the session stays busy until it is destroyed";
-            Err(Problem::new(&kinds::SESSION_TIMEOUT, detail))
-        }
+        None => Err(give_up(app, intent).await?.into()),
     }
+}
+
+/// Ends an operation of which nothing was heard. When no worker has begun it, nothing was done, and none may begin it
+/// now; otherwise its outcome is not known.
+async fn give_up(app: &App, intent: IntentId) -> Result<Failure> {
+    let failure = Failure { class: FailureClass::Timeout, detail: "the operation did not begin in time".to_owned() };
+    let mut tx = app.db.begin().await?;
+    let ended = intents::give_up(&mut tx, intent, failure.clone()).await?;
+    tx.commit().await?;
+    if ended {
+        return Ok(failure);
+    }
+    let detail = "nothing was heard of the operation in time; the session stays busy until it ends or is destroyed";
+    Ok(Failure { class: FailureClass::Timeout, detail: detail.to_owned() })
 }
 
 /// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read.

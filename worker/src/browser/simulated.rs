@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use kitfleet_domain::operations::{Capture, CaptureKind, Condition, Extraction, Operation, Take, Transform};
+use kitfleet_domain::operations::{
+    Capture, CaptureKind, Condition, Extraction, Failure, FailureClass, OnTimeout, Operation, Take, Transform, Wait,
+};
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::webkit::milliseconds;
 use super::{Done, Ended};
@@ -34,14 +36,29 @@ impl Simulated {
         let started = Instant::now();
         if let Operation::Wait(wait) = operation
             && let Condition::Time { ms } = wait.condition
+            && timeout(wait.timeout, sleep(Duration::from_millis(ms))).await.is_err()
         {
-            sleep(Duration::from_millis(ms)).await;
+            return self.out_of_time(wait, started);
         }
         if let Operation::Navigate(navigate) = operation {
             navigate.url.as_str().clone_into(&mut self.url);
         }
         let Done { value, content } = self.answer(operation, started);
         Ended::Done { value, content }
+    }
+
+    fn out_of_time(&self, wait: &Wait, started: Instant) -> Ended {
+        match wait.on_timeout {
+            OnTimeout::Fail => {
+                let detail = "The operation ran out of its time.".to_owned();
+                Ended::Failed(Failure { class: FailureClass::Timeout, detail })
+            }
+            OnTimeout::Return => {
+                let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
+                let value = json!({ "matched": false, "kind": kind, "duration_ms": duration_ms, "url": self.url });
+                Ended::Done { value, content: None }
+            }
+        }
     }
 
     fn answer(&self, operation: &Operation, started: Instant) -> Done {

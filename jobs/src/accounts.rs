@@ -1,0 +1,37 @@
+//! What happens to an account's sessions when something happens to the account.
+
+use kitfleet_domain::accounts;
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use sqlx::{Connection, PgConnection};
+
+use crate::browser;
+
+/// Stops an account from acting, and reclaims its live sessions (interface, "Driver session"). Answers how many; `None`
+/// when there is no such account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<u64>> {
+    let mut tx = conn.begin().await?;
+    // The account's row stays locked: a create that comes meanwhile waits, and then finds the account suspended.
+    if accounts::set_suspended(&mut tx, account, true).await?.is_none() {
+        return Ok(None);
+    }
+    let mut reclaimed = 0;
+    for session in sessions::live_of(&mut tx, account).await? {
+        if let Some(Destroyed::Now(_)) = browser::destroy(&mut tx, account, session, &Cause::AccountSuspended).await? {
+            reclaimed += 1;
+        }
+    }
+    tx.commit().await?;
+    Ok(Some(reclaimed))
+}
+
+/// Lets a suspended account act again. `false` when there is no such account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
+    Ok(accounts::set_suspended(conn, account, false).await?.is_some())
+}
