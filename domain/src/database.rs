@@ -9,6 +9,9 @@ use sqlx::{Connection, PgConnection, PgPool};
 /// Ours. apalis brings its own, which `kitfleet-jobs` runs first.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
+/// How long a connection may be idle and still be taken for one that stands.
+const TRUSTED_FOR: Duration = Duration::from_secs(1);
+
 /// A pool of `size` connections. When none is free within five seconds a request fails instead of queueing for ever.
 ///
 /// A `begin` that is cancelled midway returns a connection with an open transaction to the pool, where the next user's
@@ -18,7 +21,25 @@ pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 /// # Errors
 /// When the database cannot be reached.
 pub async fn connect(options: PgConnectOptions, size: u32) -> sqlx::Result<PgPool> {
-    PgPoolOptions::new().max_connections(size).acquire_timeout(Duration::from_secs(5)).connect_with(options).await
+    pool_options(size).connect_with(options).await
+}
+
+/// How every pool of ours is kept.
+#[must_use]
+pub fn pool_options(size: u32) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(size)
+        .acquire_timeout(Duration::from_secs(5))
+        // A connection that was just in use need not be asked whether it stands: that is a round trip of every request.
+        .test_before_acquire(false)
+        .before_acquire(|conn, meta| {
+            Box::pin(async move {
+                if meta.idle_for > TRUSTED_FOR {
+                    conn.ping().await?;
+                }
+                Ok(true)
+            })
+        })
 }
 
 /// Brings the schema up to date.

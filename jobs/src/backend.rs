@@ -85,7 +85,7 @@ impl<J> QueueBackend<J> {
 /// When the database cannot be reached.
 pub async fn lazy_pool(db: &PgPool) -> sqlx::Result<PgPool> {
     let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
-    sqlx::postgres::PgPoolOptions::new().max_connections(4).connect_with(options).await
+    kitfleet_domain::database::pool_options(4).connect_with(options).await
 }
 
 impl<J> Backend for QueueBackend<J> {

@@ -10,7 +10,7 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::{Device, HostError, Message, Page};
 use serde_json::{Value, json};
 use webkit2gtk::{
-    ColorChooserRequestExt, CookieManagerExt, CookiePersistentStorage, DownloadExt, FileChooserRequestExt,
+    CacheModel, ColorChooserRequestExt, CookieManagerExt, CookiePersistentStorage, DownloadExt, FileChooserRequestExt,
     HardwareAccelerationPolicy, NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu, OptionMenuExt,
     PermissionRequestExt, ScriptDialog, ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt,
     UserContentInjectedFrames, UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime,
@@ -243,6 +243,9 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
         builder = builder.time_zone_override(time_zone.as_str());
     }
     let context = builder.build();
+    // A session's pages are few and seldom seen again: what WebKit would keep of them in memory is better spent on
+    // another session.
+    context.set_cache_model(CacheModel::DocumentViewer);
     context.set_sandbox_enabled(arguments.sandbox);
     manager.set_tls_errors_policy(TLSErrorsPolicy::Fail);
     use_proxy(&manager, NOWHERE);
@@ -266,7 +269,7 @@ fn settings() -> Settings {
     settings.set_enable_webrtc(false);
     settings.set_enable_media_stream(false);
     settings.set_enable_dns_prefetching(false);
-    settings.set_enable_page_cache(true);
+    settings.set_enable_page_cache(false);
     settings.set_enable_fullscreen(false);
     settings.set_enable_smooth_scrolling(false);
     settings.set_javascript_can_open_windows_automatically(false);

@@ -78,7 +78,8 @@ impl Server {
         // Xvfb cannot ask to die with its parent; setpriv asks for it. It is asked kindly, so that it tidies up.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM", "Xvfb", "-displayfd", "1", "-screen", "0", "2048x4096x24"]);
-        command.args(["-nolisten", "tcp", "-noreset"]);
+        // Nothing draws with OpenGL, and its library costs more memory than the screen.
+        command.args(["-nolisten", "tcp", "-noreset", "-extension", "GLX"]);
         let mut family = spawner.spawn(command).await?;
         let (_, stdout, stderr) = family.take_pipes()?;
         let mut lines = BufReader::new(stdout).lines();
