@@ -39,7 +39,7 @@ pub enum Command {
     /// Print the configuration in effect, with secrets masked.
     Config(Format),
     /// Print the HTTP interface's OpenAPI document.
-    Openapi,
+    Openapi(Format),
     /// Check what Kitfleet needs, and say how to mend what is missing.
     Doctor(Format),
     /// Manage accounts.
@@ -70,6 +70,20 @@ pub enum Account {
         account: AccountId,
         /// The tier, such as `free`, `api_builder` or `enterprise`.
         tier: Tier,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Stop an account from acting, and end its live sessions.
+    Suspend {
+        /// The account, acc_….
+        account: AccountId,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Let a suspended account act again.
+    Reactivate {
+        /// The account, acc_….
+        account: AccountId,
         #[command(flatten)]
         format: Format,
     },

@@ -4,29 +4,37 @@
 //! is refused instead of ignored, because an operator who mistypes `sessions.require_customer_egress` must not believe
 //! it is on.
 
+mod later;
+mod limits;
+mod machine;
+mod values;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
-use std::{fmt, fs};
 
 use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::workers::Driver;
-use serde::{Deserialize, Serialize, Serializer};
-use sqlx::postgres::PgConnectOptions;
+use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
-use url::Url;
+
+use self::limits::LimitsTable;
+pub use self::machine::memory_bytes;
+pub use self::values::Secret;
+use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";
 /// The names of D2 that are read without our prefix, as the rest of the world spells them.
-const BARE_VARIABLES: [(&str, &str); 3] = [
+const BARE_VARIABLES: [(&str, &str); 4] = [
     ("DATABASE_URL", "KITFLEET_DATABASE__URL"),
     ("REDIS_URL", "KITFLEET_REDIS__URL"),
+    ("MFA_ENCRYPTION_KEY", "KITFLEET_MFA__ENCRYPTION_KEY"),
     ("METRICS_SCRAPE_TOKEN", "KITFLEET_METRICS__SCRAPE_TOKEN"),
 ];
 /// Variables of the test suite, which the programs that it starts inherit.
@@ -42,8 +50,6 @@ pub struct Config {
     pub server: Server,
     /// PostgreSQL.
     pub database: Database,
-    /// Redis.
-    pub redis: Redis,
     /// What is logged, and how.
     pub log: Log,
     /// What sessions may do.
@@ -57,6 +63,29 @@ pub struct Config {
     /// The interface's Limits table.
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
+
+    // Of areas that are still to come, from here on.
+    /// Redis.
+    redis: later::Redis,
+    /// Messages to customers.
+    email: later::Email,
+    /// Deliveries to customers.
+    webhooks: later::Webhooks,
+    /// Logging in.
+    auth: later::Auth,
+    /// Second factors.
+    mfa: later::Mfa,
+    /// Accounts of several people.
+    teams: later::Teams,
+    /// Sessions that agents drive.
+    agents: later::Agents,
+    /// API keys.
+    api_keys: later::ApiKeys,
+    /// Who takes money.
+    billing: later::Billing,
+    /// Which of these somebody has set.
+    #[serde(skip)]
+    unused: Vec<&'static str>,
 }
 
 impl Default for Config {
@@ -65,13 +94,22 @@ impl Default for Config {
             data_dir: PathBuf::from(".kitfleet"),
             server: Server::default(),
             database: Database::default(),
-            redis: Redis::default(),
             log: Log::default(),
             sessions: Sessions::default(),
             worker: Worker::default(),
             retention: Retention::default(),
             metrics: Metrics::default(),
             limits: Limits::default(),
+            redis: later::Redis::default(),
+            email: later::Email::default(),
+            webhooks: later::Webhooks::default(),
+            auth: later::Auth::default(),
+            mfa: later::Mfa::default(),
+            teams: later::Teams::default(),
+            agents: later::Agents::default(),
+            api_keys: later::ApiKeys::default(),
+            billing: later::Billing::default(),
+            unused: Vec::new(),
         }
     }
 }
@@ -118,7 +156,7 @@ impl Server {
     /// loopback.
     pub fn base_url_at(&self, mut address: SocketAddr) -> String {
         if let Some(url) = &self.base_url {
-            return url.0.clone();
+            return url.as_str().to_owned();
         }
         if address.ip().is_unspecified() {
             address.set_ip(Ipv4Addr::LOCALHOST.into());
@@ -128,7 +166,7 @@ impl Server {
 
     /// Where the pages about errors are, given [`Server::base_url_at`].
     pub fn errors_url_at(&self, base_url: &str) -> String {
-        self.errors_url.as_ref().map_or_else(|| format!("{base_url}/errors"), |url| url.0.clone())
+        self.errors_url.as_ref().map_or_else(|| format!("{base_url}/errors"), |url| url.as_str().to_owned())
     }
 }
 
@@ -146,14 +184,6 @@ impl Default for Database {
     fn default() -> Self {
         Self { url: None, max_connections: 32 }
     }
-}
-
-/// `redis.*`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Redis {
-    /// Accepted, so that a deployment can be prepared; nothing uses it yet, and a start says so.
-    pub url: Option<Secret>,
 }
 
 /// `log.*`
@@ -236,7 +266,7 @@ pub struct Worker {
     pub warm_pool: u32,
     /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
     pub host_program: PathBuf,
-    /// How long running operations are waited for when the process stops.
+    /// How long running operations are waited for when a process stops, a worker or an API.
     #[serde(with = "duration")]
     pub drain_timeout: Duration,
 }
@@ -245,10 +275,10 @@ impl Default for Worker {
     fn default() -> Self {
         Self {
             driver: Driver::Webkit,
-            name: machine_name(),
-            max_sessions: sessions_that_fit(memory_bytes()),
+            name: machine::name(),
+            max_sessions: machine::sessions_that_fit(memory_bytes()),
             warm_pool: 1,
-            host_program: host_program(),
+            host_program: machine::host_program(),
             drain_timeout: Duration::from_secs(10),
         }
     }
@@ -264,11 +294,28 @@ pub struct Retention {
     /// How long finished jobs are kept.
     #[serde(with = "duration")]
     pub finished_jobs: Duration,
+
+    // Of areas that are still to come, from here on.
+    /// How long profiles, and their snapshots with them, are kept after their deletion.
+    #[serde(with = "duration")]
+    deleted_profiles: Duration,
+    /// How long the secrets of deleted accounts are kept.
+    #[serde(with = "duration")]
+    deleted_account_secrets: Duration,
+    /// How long the bodies of delivered webhooks are kept.
+    #[serde(with = "duration")]
+    webhook_bodies: Duration,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { operation_results: Duration::from_mins(10), finished_jobs: Duration::from_hours(7 * 24) }
+        Self {
+            operation_results: Duration::from_mins(10),
+            finished_jobs: Duration::from_hours(7 * 24),
+            deleted_profiles: Duration::from_hours(30 * 24),
+            deleted_account_secrets: Duration::from_hours(24),
+            webhook_bodies: Duration::from_hours(30 * 24),
+        }
     }
 }
 
@@ -276,36 +323,9 @@ impl Default for Retention {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metrics {
-    /// The bearer token of `GET /metrics`; without one that route answers 503.
+    /// The bearer token of `GET /metrics`; without one, or with an empty one, that route answers 503.
+    #[serde(deserialize_with = "secret")]
     pub scrape_token: Option<Secret>,
-}
-
-/// [`Limits`], field by field: the domain does not know how configuration is spelled.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Limits", default = "Limits::default")]
-struct LimitsTable {
-    label_chars: usize,
-    type_text_chars: usize,
-    type_delay_ms: u64,
-    press_key_chars: usize,
-    #[serde(with = "duration")]
-    min_timeout: Duration,
-    #[serde(with = "duration")]
-    max_timeout: Duration,
-    #[serde(with = "duration")]
-    max_time_wait: Duration,
-    extractions: usize,
-    query_chars: usize,
-    #[serde(with = "duration")]
-    max_form_timeout: Duration,
-    #[serde(with = "duration")]
-    form_work: Duration,
-    screenshot_bytes: u64,
-    pdf_bytes: u64,
-    state_storage_bytes: usize,
-    state_cookies: usize,
-    page_default: u32,
-    page_max: u32,
 }
 
 /// Why there is no configuration: one line that names the key.
@@ -333,8 +353,11 @@ impl Config {
             None => layers,
         };
         let environment = Environment::with_prefix("KITFLEET").prefix_separator("_").separator("__");
-        let environment = environment.ignore_empty(true).source(Some(variables.clone()));
+        let values = variables.iter().map(|(name, variable)| (name.clone(), variable.value.clone())).collect();
+        let environment = environment.ignore_empty(true).source(Some(values));
         let layers = layers.add_source(environment).build().map_err(|error| one_line(&error))?;
+        let is_set = |key: &&str| layers.get::<config::Value>(key).is_ok();
+        let unused = later::KEYS.into_iter().filter(is_set).collect();
 
         let mut unknown = Vec::new();
         let mut note = |key: serde_ignored::Path<'_>| unknown.push(key.to_string());
@@ -344,7 +367,8 @@ impl Config {
             return Err(ConfigError(format!("unknown key `{key}`{}", origin(key, file, &variables))));
         }
         config.check()?;
-        Ok(Self { data_dir: std::path::absolute(&config.data_dir).map_err(|error| one_line(&error))?, ..config })
+        let data_dir = std::path::absolute(&config.data_dir).map_err(|error| one_line(&error))?;
+        Ok(Self { data_dir, unused, ..config })
     }
 
     /// What no single value can say of itself.
@@ -359,6 +383,7 @@ impl Config {
             (!self.server.body_timeout.is_zero(), "server.body_timeout", "must be longer than nothing"),
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
+            (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),
             (limits.page_default >= 1, "limits.page_default", "must be at least 1"),
             (limits.page_default <= limits.page_max, "limits.page_default", "must not exceed limits.page_max"),
         ];
@@ -373,28 +398,41 @@ impl Config {
     pub fn effective(&self) -> Self {
         let mut effective = self.clone();
         let base_url = self.server.base_url_at(self.server.listen);
-        effective.server.errors_url = Some(BaseUrl(self.server.errors_url_at(&base_url)));
-        effective.server.base_url = Some(BaseUrl(base_url));
+        effective.server.errors_url = Some(BaseUrl::known(self.server.errors_url_at(&base_url)));
+        effective.server.base_url = Some(BaseUrl::known(base_url));
         effective
+    }
+
+    /// What is set although nothing uses it yet, as sections or keys.
+    pub fn unused(&self) -> &[&'static str] {
+        &self.unused
     }
 }
 
+/// A variable of the environment.
+struct Variable {
+    /// As its owner spells it.
+    name: String,
+    value: String,
+}
+
 /// The variables that are meant for us, under our own names. Our own name wins over a bare one.
-fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> HashMap<String, String> {
+fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> HashMap<String, Variable> {
     let all: HashMap<String, String> = environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .filter(|(_, value)| !value.is_empty())
         .collect();
-    let bare = BARE_VARIABLES.into_iter().filter_map(|(bare, ours)| Some((ours.to_owned(), all.get(bare)?.clone())));
-    let mut variables: HashMap<_, _> = bare.filter(|(_, value)| !value.is_empty()).collect();
-    let ours = all
-        .into_iter()
-        .filter(|(name, value)| name.starts_with("KITFLEET_") && !name.starts_with(TEST_PREFIX) && !value.is_empty());
-    variables.extend(ours);
+    let bare = BARE_VARIABLES.into_iter().filter_map(|(bare, ours)| {
+        Some((ours.to_owned(), Variable { name: bare.to_owned(), value: all.get(bare)?.clone() }))
+    });
+    let mut variables: HashMap<_, _> = bare.collect();
+    let ours = all.into_iter().filter(|(name, _)| name.starts_with("KITFLEET_") && !name.starts_with(TEST_PREFIX));
+    variables.extend(ours.map(|(name, value)| (name.clone(), Variable { name, value })));
     variables
 }
 
 /// Where an unknown key stands.
-fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String, String>) -> String {
+fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String, Variable>) -> String {
     if let Some(name) = variable_of(key, variables) {
         return format!(", environment variable {name}");
     }
@@ -402,17 +440,18 @@ fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String, String>) -
 }
 
 /// The variable that sets `key`, or something below it.
-fn variable_of<'a>(key: &str, variables: &'a HashMap<String, String>) -> Option<&'a String> {
+fn variable_of<'a>(key: &str, variables: &'a HashMap<String, Variable>) -> Option<&'a str> {
     let name = format!("KITFLEET_{}", key.to_uppercase().replace('.', "__"));
-    variables.keys().find(|variable| {
-        let variable = variable.to_uppercase();
-        variable == name || variable.strip_prefix(&name).is_some_and(|rest| rest.starts_with("__"))
-    })
+    let sets = |ours: &str| {
+        let ours = ours.to_uppercase();
+        ours == name || ours.strip_prefix(&name).is_some_and(|rest| rest.starts_with("__"))
+    };
+    variables.iter().find(|(ours, _)| sets(ours)).map(|(_, variable)| variable.name.as_str())
 }
 
 fn bad_value(
     error: &serde_path_to_error::Error<config::ConfigError>,
-    variables: &HashMap<String, String>,
+    variables: &HashMap<String, Variable>,
 ) -> ConfigError {
     let key = error.path().to_string();
     let reason = one_line(error.inner()).0;
@@ -426,191 +465,10 @@ fn one_line(error: &dyn fmt::Display) -> ConfigError {
     ConfigError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// What must not be shown.
-#[derive(Clone, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The secret itself.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-const MASK: &str = "********";
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(MASK)
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(MASK)
-    }
-}
-
-/// An http or https URL without a slash at its end, so that a path can be appended.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub struct BaseUrl(String);
-
-impl TryFrom<String> for BaseUrl {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let url = Url::parse(&text).map_err(|error| format!("{text:?} is not a URL: {error}"))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("{text:?} is not an http or https URL"));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(format!("{text:?} has more than a path"));
-        }
-        Ok(Self(text.trim_end_matches('/').to_owned()))
-    }
-}
-
-/// The address of a shared database. Its password is never shown.
-#[derive(Clone, Deserialize)]
-#[serde(try_from = "String")]
-pub struct DatabaseUrl(Url);
-
-impl DatabaseUrl {
-    /// How to connect.
-    pub fn options(&self) -> sqlx::Result<PgConnectOptions> {
-        PgConnectOptions::from_str(self.0.as_str())
-    }
-
-    fn masked(&self) -> String {
-        if self.0.query_pairs().any(|(name, _)| name == "password") {
-            return MASK.to_owned();
-        }
-        let mut url = self.0.clone();
-        if url.password().is_some() {
-            // It fails for a URL without a host only, and that has no password.
-            let _ = url.set_password(Some(MASK));
-        }
-        url.into()
-    }
-}
-
-impl TryFrom<String> for DatabaseUrl {
-    type Error = &'static str;
-
-    /// The text may hold a password, so no message repeats it.
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        let url = Url::parse(&text).map_err(|_| "not a URL such as postgres://user:password@host/database")?;
-        if !matches!(url.scheme(), "postgres" | "postgresql") {
-            return Err("the scheme must be postgres");
-        }
-        let parsed = Self(url);
-        if parsed.options().is_err() { Err("not an address that PostgreSQL understands") } else { Ok(parsed) }
-    }
-}
-
-impl fmt::Debug for DatabaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.masked())
-    }
-}
-
-impl Serialize for DatabaseUrl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.masked())
-    }
-}
-
-/// `10s`, `20m`, `24h`, `60d`.
-mod duration {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        humantime::parse_duration(&text).map_err(|error| {
-            D::Error::custom(format!("{text:?} is not a duration such as 10s, 20m, 24h or 60d: {error}"))
-        })
-    }
-
-    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        let millis = duration.as_millis();
-        let (size, unit) =
-            UNITS.into_iter().find(|(size, _)| millis >= *size && millis.is_multiple_of(*size)).unwrap_or((1, "ms"));
-        serializer.serialize_str(&format!("{}{unit}", millis / size))
-    }
-}
-
-/// Addresses and prefixes: a list, or a text that is comma-separated or a JSON array.
-mod networks {
-    use std::net::IpAddr;
-
-    use ipnet::IpNet;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Spelling {
-        List(Vec<String>),
-        Text(String),
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
-        let items = match Spelling::deserialize(deserializer)? {
-            Spelling::List(items) => items,
-            Spelling::Text(text) if text.trim_start().starts_with('[') => {
-                serde_json::from_str(&text).map_err(D::Error::custom)?
-            }
-            Spelling::Text(text) => text.split(',').map(|item| item.trim().to_owned()).collect(),
-        };
-        items.iter().filter(|item| !item.is_empty()).map(|item| parse(item).map_err(D::Error::custom)).collect()
-    }
-
-    fn parse(item: &str) -> Result<IpNet, String> {
-        item.parse::<IpNet>()
-            .or_else(|_| item.parse::<IpAddr>().map(IpNet::from))
-            .map_err(|_| format!("{item:?} is neither an address nor a prefix such as 10.0.0.0/8"))
-    }
-
-    pub fn serialize<S: Serializer>(networks: &[IpNet], serializer: S) -> Result<S::Ok, S::Error> {
-        networks.iter().map(ToString::to_string).collect::<Vec<_>>().serialize(serializer)
-    }
-}
-
-fn machine_name() -> String {
-    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "worker".to_owned())
-}
-
-/// Beside this program, where a build puts it, else wherever `PATH` finds it.
-fn host_program() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|program| program.with_file_name("kitfleet-host"));
-    beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("kitfleet-host"))
-}
-
-/// A session takes about 80 MiB, and a heavy page more; the rest of the machine keeps 1 GiB.
-fn sessions_that_fit(memory: u64) -> u32 {
-    const MIB: u64 = 1024 * 1024;
-    let sessions = memory.saturating_sub(1024 * MIB) / (110 * MIB);
-    u32::try_from(sessions).unwrap_or(u32::MAX).max(1)
-}
-
-/// The machine's memory, or what the control group of a container leaves of it.
-pub fn memory_bytes() -> u64 {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(kib * 1024)
-    });
-    let group = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    machine.into_iter().chain(group).min().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn read(file: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
@@ -657,8 +515,41 @@ mod tests {
         assert!(mistake("[limits]\nscreenshot_bytes = -1", &[]).contains("`limits.screenshot_bytes`"));
         assert!(mistake("[worker]\ndriver = \"chrome\"", &[]).contains("`worker.driver`"));
         assert!(mistake("[log]\nfilter = \"info,sqlx=loud\"", &[]).contains("`log.filter`"));
+        assert!(mistake("[limits.concurrent_sessions]\ngold = 1", &[]).contains("`limits.concurrent_sessions.gold`"));
         assert!(mistake("[server", &[]).contains(DEFAULT_FILE));
         assert!(mistake("server = 1", &[]).contains("`server`"));
+    }
+
+    #[test]
+    fn keys_of_later_areas_are_checked_and_named() {
+        let file = "[webhooks]\nretry_schedule = [\"1s\", \"2s\"]\n[retention]\nfinished_jobs = \"1d\"\n\
+                    [billing.prices]\napi_scale = 9900\n[limits]\nenterprise_profiles = 2";
+        let config = read(file, &[("KITFLEET_WEBHOOKS__RETRY_SCHEDULE", "3s,4s")]).expect("a good configuration");
+        assert_eq!(config.unused(), ["webhooks", "billing", "limits.enterprise_profiles"]);
+        let printed = toml::to_string(&config.effective()).expect("TOML");
+        assert!(
+            printed.contains(r#"retry_schedule = ["3s", "4s"]"#) && printed.contains("api_scale = 9900"),
+            "{printed}"
+        );
+        assert_eq!(read("", &[]).expect("a good configuration").unused(), <[&str; 0]>::default());
+
+        assert!(mistake("[webhooks]\nretries = 1", &[]).contains("`webhooks.retries`, in "));
+        assert!(mistake("[email]\ntransport = \"pigeon\"", &[]).contains("`email.transport`"));
+        assert!(mistake("[email]\nsmtp_url = \"http://u:hunter2@h\"", &[]).contains("`email.smtp_url`"));
+        assert!(mistake("[billing.prices]\nfree = 1", &[]).contains("`billing.prices.free`"));
+        assert!(
+            mistake("", &[("KITFLEET_AUTH__SEND_RATE_PER_MINUTE", "many")]).contains("`auth.send_rate_per_minute`")
+        );
+        let short = "aHVudGVyMg==";
+        let told = mistake("", &[("MFA_ENCRYPTION_KEY", short)]);
+        assert!(told.contains("`mfa.encryption_key`") && told.contains(" MFA_ENCRYPTION_KEY:"), "{told}");
+        assert!(!told.contains(short), "{told}");
+    }
+
+    #[test]
+    fn an_empty_token_is_none() {
+        let config = read("[metrics]\nscrape_token = \"\"", &[]).expect("a good configuration");
+        assert!(config.metrics.scrape_token.is_none());
     }
 
     #[test]
@@ -678,11 +569,22 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_and_survive_looking_like_numbers() {
-        let variables = [("METRICS_SCRAPE_TOKEN", "00123"), ("DATABASE_URL", "postgres://u:hunter2@h/d")];
+        let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+        let variables = [
+            ("METRICS_SCRAPE_TOKEN", "00123"),
+            ("DATABASE_URL", "postgres://u:hunter2@h/d"),
+            ("REDIS_URL", "redis://:hunter2@h"),
+            ("MFA_ENCRYPTION_KEY", key),
+            ("KITFLEET_EMAIL__SMTP_URL", "smtps://u:hunter2@h:465"),
+            ("KITFLEET_BILLING__CARD__SECRET_KEY", "hunter2"),
+            ("KITFLEET_BILLING__CARD__WEBHOOK_SECRET", "hunter2"),
+            ("KITFLEET_BILLING__CRYPTO__API_KEY", "hunter2"),
+            ("KITFLEET_BILLING__CRYPTO__IPN_SECRET", "hunter2"),
+        ];
         let config = read("", &variables).expect("a good configuration");
         assert_eq!(config.metrics.scrape_token.as_ref().map(Secret::reveal), Some("00123"));
         for shown in [format!("{config:?}"), toml::to_string(&config.effective()).expect("TOML")] {
-            assert!(!shown.contains("00123") && !shown.contains("hunter2"), "{shown}");
+            assert!(!shown.contains("00123") && !shown.contains("hunter2") && !shown.contains(key), "{shown}");
         }
         assert!(!mistake("", &[("DATABASE_URL", "hunter2")]).contains("hunter2"));
     }
@@ -695,11 +597,5 @@ mod tests {
             let absolute = Config { data_dir: again.data_dir.clone(), ..Config::default() };
             toml::to_string(&absolute.effective()).expect("TOML")
         });
-    }
-
-    #[test]
-    fn a_small_machine_still_gets_a_session() {
-        assert_eq!(sessions_that_fit(512 << 20), 1);
-        assert_eq!(sessions_that_fit(4 << 30), 27);
     }
 }

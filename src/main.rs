@@ -61,7 +61,8 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Worker => roles::worker_only(&config).await,
         Command::Migrate(format) => migrate(&config, format).await,
         Command::Config(format) => format.print(&config.effective(), toml),
-        Command::Openapi => openapi(&config),
+        // It is JSON for people too.
+        Command::Openapi(_) => openapi(&config),
         Command::Doctor(format) => doctor::examine(&config, format).await,
         Command::Account(order) => operators::obey(&config, Order::Account(order)).await,
         Command::Key(order) => operators::obey(&config, Order::Key(order)).await,

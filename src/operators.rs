@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, stdin};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::api_keys::{self, Scopes};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::WorkerId;
@@ -64,6 +65,18 @@ async fn account(conn: &mut PgConnection, order: Account) -> Result<()> {
             tx.commit().await?;
             format
                 .print(&json!({"id": account, "from": before, "to": tier}), |_| format!("{account}: {before} → {tier}"))
+        }
+        Account::Suspend { account, format } => {
+            let reclaimed = kitfleet_jobs::accounts::suspend(conn, account).await?;
+            let reclaimed = reclaimed.with_context(|| format!("there is no account {account}"))?;
+            format.print(&json!({"id": account, "status": AccountStatus::Suspended, "reclaimed": reclaimed}), |_| {
+                format!("{account} is suspended; {reclaimed} live sessions were ended")
+            })
+        }
+        Account::Reactivate { account, format } => {
+            let known = kitfleet_jobs::accounts::reactivate(conn, account).await?;
+            ensure!(known, "there is no account {account}");
+            format.print(&json!({"id": account, "status": AccountStatus::Active}), |_| format!("{account} is active"))
         }
         Account::Show { account, format } => {
             let found = accounts::find(conn, account).await?;

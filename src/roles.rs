@@ -1,7 +1,8 @@
 //! The roles that run until they are told to stop: everything, the API, or a worker.
 //!
-//! They stop in the order in which they need each other: the API takes no more requests and answers those it has, for
-//! which it needs the worker; the worker ends its browsers, for which it needs the database; the database is last.
+//! The API and the worker stop at the same time. The API takes no more requests; the worker waits for the operations
+//! under way, but not for ever, and then fails them, so that the API has an answer for everybody who waits. Both need the
+//! database for that, which stops last.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use anyhow::{Context as _, Result};
 use kitfleet_api::{ApiConfig, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
-use kitfleet_worker::{RunError, WorkerConfig};
+use kitfleet_worker::{RunError, WorkerConfig, incarnations};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +26,8 @@ use crate::{output, welcome};
 const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// The pauses between incarnations of a worker double from the first to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// How long connections in use may take to come back when everything else has ended.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that lived so long starts again after the first pause.
 const STEADY: Duration = Duration::from_mins(1);
 
@@ -45,6 +48,8 @@ async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop
     let db = database.pool(config).await?;
     let base_url = config.server.base_url_at(listener.local_addr()?);
 
+    // Before anybody is told that there is a worker, or given a session of a dead one.
+    incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let others = live_workers(&db).await?;
 
     let (stop_api, stop_worker) = (CancellationToken::new(), CancellationToken::new());
@@ -58,10 +63,9 @@ async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop
     };
     tracing::info!("stopping");
     stop_api.cancel();
-    join(api).await;
     stop_worker.cancel();
-    join(worker).await;
-    db.close().await;
+    tokio::join!(join(api), join(worker));
+    close(&db).await;
     ended
 }
 
@@ -160,8 +164,9 @@ fn told_to_stop() -> Result<CancellationToken> {
 }
 
 fn warn_of_what_is_unused(config: &Config) {
-    if config.redis.url.is_some() {
-        tracing::warn!("redis.url is set, but this version does not use Redis yet");
+    let unused = config.unused();
+    if !unused.is_empty() {
+        tracing::warn!(keys = unused.join(", "), "configured, but this version does not use it yet");
     }
 }
 
@@ -172,6 +177,13 @@ async fn listen(config: &Config) -> Result<TcpListener> {
 
 fn unasked_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) -> Result<()> {
     ended.context("the API panicked")?.context("the API ended")
+}
+
+/// Closes a pool when its connections are back. Somebody who was given up may hold one for ever.
+async fn close(db: &PgPool) {
+    if tokio::time::timeout(CLOSE_WITHIN, db.close()).await.is_err() {
+        tracing::warn!("some connections to the database were still in use");
+    }
 }
 
 /// Waits for a task that was told to end; one that has ended before was heard.
@@ -191,6 +203,8 @@ fn api(config: &Config, base_url: &str) -> ApiConfig {
         limits: config.limits.clone(),
         allow_private_targets: config.sessions.allow_private_targets,
         require_customer_egress: config.sessions.require_customer_egress,
+        open_timeout: config.sessions.open_timeout,
+        drain_timeout: config.worker.drain_timeout,
         direct_driver_real: config.sessions.direct_driver == DirectDriver::Real,
         max_body_bytes: config.server.max_body_bytes,
         header_timeout: config.server.header_timeout,

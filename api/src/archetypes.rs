@@ -1,6 +1,7 @@
 //! The catalogue of devices (interface, "Archetypes").
 
 use axum::Json as Answer;
+use axum::extract::State;
 use axum::http::HeaderName;
 use axum::http::header::CACHE_CONTROL;
 use kitfleet_domain::archetypes;
@@ -74,8 +75,9 @@ struct ArchetypeList {
                headers(("Cache-Control" = String, description = "public, max-age=300")))),
     security(()),
 )]
-async fn list() -> ([(HeaderName, &'static str); 1], Answer<ArchetypeList>) {
+async fn list(State(app): State<App>) -> ([(HeaderName, String); 1], Answer<ArchetypeList>) {
     let data = archetypes::all().iter().map(Archetype::from).collect();
     let catalogue = ArchetypeList { default_archetype_id: &archetypes::launch().id, data };
-    ([(CACHE_CONTROL, "public, max-age=300")], Answer(catalogue))
+    let caching = format!("public, max-age={}", app.config.limits.archetypes_max_age.as_secs());
+    ([(CACHE_CONTROL, caching)], Answer(catalogue))
 }

@@ -110,11 +110,11 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
     security(("metrics_token" = [])),
 )]
 pub async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
-    let Some(token) = &app.config.metrics_token else {
+    let Some(token) = app.config.metrics_token.as_deref().filter(|token| !token.is_empty()) else {
         return Err(Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment has no metrics token configured"));
     };
-    let given = headers.get(AUTHORIZATION).and_then(bearer_token).unwrap_or_default();
-    if !bool::from(given.as_bytes().ct_eq(token.as_bytes())) {
+    let given = headers.get(AUTHORIZATION).and_then(bearer_token);
+    if !given.is_some_and(|given| given.as_bytes().ct_eq(token.as_bytes()).into()) {
         return Err(Problem::unauthorized("the metrics token is missing or wrong"));
     }
     // The counters are worth having when the database is not: then the gauges keep what they said last.

@@ -17,6 +17,7 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Acquire, Connection, PgPool};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Result;
@@ -38,6 +39,8 @@ struct Shared {
     channel: String,
     db: PgPool,
     waiting: Mutex<HashMap<IntentId, Waiting>>,
+    /// Nobody is to wait any longer.
+    patience_ended: CancellationToken,
 }
 
 struct Waiting {
@@ -54,7 +57,7 @@ enum Found {
 impl Replies {
     pub fn new(db: PgPool) -> Self {
         let channel = format!("replies_{}", Uuid::now_v7().simple());
-        Self(Arc::new(Shared { channel, db, waiting: Mutex::default() }))
+        Self(Arc::new(Shared { channel, db, waiting: Mutex::default(), patience_ended: CancellationToken::new() }))
     }
 
     /// Where outcomes of `request` have to go.
@@ -67,6 +70,11 @@ impl Replies {
         let (sender, receiver) = oneshot::channel();
         self.with_waiting(|waiting| waiting.insert(intent, Waiting { since: Instant::now(), sender }));
         Waiter { intent, receiver, replies: self.clone() }
+    }
+
+    /// Ends all waiting, as if its time had run out: this process stops.
+    pub fn end_patience(&self) {
+        self.0.patience_ended.cancel();
     }
 
     /// Receives notifications, for ever.
@@ -163,16 +171,19 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// How the intent ended, which should have `budget` for it. `None` when nothing was heard long after that.
+    /// How the intent ended, which should have `budget` for it. `None` when nothing was heard long after that, or until
+    /// nobody was to wait any longer.
     pub async fn outcome(&mut self, budget: Duration) -> Result<Option<Ending>> {
         let deadline = Instant::now() + budget + GRACE;
-        if let Ok(Ok(Found::Reply(reply))) = timeout_at(deadline, &mut self.receiver).await {
+        let patience_ended = self.replies.0.patience_ended.clone();
+        let heard = patience_ended.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;
+        if let Some(Ok(Ok(Found::Reply(reply)))) = heard {
             return Ok(Some(reply));
         }
         loop {
             match self.read_row().await {
                 Ok(found) => return Ok(found),
-                Err(error) if Instant::now() >= deadline => return Err(error.into()),
+                Err(error) if Instant::now() >= deadline || patience_ended.is_cancelled() => return Err(error.into()),
                 Err(error) => {
                     tracing::warn!(%error, intent = %self.intent, "an outcome could not be read; trying again");
                     sleep(REREAD).await;

@@ -30,7 +30,7 @@ pub fn router(app: App) -> Router {
 fn cross(router: Router<App>, app: App) -> Router {
     router
         .layer(from_fn(observe::panics))
-        .layer(from_fn(unknown_fields::report))
+        .layer(from_fn_with_state(app.clone(), unknown_fields::report))
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))
@@ -53,9 +53,13 @@ mod tests {
 
     /// An API whose database does not exist.
     fn app() -> App {
+        app_with(ApiConfig::default())
+    }
+
+    fn app_with(config: ApiConfig) -> App {
         let options = "postgres://nobody@127.0.0.1:1/none".parse().expect("connection options");
         let handle = metrics::install().expect("the recorder is ours");
-        App::new(ApiConfig::default(), PgPoolOptions::new().connect_lazy_with(options), handle)
+        App::new(config, PgPoolOptions::new().connect_lazy_with(options), handle)
     }
 
     async fn ask(router: Router, method: Method, path: &str) -> (u16, String, Value) {
@@ -84,6 +88,23 @@ mod tests {
             assert_eq!((&body["title"], &body["status"]), (&title.into(), &status.into()));
             assert_eq!((&body["instance"], &body["request_id"]), (&path.into(), &"r-1".into()));
         }
+    }
+
+    #[tokio::test]
+    async fn an_empty_metrics_token_opens_nothing() {
+        for (token, status) in [("", 503), ("t", 401)] {
+            let config = ApiConfig { metrics_token: Some(token.to_owned()), ..ApiConfig::default() };
+            assert_eq!(ask(router(app_with(config)), Method::GET, "/metrics").await.0, status, "{token:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn limits_of_headers_can_be_changed() {
+        let mut config = ApiConfig::default();
+        config.limits.archetypes_max_age = std::time::Duration::from_mins(1);
+        let request = Request::builder().uri("/v1/archetypes").body(Body::empty()).expect("a request");
+        let answer = router(app_with(config)).oneshot(request).await.expect("an answer");
+        assert_eq!(answer.headers()["cache-control"], "public, max-age=60");
     }
 
     #[tokio::test]

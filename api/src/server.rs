@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use sqlx::PgPool;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,6 +26,8 @@ use crate::malformed::Explaining;
 use crate::state::{ApiConfig, App};
 use crate::{metrics, rescue, router};
 
+/// How long handlers may take to answer, beyond the operations that they wait for.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long a client may take to read its answer once nothing else keeps the process.
 const LINGER: Duration = Duration::from_secs(10);
 /// A request's head is refused beyond this: an address, a token and a few headers are far smaller.
@@ -39,6 +42,8 @@ pub enum ServeError {
 }
 
 /// Serves the API on `listener` until `shutdown`, and returns when every request that was accepted has been answered.
+/// Operations under way are waited for no longer than the configured time; then their callers are told that nothing was
+/// heard of them.
 ///
 /// # Errors
 /// When it cannot start.
@@ -128,21 +133,24 @@ impl Server {
         }
     }
 
-    /// Waits for the requests that were accepted, and then not for ever for clients that do not read their answers.
+    /// Waits for the requests that were accepted, but neither for ever for the operations that they wait for, nor for
+    /// clients that do not read their answers.
     async fn drain(&self, connections: &TaskTracker) {
         let handlers = &self.app.handlers;
         connections.close();
         handlers.close();
-        let lingering = async {
-            handlers.wait().await;
-            tokio::time::sleep(LINGER).await;
-        };
-        tokio::select! {
-            () = connections.wait() => {}
-            () = lingering => self.abort.cancel(),
+        if timeout(self.app.config.drain_timeout + ANSWER_WITHIN, handlers.wait()).await.is_err() {
+            tracing::warn!("operations are still under way; their callers are told to wait no longer");
+            self.app.replies.end_patience();
         }
-        connections.wait().await;
-        handlers.wait().await;
+        if timeout(LINGER, connections.wait()).await.is_err() {
+            self.abort.cancel();
+            connections.wait().await;
+        }
+        // Those whose clients have gone.
+        if timeout(ANSWER_WITHIN, handlers.wait()).await.is_err() {
+            tracing::error!("some requests could not be ended in time; they are given up");
+        }
     }
 }
 

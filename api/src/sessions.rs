@@ -5,8 +5,6 @@ mod operations;
 mod path;
 mod wire;
 
-use std::time::Duration;
-
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
@@ -36,9 +34,6 @@ use crate::state::App;
 
 use path::SessionPath;
 use wire::{CreateBody, Session, SessionList};
-
-/// What the opening of a browser may take. A hot one takes milliseconds; a cold one on a busy machine takes seconds.
-const OPEN_BUDGET: Duration = Duration::from_mins(1);
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(get, destroy)).merge(operations::routes())
@@ -87,14 +82,16 @@ async fn create(
         metadata: metadata.as_ref(),
     };
     let mut tx = app.db.begin().await?;
-    let created = sessions::create(&mut tx, new, &caller.actor, app.replies.address(&caller.request_id)).await?;
+    let allowed = &app.config.limits.concurrent_sessions;
+    let reply_to = app.replies.address(&caller.request_id);
+    let created = sessions::create(&mut tx, new, allowed, &caller.actor, reply_to).await?;
     tracing::Span::current().record("session", tracing::field::display(created.id));
     let mut waiter = app.replies.expect(created.intent);
     let job = BrowserJob { worker: created.worker, task: BrowserTask::Open(created.intent) };
     kitfleet_jobs::enqueue(&mut tx, &job).await?;
     tx.commit().await?;
 
-    match waiter.outcome(OPEN_BUDGET).await? {
+    match waiter.outcome(app.config.open_timeout).await? {
         Some(Ending { outcome: Outcome::Done { .. }, .. }) => {}
         Some(other) => return Err(driving::refusal(other.outcome)),
         None => {

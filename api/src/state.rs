@@ -32,6 +32,10 @@ pub struct ApiConfig {
     pub require_customer_egress: bool,
     /// Whether search and login are offered.
     pub direct_driver_real: bool,
+    /// How long a browser may take to open.
+    pub open_timeout: Duration,
+    /// How long operations under way are waited for when the API stops.
+    pub drain_timeout: Duration,
     /// Bytes of a request's body.
     pub max_body_bytes: usize,
     /// How long a request's head may take to arrive; a connection that is idle for longer is closed.
@@ -53,6 +57,8 @@ impl Default for ApiConfig {
             allow_private_targets: false,
             require_customer_egress: false,
             direct_driver_real: false,
+            open_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
             max_body_bytes: 1024 * 1024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),

@@ -5,26 +5,31 @@
 
 use std::sync::{Arc, OnceLock};
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{Extensions, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
+use kitfleet_domain::limits::Limits;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
+use crate::state::App;
+
 const HEADER: HeaderName = HeaderName::from_static("x-service-unknown-fields");
-const MAX_NAMES: usize = 10;
-const MAX_CHARS: usize = 64;
 /// What would break the header or its list, and the percent sign itself, so that decoding gives the name back.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
-#[derive(Clone, Default)]
-struct Noted(Arc<OnceLock<String>>);
+/// What the header will say, for whoever reads the body to set.
+#[derive(Clone)]
+struct Noted {
+    app: App,
+    names: Arc<OnceLock<String>>,
+}
 
-pub async fn report(mut request: Request, next: Next) -> Response {
-    let noted = Noted::default();
+pub async fn report(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let noted = Noted { app, names: Arc::default() };
     request.extensions_mut().insert(noted.clone());
     let mut response = next.run(request).await;
-    if let Some(value) = noted.0.get().and_then(|names| HeaderValue::from_str(names).ok()) {
+    if let Some(value) = noted.names.get().and_then(|names| HeaderValue::from_str(names).ok()) {
         response.headers_mut().insert(HEADER, value);
     }
     response
@@ -36,13 +41,13 @@ pub fn note<'a>(request: &Extensions, names: impl Iterator<Item = &'a str>) {
     if let Some(noted) = request.get::<Noted>()
         && names.peek().is_some()
     {
-        noted.0.get_or_init(|| encode(names));
+        noted.names.get_or_init(|| encode(names, &noted.app.config.limits));
     }
 }
 
-fn encode<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names = names.take(MAX_NAMES).map(|name| {
-        let cut = name.char_indices().nth(MAX_CHARS).map_or(name, |(end, _)| &name[..end]);
+fn encode<'a>(names: impl Iterator<Item = &'a str>, limits: &Limits) -> String {
+    let names = names.take(limits.unknown_fields).map(|name| {
+        let cut = name.char_indices().nth(limits.unknown_field_chars).map_or(name, |(end, _)| &name[..end]);
         utf8_percent_encode(cut, ESCAPED).to_string()
     });
     names.collect::<Vec<_>>().join(",")
@@ -50,7 +55,11 @@ fn encode<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::encode;
+    use kitfleet_domain::limits::Limits;
+
+    fn encode<'a>(names: impl Iterator<Item = &'a str>) -> String {
+        super::encode(names, &Limits::default())
+    }
 
     #[test]
     fn ordinary_names_are_unchanged_and_others_are_escaped() {
@@ -69,5 +78,7 @@ mod tests {
     fn at_most_ten_names_are_reported() {
         let names: Vec<_> = (0..12).map(|i| i.to_string()).collect();
         assert_eq!(encode(names.iter().map(String::as_str)), "0,1,2,3,4,5,6,7,8,9");
+        let limits = Limits { unknown_fields: 2, unknown_field_chars: 3, ..Limits::default() };
+        assert_eq!(super::encode(["abcd", "e", "f"].into_iter(), &limits), "abc,e");
     }
 }

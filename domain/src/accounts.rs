@@ -49,19 +49,6 @@ impl Tier {
         Self::Enterprise,
     ];
 
-    /// Sessions that may live at once (interface, "Limits").
-    #[must_use]
-    pub fn concurrent_sessions(self) -> i64 {
-        match self {
-            Self::Free | Self::SoloManual => 1,
-            Self::ApiStarter => 2,
-            Self::TeamManual => 3,
-            Self::AgencyManual | Self::ApiBuilder => 8,
-            Self::ApiScale => 24,
-            Self::Enterprise => 32,
-        }
-    }
-
     /// Whether API keys work (interface, "Authentication" 2).
     #[must_use]
     pub fn has_api_access(self) -> bool {

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use crate::accounts::Tier;
+
 /// Bounds of requests and results. [`Limits::default`] is the interface's table.
 #[derive(Debug, Clone)]
 pub struct Limits {
+    /// Sessions of one account that may live at once.
+    pub concurrent_sessions: ConcurrentSessions,
     /// Characters of a session's label.
     pub label_chars: usize,
     /// Characters a `type` action may type.
@@ -23,10 +27,14 @@ pub struct Limits {
     pub extractions: usize,
     /// Characters of a search query, and of each credential of a login.
     pub query_chars: usize,
+    /// The time of search and login, when the request names none.
+    pub default_form_timeout: Duration,
     /// Longest `timeout_seconds` of search and login.
     pub max_form_timeout: Duration,
     /// Browser work of a whole search or login.
     pub form_work: Duration,
+    /// What may be kept for the end of a search or login, beside its work. Nothing uses it yet: the browser outlives both.
+    pub form_teardown: Duration,
     /// Bytes of a screenshot.
     pub screenshot_bytes: u64,
     /// Bytes of a PDF.
@@ -35,15 +43,77 @@ pub struct Limits {
     pub state_storage_bytes: usize,
     /// Cookies in a state read.
     pub state_cookies: usize,
+    /// How long the list of archetypes may be cached.
+    pub archetypes_max_age: Duration,
+    /// Names that `x-service-unknown-fields` holds.
+    pub unknown_fields: usize,
+    /// Characters of each of them.
+    pub unknown_field_chars: usize,
     /// Entries of a page of a list, when the request names no number.
     pub page_default: u32,
     /// Entries of a page of a list, at most.
     pub page_max: u32,
+    /// Profiles of an enterprise account (decisions D13). Nothing uses it yet: there are no profiles.
+    pub enterprise_profiles: u32,
+}
+
+/// How many sessions an account of each tier may have live at once.
+#[derive(Debug, Clone)]
+pub struct ConcurrentSessions {
+    /// [`Tier::Free`]
+    pub free: u32,
+    /// [`Tier::SoloManual`]
+    pub solo_manual: u32,
+    /// [`Tier::TeamManual`]
+    pub team_manual: u32,
+    /// [`Tier::AgencyManual`]
+    pub agency_manual: u32,
+    /// [`Tier::ApiStarter`]
+    pub api_starter: u32,
+    /// [`Tier::ApiBuilder`]
+    pub api_builder: u32,
+    /// [`Tier::ApiScale`]
+    pub api_scale: u32,
+    /// [`Tier::Enterprise`]
+    pub enterprise: u32,
+}
+
+impl ConcurrentSessions {
+    /// An account's, by its tier.
+    #[must_use]
+    pub fn of(&self, tier: Tier) -> u32 {
+        match tier {
+            Tier::Free => self.free,
+            Tier::SoloManual => self.solo_manual,
+            Tier::TeamManual => self.team_manual,
+            Tier::AgencyManual => self.agency_manual,
+            Tier::ApiStarter => self.api_starter,
+            Tier::ApiBuilder => self.api_builder,
+            Tier::ApiScale => self.api_scale,
+            Tier::Enterprise => self.enterprise,
+        }
+    }
+}
+
+impl Default for ConcurrentSessions {
+    fn default() -> Self {
+        Self {
+            free: 1,
+            solo_manual: 1,
+            team_manual: 3,
+            agency_manual: 8,
+            api_starter: 2,
+            api_builder: 8,
+            api_scale: 24,
+            enterprise: 32,
+        }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            concurrent_sessions: ConcurrentSessions::default(),
             label_chars: 120,
             type_text_chars: 10_000,
             type_delay_ms: 500,
@@ -53,14 +123,20 @@ impl Default for Limits {
             max_time_wait: Duration::from_mins(1),
             extractions: 100,
             query_chars: 10_000,
+            default_form_timeout: Duration::from_secs(10),
             max_form_timeout: Duration::from_mins(2),
             form_work: Duration::from_mins(10),
+            form_teardown: Duration::from_secs(15),
             screenshot_bytes: 4 * 1024 * 1024,
             pdf_bytes: 8 * 1024 * 1024,
             state_storage_bytes: 1024 * 1024,
             state_cookies: 1_000,
+            archetypes_max_age: Duration::from_mins(5),
+            unknown_fields: 10,
+            unknown_field_chars: 64,
             page_default: 50,
             page_max: 100,
+            enterprise_profiles: 1_000,
         }
     }
 }

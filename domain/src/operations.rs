@@ -568,8 +568,10 @@ impl fmt::Debug for Login {
 /// # Errors
 /// On `timeout_seconds`.
 pub fn parse_form_timeout(timeout_seconds: Option<u64>, limits: &Limits) -> Result<Duration, Invalid> {
+    let Some(seconds) = timeout_seconds else {
+        return Ok(limits.default_form_timeout.min(limits.max_form_timeout));
+    };
     let max = limits.max_form_timeout.as_secs();
-    let seconds = timeout_seconds.unwrap_or(10);
     if (1..=max).contains(&seconds) {
         Ok(Duration::from_secs(seconds))
     } else {

@@ -15,6 +15,7 @@ use crate::audit::{self, Actor, Entry};
 use crate::events;
 use crate::ids::{AccountId, ApiKeyId, IntentId, SessionId, WorkerId};
 use crate::intents::{self, ReplyTo};
+use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
 use crate::workers;
 
@@ -156,6 +157,7 @@ pub enum CreateError {
 pub async fn create(
     conn: &mut PgConnection,
     new: NewSession<'_>,
+    allowed: &ConcurrentSessions,
     actor: &Actor,
     reply: ReplyTo<'_>,
 ) -> Result<Created, CreateError> {
@@ -172,7 +174,7 @@ pub async fn create(
     )
     .fetch_one(&mut *conn)
     .await?;
-    let limit = tier.concurrent_sessions();
+    let limit = i64::from(allowed.of(tier));
     if current >= limit {
         return Err(CreateError::ConcurrencyLimit { current, limit });
     }

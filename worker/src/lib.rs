@@ -5,9 +5,11 @@
 
 pub mod browser;
 pub mod config;
+pub mod incarnations;
 pub mod maintenance;
 mod sessions;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
+use crate::incarnations::Living;
 use crate::sessions::Sessions;
 
 /// How long the browsers may take to close when the worker stops.
@@ -41,6 +44,9 @@ pub enum RunError {
     /// Browsers cannot be started on this machine.
     #[error(transparent)]
     Browser(#[from] browser::StartError),
+    /// What is kept in the data directory cannot be read or written.
+    #[error("the data directory cannot be used: {0}")]
+    DataDirectory(#[from] io::Error),
     /// The database failed while the worker started.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -67,6 +73,7 @@ pub(crate) struct Context {
 /// # Errors
 /// When it cannot start, or was declared lost. Its browsers are gone then too.
 pub async fn run(config: WorkerConfig, db: PgPool, shutdown: CancellationToken) -> Result<(), RunError> {
+    incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
     let ended = run_with(config, db, browsers.clone(), shutdown).await;
     browsers.shut_down().await;
@@ -80,6 +87,7 @@ async fn run_with(
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let (id, opener) = (WorkerId::generate(), Opener::generate());
+    let _living = Living::begin(&config.data_dir, id)?;
     let browser_queue = BrowserJob::queue_of(id);
     let mut wakeups = Wakeups::listen(&db, &[&browser_queue, MaintenanceJob::QUEUE]).await?;
     let new = NewWorker {
@@ -144,7 +152,7 @@ where
     let worker = WorkerBuilder::new(name).backend(backend).data(context).build(run);
     let stopped = async move {
         stop.cancelled().await;
-        Ok::<(), std::io::Error>(())
+        Ok::<(), io::Error>(())
     };
     tokio::runtime::Handle::current().block_on(worker.run_until(stopped)).map_err(|error| error.to_string())
 }

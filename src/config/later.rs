@@ -1,0 +1,264 @@
+//! Keys of areas that are still to come.
+//!
+//! They are accepted, checked and printed, so that a deployment can be prepared and its file stays valid when an area
+//! arrives; nothing uses them yet, and a start names those that are set. An area that comes takes its section from here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::values::{BaseUrl, EncryptionKey, RedisUrl, Secret, SmtpUrl, duration, durations, secret};
+
+/// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
+pub(super) const KEYS: [&str; 14] = [
+    "redis",
+    "email",
+    "webhooks",
+    "auth",
+    "mfa",
+    "teams",
+    "agents",
+    "api_keys",
+    "billing",
+    "retention.deleted_profiles",
+    "retention.deleted_account_secrets",
+    "retention.webhook_bodies",
+    "limits.form_teardown",
+    "limits.enterprise_profiles",
+];
+
+/// `redis.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Redis {
+    /// A Redis to share; by default what it would be asked for is done in the process.
+    pub url: Option<RedisUrl>,
+}
+
+/// `email.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Email {
+    /// Where messages go.
+    pub transport: EmailTransport,
+    /// The mail server of `smtp`.
+    pub smtp_url: Option<SmtpUrl>,
+}
+
+/// `email.transport`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EmailTransport {
+    /// A file a message, under `data_dir`.
+    #[default]
+    File,
+    /// A mail server.
+    Smtp,
+    /// Postmark's API.
+    Postmark,
+}
+
+/// `webhooks.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Webhooks {
+    /// The pauses between the attempts of a delivery.
+    #[serde(with = "durations")]
+    pub retry_schedule: Vec<Duration>,
+    /// How long an attempt may take.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// Failed deliveries in a row that disable an endpoint.
+    pub auto_disable_after: u32,
+    /// How long the secret before the present one is good for.
+    #[serde(with = "duration")]
+    pub secret_grace: Duration,
+    /// Whether a target may be a loopback, link-local or private address.
+    pub allow_private_targets: bool,
+    /// Further roots for https targets, in PEM.
+    pub extra_ca_file: Option<PathBuf>,
+}
+
+impl Default for Webhooks {
+    fn default() -> Self {
+        Self {
+            retry_schedule: [1, 5, 15, 30, 60].map(Duration::from_mins).to_vec(),
+            timeout: Duration::from_secs(10),
+            auto_disable_after: 50,
+            secret_grace: Duration::from_hours(24),
+            allow_private_targets: false,
+            extra_ca_file: None,
+        }
+    }
+}
+
+/// `auth.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Auth {
+    /// How long a web session is good for.
+    #[serde(with = "duration")]
+    pub session_ttl: Duration,
+    /// How long the link that proves an address is good for.
+    #[serde(with = "duration")]
+    pub verification_ttl: Duration,
+    /// How long a link that logs in is good for.
+    #[serde(with = "duration")]
+    pub magic_link_ttl: Duration,
+    /// How long a link that resets a password is good for.
+    #[serde(with = "duration")]
+    pub reset_ttl: Duration,
+    /// How long a login waits for its second factor.
+    #[serde(with = "duration")]
+    pub challenge_ttl: Duration,
+    /// How long a second-factor proof counts as fresh.
+    #[serde(with = "duration")]
+    pub step_up_ttl: Duration,
+    /// How long a device waits to be activated.
+    #[serde(with = "duration")]
+    pub device_code_ttl: Duration,
+    /// How long an activated device's credential is held for it.
+    #[serde(with = "duration")]
+    pub device_bound_ttl: Duration,
+    /// Requests a minute and address that send a message.
+    pub send_rate_per_minute: u32,
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self {
+            session_ttl: days(30),
+            verification_ttl: Duration::from_mins(30),
+            magic_link_ttl: Duration::from_mins(15),
+            reset_ttl: Duration::from_hours(1),
+            challenge_ttl: Duration::from_mins(5),
+            step_up_ttl: Duration::from_mins(15),
+            device_code_ttl: Duration::from_mins(10),
+            device_bound_ttl: Duration::from_mins(2),
+            send_rate_per_minute: 3,
+        }
+    }
+}
+
+/// `mfa.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mfa {
+    /// What second factors are sealed with before they are stored.
+    pub encryption_key: Option<EncryptionKey>,
+}
+
+/// `teams.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Teams {
+    /// How long an invitation is good for.
+    #[serde(with = "duration")]
+    pub invite_ttl: Duration,
+}
+
+impl Default for Teams {
+    fn default() -> Self {
+        Self { invite_ttl: days(7) }
+    }
+}
+
+/// `agents.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Agents {
+    /// How long a human who drives may be silent.
+    #[serde(with = "duration")]
+    pub heartbeat_timeout: Duration,
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self { heartbeat_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// `api_keys.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ApiKeys {
+    /// How long the key before the present one is good for.
+    #[serde(with = "duration")]
+    pub rotation_grace: Duration,
+}
+
+impl Default for ApiKeys {
+    fn default() -> Self {
+        Self { rotation_grace: Duration::from_hours(24) }
+    }
+}
+
+/// `billing.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Billing {
+    /// Who takes cards.
+    pub card: Card,
+    /// Who takes crypto currencies.
+    pub crypto: Crypto,
+    /// What a month of a tier costs.
+    pub prices: Prices,
+}
+
+/// `billing.card.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Card {
+    /// Where the provider's API is.
+    pub base_url: BaseUrl,
+    /// What we show it.
+    #[serde(deserialize_with = "secret")]
+    pub secret_key: Option<Secret>,
+    /// What its notices are signed with.
+    #[serde(deserialize_with = "secret")]
+    pub webhook_secret: Option<Secret>,
+}
+
+impl Default for Card {
+    fn default() -> Self {
+        Self { base_url: BaseUrl::known("https://api.stripe.com"), secret_key: None, webhook_secret: None }
+    }
+}
+
+/// `billing.crypto.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Crypto {
+    /// Where the processor's API is.
+    pub base_url: BaseUrl,
+    /// What we show it.
+    #[serde(deserialize_with = "secret")]
+    pub api_key: Option<Secret>,
+    /// What its notices are signed with.
+    #[serde(deserialize_with = "secret")]
+    pub ipn_secret: Option<Secret>,
+}
+
+impl Default for Crypto {
+    fn default() -> Self {
+        Self { base_url: BaseUrl::known("https://api.nowpayments.io"), api_key: None, ipn_secret: None }
+    }
+}
+
+/// `billing.prices.*`, in cents; a tier without a price cannot be bought.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prices {
+    pub solo_manual: Option<u32>,
+    pub team_manual: Option<u32>,
+    pub agency_manual: Option<u32>,
+    pub api_starter: Option<u32>,
+    pub api_builder: Option<u32>,
+    pub api_scale: Option<u32>,
+    pub enterprise: Option<u32>,
+}
+
+fn days(days: u64) -> Duration {
+    Duration::from_hours(24 * days)
+}

@@ -1,0 +1,59 @@
+//! `limits.*`: the domain's [`Limits`], field by field, because the domain does not know how configuration is spelled.
+
+use std::time::Duration;
+
+use kitfleet_domain::limits::{ConcurrentSessions, Limits};
+use serde::{Deserialize, Serialize};
+
+use super::values::duration;
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Limits", default = "Limits::default")]
+pub(super) struct LimitsTable {
+    #[serde(with = "ConcurrentSessionsTable")]
+    concurrent_sessions: ConcurrentSessions,
+    label_chars: usize,
+    type_text_chars: usize,
+    type_delay_ms: u64,
+    press_key_chars: usize,
+    #[serde(with = "duration")]
+    min_timeout: Duration,
+    #[serde(with = "duration")]
+    max_timeout: Duration,
+    #[serde(with = "duration")]
+    max_time_wait: Duration,
+    extractions: usize,
+    query_chars: usize,
+    #[serde(with = "duration")]
+    default_form_timeout: Duration,
+    #[serde(with = "duration")]
+    max_form_timeout: Duration,
+    #[serde(with = "duration")]
+    form_work: Duration,
+    #[serde(with = "duration")]
+    form_teardown: Duration,
+    screenshot_bytes: u64,
+    pdf_bytes: u64,
+    state_storage_bytes: usize,
+    state_cookies: usize,
+    #[serde(with = "duration")]
+    archetypes_max_age: Duration,
+    unknown_fields: usize,
+    unknown_field_chars: usize,
+    page_default: u32,
+    page_max: u32,
+    enterprise_profiles: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ConcurrentSessions", default = "ConcurrentSessions::default")]
+struct ConcurrentSessionsTable {
+    free: u32,
+    solo_manual: u32,
+    team_manual: u32,
+    agency_manual: u32,
+    api_starter: u32,
+    api_builder: u32,
+    api_scale: u32,
+    enterprise: u32,
+}

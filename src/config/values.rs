@@ -1,0 +1,266 @@
+//! How values are spelled, checked and shown.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sqlx::postgres::PgConnectOptions;
+use url::Url;
+
+const MASK: &str = "********";
+
+/// What must not be shown.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(MASK)
+    }
+}
+
+/// A secret, or none: an empty one would be no secret but a door that is open to everybody.
+pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    Ok(Option::<Secret>::deserialize(deserializer)?.filter(|secret| !secret.0.trim().is_empty()))
+}
+
+/// A key of 32 bytes, in base64.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct EncryptionKey(Secret);
+
+impl TryFrom<String> for EncryptionKey {
+    type Error = &'static str;
+
+    /// The text may be most of a key, so no message repeats it.
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match BASE64.decode(text.trim()) {
+            Ok(bytes) if bytes.len() == 32 => Ok(Self(Secret(text))),
+            _ => Err("must be 32 bytes in base64, such as `openssl rand -base64 32` prints"),
+        }
+    }
+}
+
+/// An http or https URL without a slash at its end, so that a path can be appended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct BaseUrl(String);
+
+impl BaseUrl {
+    /// A URL that is known to be good.
+    pub(super) fn known(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
+    /// The URL.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for BaseUrl {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let url = Url::parse(&text).map_err(|error| format!("{text:?} is not a URL: {error}"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(format!("{text:?} is not an http or https URL"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(format!("{text:?} has more than a path"));
+        }
+        Ok(Self(text.trim_end_matches('/').to_owned()))
+    }
+}
+
+/// The address of a service, with the password to it, which is never shown.
+#[derive(Clone)]
+struct Address(Url);
+
+impl Address {
+    /// The text may hold a password, so no message repeats it.
+    fn parse(text: &str, schemes: &[&str], example: &'static str) -> Result<Self, &'static str> {
+        match Url::parse(text) {
+            Ok(url) if schemes.contains(&url.scheme()) => Ok(Self(url)),
+            _ => Err(example),
+        }
+    }
+
+    fn masked(&self) -> String {
+        if self.0.query_pairs().any(|(name, _)| name == "password") {
+            return MASK.to_owned();
+        }
+        let mut url = self.0.clone();
+        if url.password().is_some() {
+            // It fails for a URL without a host only, and that has no password.
+            let _ = url.set_password(Some(MASK));
+        }
+        url.into()
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.masked())
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.masked())
+    }
+}
+
+/// The address of a shared database.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct DatabaseUrl(Address);
+
+impl DatabaseUrl {
+    /// How to connect.
+    pub fn options(&self) -> sqlx::Result<PgConnectOptions> {
+        PgConnectOptions::from_str(self.0.0.as_str())
+    }
+}
+
+impl TryFrom<String> for DatabaseUrl {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        const EXAMPLE: &str = "not a URL such as postgres://user:password@host/database";
+        let parsed = Self(Address::parse(&text, &["postgres", "postgresql"], EXAMPLE)?);
+        if parsed.options().is_err() { Err("not an address that PostgreSQL understands") } else { Ok(parsed) }
+    }
+}
+
+/// The address of a Redis.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct RedisUrl(Address);
+
+impl TryFrom<String> for RedisUrl {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self(Address::parse(&text, &["redis", "rediss"], "not a URL such as redis://:password@host:6379")?))
+    }
+}
+
+/// The address of a mail server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct SmtpUrl(Address);
+
+impl TryFrom<String> for SmtpUrl {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self(Address::parse(&text, &["smtp", "smtps"], "not a URL such as smtp://user:password@host:587")?))
+    }
+}
+
+/// `10s`, `20m`, `24h`, `60d`.
+pub mod duration {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Duration, String> {
+        humantime::parse_duration(text)
+            .map_err(|error| format!("{text:?} is not a duration such as 10s, 20m, 24h or 60d: {error}"))
+    }
+
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&spelled(*duration))
+    }
+
+    pub(super) fn spelled(duration: Duration) -> String {
+        let millis = duration.as_millis();
+        let (size, unit) =
+            UNITS.into_iter().find(|(size, _)| millis >= *size && millis.is_multiple_of(*size)).unwrap_or((1, "ms"));
+        format!("{}{unit}", millis / size)
+    }
+}
+
+/// A list of [`duration`]s.
+pub mod durations {
+    use std::time::Duration;
+
+    use serde::{Deserializer, Serialize, Serializer};
+
+    use super::{duration, list};
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Duration>, D::Error> {
+        list(deserializer, duration::parse)
+    }
+
+    pub fn serialize<S: Serializer>(durations: &[Duration], serializer: S) -> Result<S::Ok, S::Error> {
+        durations.iter().map(|one| duration::spelled(*one)).collect::<Vec<_>>().serialize(serializer)
+    }
+}
+
+/// Addresses and prefixes.
+pub mod networks {
+    use std::net::IpAddr;
+
+    use ipnet::IpNet;
+    use serde::{Deserializer, Serialize, Serializer};
+
+    use super::list;
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
+        list(deserializer, |item| {
+            item.parse::<IpNet>()
+                .or_else(|_| item.parse::<IpAddr>().map(IpNet::from))
+                .map_err(|_| format!("{item:?} is neither an address nor a prefix such as 10.0.0.0/8"))
+        })
+    }
+
+    pub fn serialize<S: Serializer>(networks: &[IpNet], serializer: S) -> Result<S::Ok, S::Error> {
+        networks.iter().map(ToString::to_string).collect::<Vec<_>>().serialize(serializer)
+    }
+}
+
+/// A list, or a text that is comma-separated or a JSON array, as a variable of the environment has to be.
+fn list<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Spelling {
+        List(Vec<String>),
+        Text(String),
+    }
+
+    let items = match Spelling::deserialize(deserializer)? {
+        Spelling::List(items) => items,
+        Spelling::Text(text) if text.trim_start().starts_with('[') => {
+            serde_json::from_str(&text).map_err(serde::de::Error::custom)?
+        }
+        Spelling::Text(text) => text.split(',').map(|item| item.trim().to_owned()).collect(),
+    };
+    items.iter().filter(|item| !item.is_empty()).map(|item| parse(item).map_err(serde::de::Error::custom)).collect()
+}
