@@ -42,18 +42,17 @@ pub fn heading(title: &str) {
 pub fn durations(name: &str, samples: &Samples, median_bound: Option<f64>, p99_bound: Option<f64>) {
     let (median, p99) = (samples.quantile(0.5), samples.quantile(0.99));
     let verdict = |figure: f64, bound: f64| if figure <= bound { "ok" } else { "MISSED" };
-    let mut bounds = String::new();
-    if let Some(bound) = median_bound {
-        bounds += &format!("median ≤ {bound} ms: {}", verdict(median, bound));
-    }
-    if let Some(bound) = p99_bound {
-        bounds += &format!(", p99 ≤ {bound} ms: {}", verdict(p99, bound));
-    }
+    let judge = |name: &str, figure: f64, bound: f64| format!("{name} ≤ {bound} ms: {}", verdict(figure, bound));
+    let bounds: Vec<_> = [("median", median, median_bound), ("p99", p99, p99_bound)]
+        .into_iter()
+        .filter_map(|(name, figure, bound)| Some(judge(name, figure, bound?)))
+        .collect();
     println!(
         "{name:<44} {:>8.2} {median:>8.2} {p99:>8.2} {:>8.2} {:>6}  {bounds}",
         samples.quantile(0.0),
         samples.quantile(1.0),
-        samples.len()
+        samples.len(),
+        bounds = bounds.join(", "),
     );
 }
 

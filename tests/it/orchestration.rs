@@ -72,7 +72,7 @@ async fn of_racing_operations_one_at_a_time_wins() {
     }
     assert_eq!(app.intents(&session).await.len(), won.len() + 1);
     let overlaps = "select count(*) from intents a join intents b on a.session_id = b.session_id and a.id < b.id
-                    where a.kind <> 'open' and a.created_at < b.done_at and b.created_at < a.done_at";
+                    where a.kind <> 'open' and a.started_at < b.done_at and b.started_at < a.done_at";
     assert_eq!(app.count(overlaps).await, 0);
     assert_eq!(client.status(&session).await, "ready");
     client.operate(&session, "interact", tap()).await.expect(200);

@@ -2,7 +2,7 @@
 //!
 //! A [`Pool`] keeps hot slots, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a
 //! session opens. A browser obeys one operation at a time; dropping or closing it leaves no process, no socket and no
-//! file. Its only way out to the network is the [`egress`] guard.
+//! file. Its only way out to the network is the guard of `egress.rs`.
 //!
 //! A host is another program, `kitfleet-host`, told what to do over its standard input: there is no WebDriver and no
 //! port that a page could reach. What a page is asked, it is asked by scripts in a world of their own (`scripts/`),
