@@ -13,6 +13,7 @@ use sqlx::ConnectOptions as _;
 use sqlx::postgres::PgConnectOptions;
 use tempfile::TempDir;
 use tokio::net::{TcpStream, UnixListener};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::support::app::free_port;
 use crate::support::{App, Client, Site, eventually};
@@ -168,12 +169,15 @@ async fn a_public_page_reaches_nothing_private() {
     }
     let folder = TempDir::new().expect("a folder");
     let database = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
-    let relay = tokio::spawn(relay_to_database(
-        database.parse().expect("a database URL"),
-        UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("a socket"),
-    ));
-    let options: PgConnectOptions = database.parse().expect("a database URL");
-    let there = options.socket(folder.path()).port(5432).to_url_lossy().to_string();
+    let server: PgConnectOptions = database.parse().expect("a database URL");
+    // A socket is a file, and so it can be reached from another network. A port needs a socket that leads to it.
+    let (there, relay) = if server.get_socket().is_some() {
+        (database, None)
+    } else {
+        let socket = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("a socket");
+        let there = server.clone().socket(folder.path()).port(5432).to_url_lossy().to_string();
+        (there, Some(AbortOnDropHandle::new(tokio::spawn(relay_to_database(server, socket)))))
+    };
     let inside = tokio::process::Command::new("unshare")
         .args(&in_a_network_of_its_own)
         .arg(std::env::current_exe().expect("this program"))
@@ -182,7 +186,7 @@ async fn a_public_page_reaches_nothing_private() {
         .kill_on_drop(true)
         .output();
     let output = inside.await.expect("unshare runs");
-    relay.abort();
+    drop(relay);
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{complained}");
     assert!(said.contains("1 passed"), "it ran: {said}");
@@ -197,7 +201,7 @@ fn namespaces() -> Vec<&'static str> {
     options
 }
 
-/// Makes the database server reachable from another network: a socket is a file.
+/// Makes a database server that listens on a port reachable from another network.
 async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
     while let Ok((mut inside, _)) = sockets.accept().await {
         let address = (server.get_host().to_owned(), server.get_port());
