@@ -27,7 +27,7 @@ pub async fn run() -> Result<()> {
     overhead(&client, &url).await?;
     memory(&service, &client, &url).await?;
     flows(&client, &url).await?;
-    service.stop()?;
+    drop(service);
 
     let cold = Service::start(&[("SESSIONS__ALLOW_PRIVATE_TARGETS", "true"), ("WORKER__WARM_POOL", "0")], 1).await?;
     let client = cold.client("cold")?;
@@ -40,7 +40,7 @@ pub async fn run() -> Result<()> {
         client.delete(&session).await?;
     }
     report::durations("create", &create, None, None);
-    cold.stop()
+    Ok(())
 }
 
 async fn operations(client: &Client, url: &str) -> Result<()> {

@@ -21,7 +21,6 @@ pub async fn run() -> Result<()> {
         for clients in [1, 16, 64, 256] {
             load(&service, workers, clients).await?;
         }
-        service.stop()?;
     }
     Ok(())
 }

@@ -100,13 +100,18 @@ impl Service {
     pub fn pids(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
+}
 
-    pub fn stop(mut self) -> Result<()> {
+/// A bench that failed midway leaves nothing running either.
+impl Drop for Service {
+    fn drop(&mut self) {
         for child in self.processes.iter_mut().rev() {
-            kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
-            child.wait()?;
+            if let Ok(pid) = i32::try_from(child.id()) {
+                // A process that is gone already is as good.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+            }
+            let _ = child.wait();
         }
-        Ok(())
     }
 }
 

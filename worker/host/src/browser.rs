@@ -53,12 +53,19 @@ pub struct Browser {
     configured: Cell<bool>,
 }
 
+/// Names the files that say which implementations of EGL there are.
+const OPENGL_VENDORS: &str = "__EGL_VENDOR_LIBRARY_FILENAMES";
+
 impl Browser {
     /// Starts WebKit with a blank page, and says [`Message::Ready`] when that has loaded.
     pub fn start(arguments: &Arguments, output: Output) -> Result<Rc<Self>, String> {
         screen::banish_pointer();
+        // Looking for an OpenGL that this process does not use loads one, which takes more memory than all else here.
+        // Pages have theirs: their processes start later, without this.
+        glib::setenv(OPENGL_VENDORS, "/dev/null", true).map_err(|error| error.to_string())?;
         let context = context(arguments)?;
         let settings = settings();
+        glib::unsetenv(OPENGL_VENDORS);
         let scripts = UserContentManager::new();
         let view = WebView::builder().web_context(&context).settings(&settings).user_content_manager(&scripts).build();
         let browser = Rc::new(Self {

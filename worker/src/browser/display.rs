@@ -17,6 +17,9 @@ use tokio_util::task::TaskTracker;
 use super::StartError;
 use super::processes::{Family, Spawner};
 
+/// Large enough for every device of the catalogue, in physical pixels, and no larger: each pixel costs memory.
+const SCREEN: &str = "1640x2304x24";
+
 /// How long Xvfb may take to start, and to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -77,7 +80,7 @@ impl Server {
     async fn start(spawner: &Spawner) -> io::Result<Self> {
         // Xvfb cannot ask to die with its parent; setpriv asks for it. It is asked kindly, so that it tidies up.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM", "Xvfb", "-displayfd", "1", "-screen", "0", "2048x4096x24"]);
+        command.args(["--pdeathsig", "TERM", "Xvfb", "-displayfd", "1", "-screen", "0", SCREEN]);
         // Nothing draws with OpenGL, and its library costs more memory than the screen.
         command.args(["-nolisten", "tcp", "-noreset", "-extension", "GLX"]);
         let mut family = spawner.spawn(command).await?;
