@@ -323,6 +323,20 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
     }
 }
 
+/// Whether anything is claimed and not ended on a worker's sessions, begun or not.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_open(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists(select from sessions s join intents i on i.id = s.operation_id
+                         where s.worker_id = $1 and i.status <> 'done') as "open!""#,
+        worker as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// Errors every session that still lives on a worker that stops in an orderly way, so that no slot stays taken.
 ///
 /// # Errors

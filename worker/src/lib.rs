@@ -35,6 +35,9 @@ use crate::sessions::Sessions;
 /// How long the browsers may take to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
+/// How often a worker that stops looks whether anything is still under way.
+const IDLE_POLL: Duration = Duration::from_millis(50);
+
 /// Why a worker ended without having been told to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -192,11 +195,25 @@ async fn heartbeat(context: &Context) -> sqlx::Result<bool> {
     Ok(holds)
 }
 
+/// Waits for what was claimed before the stop, also for what is still on its way here, but no longer than configured.
+async fn wait_until_idle(context: &Context) -> sqlx::Result<()> {
+    let idle = async {
+        while intents::any_open(&mut *context.lazy.acquire().await?, context.id).await? {
+            tokio::time::sleep(IDLE_POLL).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(context.config.drain_timeout, idle).await.unwrap_or_else(|_| {
+        tracing::warn!("operations are still under way; they are given up");
+        Ok(())
+    })
+}
+
 /// Takes no more sessions, waits for the operations under way, and ends what is left.
 async fn drain(context: &Context) {
     let result = async {
         workers::drain(&mut *context.db.acquire().await?, context.id).await?;
-        context.sessions.wait_until_idle(context.config.drain_timeout).await;
+        wait_until_idle(context).await?;
         let mut tx = context.db.begin().await?;
         workers::stop(&mut tx, context.id).await?;
         intents::fail_sessions_of(&mut tx, context.id).await?;

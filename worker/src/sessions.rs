@@ -31,8 +31,6 @@ const RETRY: Duration = Duration::from_millis(200);
 pub(crate) struct Sessions {
     live: Mutex<HashMap<SessionId, Handle>>,
     actors: TaskTracker,
-    /// Counts the intents under way.
-    operations: TaskTracker,
 }
 
 /// How to reach a session's actor.
@@ -47,8 +45,6 @@ struct Order {
     intent: IntentId,
     operation: Operation,
     span: tracing::Span,
-    /// Held until the operation has ended.
-    _under_way: tokio_util::task::task_tracker::TaskTrackerToken,
 }
 
 impl Sessions {
@@ -82,14 +78,6 @@ impl Sessions {
         self.actors.wait().await;
     }
 
-    /// Waits until no operation runs, but no longer than `limit`.
-    pub(crate) async fn wait_until_idle(&self, limit: Duration) {
-        self.operations.close();
-        if timeout(limit, self.operations.wait()).await.is_err() {
-            tracing::warn!("operations are still under way; they are given up");
-        }
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Handle>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,15 +98,10 @@ pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) {
         live.insert(session, Handle { orders, close: close.clone() });
     }
     let actor = Actor { context: Arc::clone(context), session, inbox, close, last: None };
-    let under_way = context.sessions.operations.token();
     context.sessions.actors.spawn(
         async move {
-            match actor.open(intent).await {
-                Some(browser) => {
-                    drop(under_way);
-                    actor.run(browser).await;
-                }
-                None => drop(under_way),
+            if let Some(browser) = actor.open(intent).await {
+                actor.run(browser).await;
             }
         }
         .instrument(span),
@@ -139,10 +122,9 @@ pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) {
             }
         }
     }
-    let under_way = context.sessions.operations.token();
     let undelivered = match context.sessions.get(started.session) {
         // The session's claim lets one operation through at a time, so the actor is idle, or about to be.
-        Some(handle) => handle.orders.send(Order { intent, operation, span, _under_way: under_way }).await.is_err(),
+        Some(handle) => handle.orders.send(Order { intent, operation, span }).await.is_err(),
         None => true,
     };
     if undelivered {
