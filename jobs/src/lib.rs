@@ -14,7 +14,7 @@ mod wakeups;
 use kitfleet_domain::database;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sqlx::{Connection, PgConnection};
+use sqlx::PgConnection;
 
 pub use wakeups::Wakeups;
 
@@ -76,6 +76,5 @@ async fn migrate_locked(conn: &mut PgConnection) -> Result<(), MigrateError> {
     sqlx::query("create schema if not exists apalis").execute(&mut *conn).await?;
     apalis_postgres::PostgresStorage::migrations().run_direct(None, &mut *conn, false).await?;
     database::migrate(&mut *conn).await?;
-    conn.ping().await?;
     Ok(())
 }

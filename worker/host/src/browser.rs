@@ -245,11 +245,7 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
     let path = directory.to_str().ok_or_else(|| format!("{} is not UTF-8", directory.display()))?;
     let manager =
         WebsiteDataManager::builder().base_data_directory(path).base_cache_directory(format!("{path}/cache")).build();
-    let mut builder = WebContext::builder().website_data_manager(&manager);
-    if let Some(time_zone) = &arguments.time_zone {
-        builder = builder.time_zone_override(time_zone.as_str());
-    }
-    let context = builder.build();
+    let context = WebContext::builder().website_data_manager(&manager).build();
     // A session's pages are few and seldom seen again: what WebKit would keep of them in memory is better spent on
     // another session.
     context.set_cache_model(CacheModel::DocumentViewer);

@@ -40,9 +40,6 @@ struct Arguments {
     /// Where cookies and the storage of web sites live.
     #[arg(long)]
     data_dir: PathBuf,
-    /// What pages take for the local time zone, such as `Europe/Paris`.
-    #[arg(long)]
-    time_zone: Option<String>,
     /// Run web processes in bubblewrap.
     #[arg(long)]
     sandbox: bool,

@@ -61,10 +61,10 @@ impl Pool {
         Ok(Self(kind))
     }
 
-    /// Opens a browser that is this device.
+    /// Opens a browser that is this device. How long that may take is the caller's business.
     ///
     /// # Errors
-    /// When the worker has none, or it does not open in time.
+    /// When the worker has none, or it does not open.
     pub async fn open(&self, archetype: &'static Archetype, profile: BehavioralProfile) -> Result<Browser, Failure> {
         let engine = match &self.0 {
             Kind::Webkit(slots) => Engine::Webkit(Box::new(slots.hosts.open(archetype, profile).await?)),
@@ -144,14 +144,8 @@ impl Hosts {
             let host = self.start_host(archetype.device_pixel_ratio).await?;
             self.dress(host, archetype, profile).await
         };
-        match self.stopping.run_until_cancelled(timeout(self.config.open_timeout, opening)).await {
-            Some(Ok(opened)) => opened,
-            Some(Err(_)) => {
-                let detail = "The browser did not open in time.".to_owned();
-                Err(Failure { class: FailureClass::Timeout, detail })
-            }
-            None => Err(driver_failure("The worker is shutting down.")),
-        }
+        let opened = self.stopping.run_until_cancelled(opening).await;
+        opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
     }
 
     async fn dress(&self, host: Host, archetype: &Archetype, profile: BehavioralProfile) -> Result<Webkit, Failure> {
