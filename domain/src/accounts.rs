@@ -9,6 +9,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 
 use crate::audit::{self, Actor, Entry};
+use crate::emails::EmailAddress;
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
@@ -153,16 +154,17 @@ pub enum CreateError {
 /// When a field breaks a rule, or the address has an account.
 pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
     let mut rules = Rules::default();
-    let mailbox = new.email.split_once('@').is_some_and(|(local, host)| !local.is_empty() && !host.is_empty());
-    rules.require(mailbox && !new.email.contains(char::is_whitespace), "email", "must be an e-mail address");
     rules.length(new.name.trim(), 1, 120, "name");
+    rules.require(!new.name.contains(char::is_control), "name", "must not contain control characters");
     rules.check()?;
+    let email = EmailAddress::parse(&new.email)?;
     let id = AccountId::generate();
     sqlx::query!(
-        "insert into accounts (id, email, name, password_hash, tier, email_verified_at)
-         values ($1, $2, $3, $4, $5, case when $6 then now() end)",
+        "insert into accounts (id, email, email_key, name, password_hash, tier, email_verified_at)
+         values ($1, $2, $3, $4, $5, $6, case when $7 then now() end)",
         id as _,
-        new.email,
+        email.as_str(),
+        email.key(),
         new.name.trim(),
         new.password_hash,
         new.tier as _,

@@ -92,6 +92,31 @@ id!(
     "key"
 );
 id!(
+    /// A signed-in device.
+    WebSessionId,
+    "wsess"
+);
+id!(
+    /// A mail.
+    EmailId,
+    "eml"
+);
+id!(
+    /// A sign-in that waits for its second factor. Never shown to customers.
+    MfaChallengeId,
+    "mfc"
+);
+id!(
+    /// A desktop app that asks for a credential. Never shown to customers.
+    DeviceAuthorizationId,
+    "dev"
+);
+id!(
+    /// An OAuth client.
+    OauthClientId,
+    "ocl"
+);
+id!(
     /// A browser session.
     SessionId,
     "ses"

@@ -1,0 +1,96 @@
+//! Links in mails (interface, "Transactional emails"): single-use, and one of each purpose at a time.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::ids::AccountId;
+use crate::timestamp::Timestamp;
+use crate::tokens::{self, Token};
+
+/// What a link does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Purpose {
+    /// Proves the address.
+    VerifyEmail,
+    /// Signs in.
+    MagicLink,
+    /// Lets its holder choose a new password.
+    ResetPassword,
+    /// Links an account at an identity provider.
+    ConfirmSignIn,
+}
+
+/// Makes the account's one link of this purpose. The one before is worthless from now on.
+///
+/// # Errors
+/// When the database fails.
+pub async fn issue(
+    conn: &mut PgConnection,
+    account: AccountId,
+    purpose: Purpose,
+    subject: Option<&Value>,
+    expires_at: Timestamp,
+) -> sqlx::Result<Token> {
+    let token = Token::generate();
+    sqlx::query!(
+        "insert into mail_links (account_id, purpose, token_hash, subject, expires_at) values ($1, $2, $3, $4, $5)
+         on conflict (account_id, purpose) do update
+         set token_hash = excluded.token_hash, subject = excluded.subject, expires_at = excluded.expires_at, created_at = now()",
+        account as _,
+        purpose as _,
+        token.hash(),
+        subject,
+        expires_at as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(token)
+}
+
+/// What a link was about.
+#[derive(Debug)]
+pub struct Followed {
+    /// Whose it was.
+    pub account: AccountId,
+    /// What [`issue`] was told.
+    pub subject: Option<Value>,
+}
+
+/// Uses a link up. `None` when it is unknown, expired, or was used before: of several callers one gets it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<Followed>> {
+    let row = sqlx::query!(
+        "delete from mail_links where token_hash = $1 and purpose = $2 and expires_at > now() returning account_id, subject",
+        tokens::hash(token),
+        purpose as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Followed { account: row.account_id, subject: row.subject }))
+}
+
+/// Whether [`follow`] would succeed, for whoever has something costly to do before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists(select from mail_links where token_hash = $1 and purpose = $2 and expires_at > now()) as "good!""#,
+        tokens::hash(token),
+        purpose as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Makes every link of an account worthless.
+///
+/// # Errors
+/// When the database fails.
+pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!("delete from mail_links where account_id = $1", account as _).execute(conn).await?;
+    Ok(())
+}
