@@ -29,6 +29,8 @@ pub trait Permission {
 pub struct ReadSessions;
 /// Creating, driving and destroying sessions.
 pub struct WriteSessions;
+/// Everything that changes the account itself.
+pub struct AccountOwner;
 
 impl Permission for ReadSessions {
     const SCOPE: Scope = Scope::ReadSessions;
@@ -36,6 +38,10 @@ impl Permission for ReadSessions {
 
 impl Permission for WriteSessions {
     const SCOPE: Scope = Scope::WriteSessions;
+}
+
+impl Permission for AccountOwner {
+    const SCOPE: Scope = Scope::AccountOwner;
 }
 
 /// A caller who has the right `P`.

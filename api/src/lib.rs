@@ -16,6 +16,7 @@ mod kinds;
 mod lists;
 mod malformed;
 mod metrics;
+mod oauth;
 mod observe;
 mod openapi;
 mod own_task;

@@ -86,6 +86,7 @@ pub fn skeleton() -> OpenApi {
         .tags(Some([
             tag("Sessions", "Making, driving and ending browser sessions"),
             tag("Archetypes", "The devices a session can be"),
+            tag("Authentication", "Proving who calls"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
         ]))
@@ -166,6 +167,10 @@ problem_sets! {
     InvalidQuery: VALIDATION_FAILED;
     /// A body that cannot be read or breaks a rule.
     Body: VALIDATION_FAILED BAD_REQUEST REQUEST_TIMEOUT PAYLOAD_TOO_LARGE UNSUPPORTED_MEDIA_TYPE;
+    /// A form that cannot be read.
+    Form: REQUEST_TIMEOUT PAYLOAD_TOO_LARGE;
+    /// An OAuth client that is not the caller's.
+    NoOauthClient: NOT_FOUND;
     /// A session that is not the caller's to see.
     NoSession: NOT_FOUND;
     /// A page that does not exist.

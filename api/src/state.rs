@@ -44,6 +44,8 @@ pub struct ApiConfig {
     pub body_timeout: Duration,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// How long an OAuth client's access token is good for.
+    pub oauth_token_ttl: Duration,
 }
 
 impl Default for ApiConfig {
@@ -63,6 +65,7 @@ impl Default for ApiConfig {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             trusted_proxies: Vec::new(),
+            oauth_token_ttl: Duration::from_hours(1),
         }
     }
 }

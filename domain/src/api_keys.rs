@@ -125,10 +125,34 @@ impl Scopes {
         if errors.is_empty() { Ok(Self(scopes)) } else { Err(Invalid(errors)) }
     }
 
+    /// What a customer may give: `admin` is minted by staff only (decisions D4).
+    ///
+    /// # Errors
+    /// On field `scopes`, when it is empty or names an unknown one; on one of its items, when that is `admin`.
+    pub fn parse_of_customer<S: AsRef<str>>(names: &[S]) -> Result<Self, Invalid> {
+        let scopes = Self::parse(names)?;
+        let staffs = names.iter().enumerate().filter(|(_, name)| name.as_ref() == Scope::Admin.name());
+        let message = "is minted by staff only";
+        let errors: Vec<_> =
+            staffs.map(|(i, _)| FieldError { field: format!("scopes.{i}"), message: message.to_owned() }).collect();
+        if errors.is_empty() { Ok(scopes) } else { Err(Invalid(errors)) }
+    }
+
+    /// As a row has them.
+    pub(crate) fn stored(names: &[String]) -> Self {
+        Self(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
     /// Whether any of them satisfies `needed`.
     #[must_use]
     pub fn satisfy(&self, needed: Scope) -> bool {
         self.0.iter().any(|scope| scope.satisfies(needed))
+    }
+
+    /// Whether they satisfy all of `others`: nobody gives away more than they have (decisions D4).
+    #[must_use]
+    pub fn cover(&self, others: &Self) -> bool {
+        others.0.iter().all(|scope| self.satisfy(*scope))
     }
 
     /// As the interface spells them.
@@ -281,7 +305,7 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
     Ok(row.map(|row| KeyRecord {
         id: row.id,
         account_id: row.account_id,
-        scopes: Scopes(row.scopes.iter().filter_map(|name| name.parse().ok()).collect()),
+        scopes: Scopes::stored(&row.scopes),
         revoked_at: row.revoked_at,
         expired: row.expired.unwrap_or(false),
         account_status: row.status,

@@ -16,6 +16,7 @@ pub mod ids;
 pub mod intents;
 pub mod limits;
 pub mod mail_links;
+pub mod oauth;
 pub mod operations;
 pub mod sealing;
 pub mod sessions;
