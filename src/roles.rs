@@ -210,6 +210,7 @@ fn api(config: &Config, base_url: &str) -> ApiConfig {
         header_timeout: config.server.header_timeout,
         body_timeout: config.server.body_timeout,
         trusted_proxies: config.server.trusted_proxies.clone(),
+        oauth_token_ttl: config.auth.oauth_token_ttl,
     }
 }
 

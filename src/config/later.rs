@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::auth::Providers;
 use super::values::{BaseUrl, EncryptionKey, RedisUrl, Secret, SmtpUrl, duration, durations, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
@@ -123,6 +124,11 @@ pub struct Auth {
     pub device_bound_ttl: Duration,
     /// Requests a minute and address that send a message.
     pub send_rate_per_minute: u32,
+    /// How long an OAuth client's access token is good for.
+    #[serde(with = "duration")]
+    pub oauth_token_ttl: Duration,
+    /// Who else may say who somebody is.
+    pub providers: Providers,
 }
 
 impl Default for Auth {
@@ -137,6 +143,8 @@ impl Default for Auth {
             device_code_ttl: Duration::from_mins(10),
             device_bound_ttl: Duration::from_mins(2),
             send_rate_per_minute: 3,
+            oauth_token_ttl: Duration::from_hours(1),
+            providers: Providers::new(),
         }
     }
 }
