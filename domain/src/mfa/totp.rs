@@ -117,7 +117,7 @@ mod tests {
         let enrollment = Enrollment { secret: *b"12345678901234567890", account_name: "ada@example.com".to_owned() };
         assert_eq!(
             enrollment.otpauth_uri(),
-            "otpauth://totp/Kitfleet:ada%40example%2Ecom?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Kitfleet\
+            "otpauth://totp/Kitfleet:ada%40example.com?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Kitfleet\
              &algorithm=SHA1&digits=6&period=30"
         );
         let read = Totp::from_url(enrollment.otpauth_uri()).expect("a library reads it");
