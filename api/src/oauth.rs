@@ -93,7 +93,7 @@ async fn create(
     State(app): State<App>,
     Json(body): Json<NewClient>,
 ) -> Result<(StatusCode, Answer<OauthClient>)> {
-    let scopes = Scopes::parse_of_customer(&body.scopes)?;
+    let scopes = Scopes::grantable(&body.scopes, &Scopes::account_owner())?;
     let mut conn = app.db.acquire().await?;
     let (client, secret) = oauth::create_client(&mut conn, caller.account_id, &body.name, scopes).await?;
     let client_secret = Some(secret.reveal().to_owned());

@@ -175,11 +175,11 @@ pub async fn issue_token(
     let token = AccessToken::generate();
     sqlx::query!(
         "insert into oauth_tokens (token_hash, client_id, scopes, expires_at)
-         values ($1, $2, $3, now() + make_interval(secs => $4))",
+         values ($1, $2, $3, now() + $4)",
         tokens::hash(token.reveal()),
         client.id as _,
         &scopes.names(),
-        lifetime.as_secs_f64(),
+        lifetime as _,
     )
     .execute(conn)
     .await?;
@@ -190,8 +190,7 @@ pub async fn issue_token(
 /// satisfies it.
 fn narrowed(scopes: &Scopes, wanted: &str) -> Option<Scopes> {
     let names: Vec<_> = wanted.split(' ').filter(|name| !name.is_empty()).collect();
-    let wanted = Scopes::parse_of_customer(&names).ok()?;
-    scopes.cover(&wanted).then_some(wanted)
+    Scopes::grantable(&names, scopes).ok()
 }
 
 /// Why there is no token.
