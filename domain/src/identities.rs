@@ -132,16 +132,12 @@ pub async fn arrive(conn: &mut PgConnection, visitor: &Visitor<'_>) -> Result<Ar
         };
         let mut savepoint = conn.begin().await?;
         match accounts::create(&mut savepoint, new).await {
-            Ok(account) => {
-                let linked = link(&mut savepoint, account, visitor.provider, visitor.subject).await?;
-                if linked {
-                    savepoint.commit().await?;
-                    return Ok(Arrival::New(account));
-                }
-                savepoint.rollback().await?;
+            Ok(account) if link(&mut savepoint, account, visitor.provider, visitor.subject).await? => {
+                savepoint.commit().await?;
+                return Ok(Arrival::New(account));
             }
             // Somebody was faster: whose account it is can be seen now.
-            Err(CreateError::EmailTaken) => savepoint.rollback().await?,
+            Ok(_) | Err(CreateError::EmailTaken) => savepoint.rollback().await?,
             Err(other) => return Err(other),
         }
     }
@@ -154,13 +150,15 @@ async fn find(conn: &mut PgConnection, provider: &str, subject: &str) -> sqlx::R
         .await
 }
 
-/// Links an identity to an account. `false` when it is another account's.
+/// Links an identity to an account. `false` when it is another account's, or the account is deleted: its row stays
+/// locked, so that a deletion that comes meanwhile finds the link.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, subject: &str) -> sqlx::Result<bool> {
     let linked = sqlx::query!(
-        "insert into identities (provider, subject, account_id) values ($1, $2, $3)
+        "insert into identities (provider, subject, account_id)
+         select $1, $2, id from accounts where id = $3 and status <> 'deleted' for share
          on conflict (provider, subject) do update set account_id = excluded.account_id
          where identities.account_id = excluded.account_id",
         provider,
