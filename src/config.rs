@@ -7,6 +7,7 @@
 mod later;
 mod limits;
 mod machine;
+mod rate_limits;
 mod values;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
+use kitfleet_api::RateLimits;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
@@ -25,7 +27,8 @@ use tracing_subscriber::EnvFilter;
 
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
-pub use self::values::Secret;
+use self::rate_limits::RateLimitsTable;
+pub use self::values::{RedisUrl, Secret};
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
 
 /// Read when no other file is named.
@@ -50,6 +53,8 @@ pub struct Config {
     pub server: Server,
     /// PostgreSQL.
     pub database: Database,
+    /// Redis.
+    pub redis: Redis,
     /// What is logged, and how.
     pub log: Log,
     /// What sessions may do.
@@ -63,16 +68,17 @@ pub struct Config {
     /// The interface's Limits table.
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
+    /// How often somebody may ask.
+    #[serde(with = "RateLimitsTable")]
+    pub rate_limits: RateLimits,
+    /// Logging in.
+    pub auth: later::Auth,
 
     // Of areas that are still to come, from here on.
-    /// Redis.
-    redis: later::Redis,
     /// Messages to customers.
     email: later::Email,
     /// Deliveries to customers.
     webhooks: later::Webhooks,
-    /// Logging in.
-    auth: later::Auth,
     /// Second factors.
     mfa: later::Mfa,
     /// Accounts of several people.
@@ -94,16 +100,17 @@ impl Default for Config {
             data_dir: PathBuf::from(".kitfleet"),
             server: Server::default(),
             database: Database::default(),
+            redis: Redis::default(),
             log: Log::default(),
             sessions: Sessions::default(),
             worker: Worker::default(),
             retention: Retention::default(),
             metrics: Metrics::default(),
             limits: Limits::default(),
-            redis: later::Redis::default(),
+            rate_limits: RateLimits::default(),
+            auth: later::Auth::default(),
             email: later::Email::default(),
             webhooks: later::Webhooks::default(),
-            auth: later::Auth::default(),
             mfa: later::Mfa::default(),
             teams: later::Teams::default(),
             agents: later::Agents::default(),
@@ -184,6 +191,14 @@ impl Default for Database {
     fn default() -> Self {
         Self { url: None, max_connections: 32 }
     }
+}
+
+/// `redis.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Redis {
+    /// A Redis that all processes share; by default what it would be asked for is done in each process.
+    pub url: Option<RedisUrl>,
 }
 
 /// `log.*`

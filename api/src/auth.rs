@@ -69,6 +69,7 @@ impl<P: Permission + Send> FromRequestParts<App> for Scoped<P> {
         let authorized = authorize(parts, app, P::SCOPE).await;
         metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
         let key = authorized.map_err(|refused| refused.problem)?;
+        app.rate_limits.check_credential(&key.id.to_string())?;
         tracing::Span::current().record("account", tracing::field::display(key.account_id));
         let actor = Actor::Customer {
             account: key.account_id,

@@ -1,14 +1,34 @@
-//! Where a request comes from, for the audit log.
+//! Where a request comes from, for the audit log and the rate limits.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
+use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use ipnet::IpNet;
 
+use crate::state::App;
+
 /// Who holds the other end of the connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
+
+/// Who asks, on a route that needs no credential.
+#[derive(Debug)]
+#[allow(dead_code, reason = "the routes that log in are the first to use it")]
+pub struct ClientInfo {
+    pub ip: Option<IpAddr>,
+    pub user_agent: Option<String>,
+}
+
+impl FromRequestParts<App> for ClientInfo {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(Self { ip: address(parts, &app.config.trusted_proxies), user_agent: user_agent(&parts.headers) })
+    }
+}
 
 /// The client's address: the peer, or what the proxies we trust say about whom they speak for.
 pub fn address(parts: &Parts, trusted: &[IpNet]) -> Option<IpAddr> {

@@ -93,6 +93,14 @@ impl Problem {
         Self::new(&kinds::FEATURE_UNAVAILABLE, detail).with_header(RETRY_AFTER, "1")
     }
 
+    /// Somebody asks too often; in so many seconds they may ask again.
+    pub fn rate_limited(seconds: u64) -> Self {
+        let mut problem =
+            Self::new(&kinds::RATE_LIMITED, format!("there were too many requests; try again in {seconds} s"));
+        problem.0.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        problem
+    }
+
     /// A defect of ours: the log says what it is, the answer does not.
     pub fn internal(error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");

@@ -2,7 +2,7 @@
 //!
 //! A handler authenticates, parses, stores what was asked for, enqueues what has to be done about it, commits and
 //! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `problems`,
-//! `unknown_fields`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
+//! `rate_limits`, `unknown_fields`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod archetypes;
 mod auth;
@@ -10,6 +10,8 @@ mod body;
 mod client;
 mod docs;
 mod error;
+#[allow(dead_code, reason = "the routes that log in are the first to use it")]
+mod hashing;
 mod health;
 mod json;
 mod kinds;
@@ -21,6 +23,8 @@ mod openapi;
 mod own_task;
 mod pages;
 mod problems;
+#[allow(dead_code, reason = "the routes that log in are the first to use all of it")]
+mod rate_limits;
 mod replies;
 mod request_id;
 mod rescue;
@@ -31,5 +35,6 @@ mod state;
 mod unknown_fields;
 
 pub use openapi::openapi;
+pub use rate_limits::RateLimits;
 pub use server::{ServeError, serve};
 pub use state::ApiConfig;

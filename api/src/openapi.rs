@@ -10,7 +10,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::server::Server;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
+    ComponentsBuilder, ContentBuilder, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
     Required, Response, ResponseBuilder, Schema, Type,
 };
 
@@ -30,6 +30,12 @@ pub fn openapi(base_url: &str) -> OpenApi {
             for (status, response) in internal {
                 operation.responses.responses.entry(status).or_insert(response);
             }
+            if needs_credential(operation) {
+                for (status, response) in RateLimited::responses() {
+                    operation.responses.responses.entry(status).or_insert(response);
+                }
+            }
+            describe_limit_headers(operation);
             if operation.extensions.is_some() {
                 operation.parameters.get_or_insert_default().push(RefOr::T(account_header()));
             }
@@ -53,6 +59,41 @@ fn account_header() -> Parameter {
         .description(Some(description))
         .schema(Some(schema))
         .build()
+}
+
+/// Whether only whoever has a credential of an account is answered, and then no more often than its limit allows.
+fn needs_credential(operation: &Operation) -> bool {
+    let schemes = json!(operation.security);
+    let schemes = schemes.as_array().into_iter().flatten().filter_map(Value::as_object);
+    schemes.flat_map(serde_json::Map::keys).any(|scheme| scheme != "metrics_token")
+}
+
+/// A route that may answer `rate-limited` says in every such answer, and in every success, how its caller stands.
+fn describe_limit_headers(operation: &mut Operation) {
+    let responses = &mut operation.responses.responses;
+    let Some(RefOr::T(refusal)) = responses.get_mut("429") else { return };
+    if !refusal.description.contains(kinds::RATE_LIMITED.slug) {
+        return;
+    }
+    let retry = "After how many seconds to repeat the request; with `rate-limited` only";
+    refusal.headers.insert("Retry-After".to_owned(), number_header(retry));
+    for (status, response) in responses {
+        let RefOr::T(response) = response else { continue };
+        if status == "429" || status.starts_with('2') {
+            for (name, description) in [
+                ("RateLimit-Limit", "Requests a minute that are allowed, all of which may come at once"),
+                ("RateLimit-Remaining", "Requests that could be sent right now"),
+                ("RateLimit-Reset", "Seconds until all of them are there again; with a 429, until there is one"),
+            ] {
+                response.headers.insert(name.to_owned(), number_header(description));
+            }
+        }
+    }
+}
+
+fn number_header(description: &str) -> RefOr<Header> {
+    let schema = ObjectBuilder::new().schema_type(Type::Integer).build();
+    RefOr::T(HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build())
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -170,11 +211,13 @@ problem_sets! {
     NoSession: NOT_FOUND;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
+    /// Too many requests from one place.
+    RateLimited: RATE_LIMITED;
     /// A database that is away.
     Database: FEATURE_UNAVAILABLE;
     /// A session that does not come to be.
-    Creating: NOT_FOUND SESSION_DESTROYED CONCURRENCY_LIMIT DRIVER_ERROR DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE
-              SESSION_TIMEOUT;
+    Creating: NOT_FOUND SESSION_DESTROYED CONCURRENCY_LIMIT RATE_LIMITED DRIVER_ERROR DRIVER_NOT_INTEGRATED
+              FEATURE_UNAVAILABLE SESSION_TIMEOUT;
     /// A session that cannot be driven, or a browser that fails.
     Driving: VALIDATION_FAILED BAD_REQUEST CONFLICT SESSION_DESTROYED DRIVER_ERROR DRIVER_NOT_INTEGRATED
              FEATURE_UNAVAILABLE SESSION_TIMEOUT;

@@ -13,7 +13,10 @@ use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
+use crate::hashing::Hashing;
+use crate::rate_limits::{RateLimiter, RateLimits};
 use crate::replies::Replies;
+use crate::server::ServeError;
 
 /// How the API behaves; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
 #[derive(Clone)]
@@ -44,6 +47,10 @@ pub struct ApiConfig {
     pub body_timeout: Duration,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// How often somebody may ask.
+    pub rate_limits: RateLimits,
+    /// Where all replicas count that together; without one each counts for itself.
+    pub redis: Option<redis::Client>,
 }
 
 impl Default for ApiConfig {
@@ -63,6 +70,8 @@ impl Default for ApiConfig {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             trusted_proxies: Vec::new(),
+            rate_limits: RateLimits::default(),
+            redis: None,
         }
     }
 }
@@ -75,6 +84,10 @@ pub struct Shared {
     pub config: ApiConfig,
     pub db: PgPool,
     pub replies: Replies,
+    pub rate_limits: RateLimiter,
+    /// Where passwords are hashed.
+    #[allow(dead_code, reason = "the routes that log in are the first to use it")]
+    pub hashing: Hashing,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
     pub metrics: PrometheusHandle,
@@ -82,10 +95,14 @@ pub struct Shared {
 }
 
 impl App {
-    pub fn new(config: ApiConfig, db: PgPool, metrics: PrometheusHandle) -> Self {
+    /// # Errors
+    /// When the machine has no threads left, or the connection to Redis cannot be set up.
+    pub fn new(config: ApiConfig, db: PgPool, metrics: PrometheusHandle) -> Result<Self, ServeError> {
         let replies = Replies::new(db.clone());
+        let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
+        let hashing = Hashing::start()?;
         let (handlers, cursors) = (TaskTracker::new(), OnceCell::new());
-        Self(Arc::new(Shared { config, db, replies, handlers, metrics, cursors }))
+        Ok(Self(Arc::new(Shared { config, db, replies, rate_limits, hashing, handlers, metrics, cursors })))
     }
 
     /// What signs cursors. It is fetched when first needed, so that the API starts without the database too.
