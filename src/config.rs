@@ -8,6 +8,7 @@ mod auth;
 mod later;
 mod limits;
 mod machine;
+mod rate_limits;
 mod values;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
+use kitfleet_api::RateLimits;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
@@ -26,8 +28,9 @@ use tracing_subscriber::EnvFilter;
 
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
-pub use self::values::Secret;
+use self::rate_limits::RateLimitsTable;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
+pub use self::values::{RedisUrl, Secret};
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";
@@ -51,6 +54,8 @@ pub struct Config {
     pub server: Server,
     /// PostgreSQL.
     pub database: Database,
+    /// Redis.
+    pub redis: Redis,
     /// What is logged, and how.
     pub log: Log,
     /// What sessions may do.
@@ -64,16 +69,17 @@ pub struct Config {
     /// The interface's Limits table.
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
+    /// How often somebody may ask.
+    #[serde(with = "RateLimitsTable")]
+    pub rate_limits: RateLimits,
+    /// Logging in.
+    pub auth: later::Auth,
 
     // Of areas that are still to come, from here on.
-    /// Redis.
-    redis: later::Redis,
     /// Messages to customers.
     email: later::Email,
     /// Deliveries to customers.
     webhooks: later::Webhooks,
-    /// Logging in.
-    pub auth: later::Auth,
     /// Second factors.
     mfa: later::Mfa,
     /// Accounts of several people.
@@ -95,16 +101,17 @@ impl Default for Config {
             data_dir: PathBuf::from(".kitfleet"),
             server: Server::default(),
             database: Database::default(),
+            redis: Redis::default(),
             log: Log::default(),
             sessions: Sessions::default(),
             worker: Worker::default(),
             retention: Retention::default(),
             metrics: Metrics::default(),
             limits: Limits::default(),
-            redis: later::Redis::default(),
+            rate_limits: RateLimits::default(),
+            auth: later::Auth::default(),
             email: later::Email::default(),
             webhooks: later::Webhooks::default(),
-            auth: later::Auth::default(),
             mfa: later::Mfa::default(),
             teams: later::Teams::default(),
             agents: later::Agents::default(),
@@ -185,6 +192,14 @@ impl Default for Database {
     fn default() -> Self {
         Self { url: None, max_connections: 32 }
     }
+}
+
+/// `redis.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Redis {
+    /// A Redis that all processes share; by default what it would be asked for is done in each process.
+    pub url: Option<RedisUrl>,
 }
 
 /// `log.*`

@@ -605,7 +605,14 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
 /// When the database fails.
 pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(ApiKeyId::as_uuid).collect();
-    sqlx::query!("update api_keys set last_used_at = now() where id = any($1)", &ids).execute(conn).await?;
+    // A row that somebody holds is in use anyway; waiting for it could end in a deadlock.
+    sqlx::query!(
+        "update api_keys t set last_used_at = now()
+         from (select id from api_keys where id = any($1) for no key update skip locked) free where t.id = free.id",
+        &ids,
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

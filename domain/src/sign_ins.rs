@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use crate::accounts::AccountStatus;
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::ids::AccountId;
-use crate::mfa::challenges;
+use crate::mfa::{Via, challenges};
 use crate::timestamp::Timestamp;
 use crate::tokens::Token;
 use crate::web_sessions::{self, NewWebSession};
@@ -77,21 +77,7 @@ pub async fn complete(
     origin: &Origin,
     lifetimes: Lifetimes,
 ) -> Result<SignedIn, SignInError> {
-    let row = sqlx::query!(
-        r#"select a.status as "status: AccountStatus",
-                  exists(select from mfa_factors f where f.account_id = a.id and f.enrolled_at is not null) as "enrolled!"
-           from accounts a where a.id = $1 for share of a"#,
-        account as _,
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
-    let row = row.ok_or(SignInError::Gone)?;
-    match row.status {
-        AccountStatus::Active => {}
-        AccountStatus::Suspended => return Err(SignInError::Suspended),
-        AccountStatus::Deleted => return Err(SignInError::Gone),
-    }
-    if row.enrolled {
+    if lock_active(&mut *conn, account).await? {
         let (token, expires_at) = challenges::open(conn, account, origin, lifetimes.challenge).await?;
         return Ok(SignedIn::Challenge { token, expires_at });
     }
@@ -110,10 +96,7 @@ pub async fn complete(
 }
 
 /// Writes `account.login`.
-///
-/// # Errors
-/// When the database fails.
-pub async fn record_login(
+async fn record_login(
     conn: &mut PgConnection,
     session: &NewWebSession,
     origin: &Origin,
@@ -123,4 +106,42 @@ pub async fn record_login(
     let payload = origin.issued(payload);
     let entry = Entry { action: "account.login", target: Some(session.id.to_string()), payload };
     audit::record(conn, account, &Actor::person(account, origin), entry).await
+}
+
+/// Signs in somebody who met their challenge, and writes `account.login`. The session begins with a second-factor proof.
+///
+/// # Errors
+/// When the account may not act any more, or the database fails.
+pub async fn prove(
+    conn: &mut PgConnection,
+    account: AccountId,
+    via: Via,
+    origin: &Origin,
+    lifetime: Duration,
+) -> Result<NewWebSession, SignInError> {
+    lock_active(&mut *conn, account).await?;
+    let session = web_sessions::begin(&mut *conn, account, origin, lifetime, true).await?;
+    let method = match via {
+        Via::Totp => "mfa_totp",
+        Via::Recovery => "mfa_recovery",
+    };
+    record_login(conn, &session, origin, json!({"method": method})).await?;
+    Ok(session)
+}
+
+/// Sees to it that the account may act until the transaction ends. Answers whether it has a second factor.
+async fn lock_active(conn: &mut PgConnection, account: AccountId) -> Result<bool, SignInError> {
+    let row = sqlx::query!(
+        r#"select a.status as "status: AccountStatus",
+                  exists(select from mfa_factors f where f.account_id = a.id and f.enrolled_at is not null) as "enrolled!"
+           from accounts a where a.id = $1 for share of a"#,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    match row {
+        Some(row) if row.status == AccountStatus::Active => Ok(row.enrolled),
+        Some(row) if row.status == AccountStatus::Suspended => Err(SignInError::Suspended),
+        _ => Err(SignInError::Gone),
+    }
 }

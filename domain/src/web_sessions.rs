@@ -251,6 +251,13 @@ pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Res
 /// When the database fails.
 pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(WebSessionId::as_uuid).collect();
-    sqlx::query!("update web_sessions set last_used_at = now() where id = any($1)", &ids).execute(conn).await?;
+    // A row that somebody holds is in use anyway; waiting for it could end in a deadlock.
+    sqlx::query!(
+        "update web_sessions t set last_used_at = now()
+         from (select id from web_sessions where id = any($1) for no key update skip locked) free where t.id = free.id",
+        &ids,
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }

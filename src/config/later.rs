@@ -3,17 +3,17 @@
 //! They are accepted, checked and printed, so that a deployment can be prepared and its file stays valid when an area
 //! arrives; nothing uses them yet, and a start names those that are set. An area that comes takes its section from here.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::auth::Providers;
-use super::values::{BaseUrl, EncryptionKey, RedisUrl, Secret, SmtpUrl, duration, durations, secret};
+use super::values::{BaseUrl, EncryptionKey, Secret, SmtpUrl, duration, durations, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 14] = [
-    "redis",
+pub(super) const KEYS: [&str; 13] = [
     "email",
     "webhooks",
     "auth",
@@ -28,14 +28,6 @@ pub(super) const KEYS: [&str; 14] = [
     "limits.form_teardown",
     "limits.enterprise_profiles",
 ];
-
-/// `redis.*`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Redis {
-    /// A Redis to share; by default what it would be asked for is done in the process.
-    pub url: Option<RedisUrl>,
-}
 
 /// `email.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -123,7 +115,7 @@ pub struct Auth {
     #[serde(with = "duration")]
     pub device_bound_ttl: Duration,
     /// Requests a minute and address that send a message.
-    pub send_rate_per_minute: u32,
+    pub send_rate_per_minute: NonZeroU32,
     /// How long an OAuth client's access token is good for.
     #[serde(with = "duration")]
     pub oauth_token_ttl: Duration,
@@ -142,7 +134,7 @@ impl Default for Auth {
             step_up_ttl: Duration::from_mins(15),
             device_code_ttl: Duration::from_mins(10),
             device_bound_ttl: Duration::from_mins(2),
-            send_rate_per_minute: 3,
+            send_rate_per_minute: const { NonZeroU32::new(3).expect("more than none") },
             oauth_token_ttl: Duration::from_hours(1),
             providers: Providers::new(),
         }

@@ -154,11 +154,20 @@ impl TryFrom<String> for DatabaseUrl {
 #[serde(try_from = "String")]
 pub struct RedisUrl(Address);
 
+impl RedisUrl {
+    /// What connects to it.
+    pub fn client(&self) -> redis::RedisResult<redis::Client> {
+        redis::Client::open(self.0.0.as_str())
+    }
+}
+
 impl TryFrom<String> for RedisUrl {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        Ok(Self(Address::parse(&text, &["redis", "rediss"], "not a URL such as redis://:password@host:6379")?))
+        const EXAMPLE: &str = "not a URL such as redis://:password@host:6379";
+        let parsed = Self(Address::parse(&text, &["redis", "rediss"], EXAMPLE)?);
+        if parsed.client().is_err() { Err("not an address that a Redis can have") } else { Ok(parsed) }
     }
 }
 
