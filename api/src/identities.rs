@@ -38,8 +38,8 @@ use crate::rate_limits::Bucket;
 use crate::sign_ins::{self, LinkToken, LoginResult, forbid_storing};
 use crate::state::App;
 
-pub use self::providers::{ProviderConfig, Providers};
 use self::providers::Provider;
+pub use self::providers::{ProviderConfig, Providers};
 
 /// How long a trip to a provider may take.
 const BACK_WITHIN: Duration = Duration::from_mins(10);
@@ -215,8 +215,8 @@ async fn confirm(
     let followed = mail_links::follow(&mut tx, Purpose::ConfirmSignIn, &body.token).await?;
     let followed = followed.ok_or_else(Problem::bad_link)?;
     let account = followed.account;
-    let Subject { provider, subject } = serde_json::from_value(followed.subject.unwrap_or_default())
-        .map_err(|error| Problem::internal(&error))?;
+    let Subject { provider, subject } =
+        serde_json::from_value(followed.subject.unwrap_or_default()).map_err(|error| Problem::internal(&error))?;
     if !identities::link(&mut tx, account, &provider, &subject).await? {
         return Err(Problem::bad_link());
     }

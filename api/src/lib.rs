@@ -15,6 +15,7 @@ mod docs;
 mod error;
 mod hashing;
 mod health;
+mod identities;
 mod json;
 mod kinds;
 mod last_used;
@@ -42,6 +43,7 @@ mod state;
 mod unknown_fields;
 mod web_sessions;
 
+pub use identities::ProviderConfig;
 pub use openapi::openapi;
 pub use rate_limits::RateLimits;
 pub use server::{ServeError, serve};

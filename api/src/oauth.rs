@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use axum::Json as Answer;
-use axum::extract::{FromRequest, RawPathParams, Request, State};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, PRAGMA, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -24,13 +24,16 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::{AccountOwner, Scoped};
+use crate::auth::Scoped;
+use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{self, Json, Unused};
-use crate::kinds;
 use crate::metrics::{self, OauthOutcome};
-use crate::openapi::{Body, Database, NoOauthClient, Restricted};
+use crate::openapi::{Body, Database, Form as FormProblems, NoOauthClient, RateLimited, Restricted};
+use crate::path::{IdPath, not_found};
+use crate::permissions::AccountOwner;
 use crate::problems::Untouched;
+use crate::rate_limits::Bucket;
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -93,7 +96,7 @@ async fn create(
     State(app): State<App>,
     Json(body): Json<NewClient>,
 ) -> Result<(StatusCode, Answer<OauthClient>)> {
-    let scopes = Scopes::grantable(&body.scopes, &Scopes::account_owner())?;
+    let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
     let mut conn = app.db.acquire().await?;
     let (client, secret) = oauth::create_client(&mut conn, caller.account_id, &body.name, scopes).await?;
     let client_secret = Some(secret.reveal().to_owned());
@@ -120,7 +123,7 @@ async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<An
 /// Its tokens end at once. Deleting it again changes nothing.
 #[utoipa::path(
     delete, path = "/v1/oauth/clients/{id}", tag = "Authentication", operation_id = "deleteOauthClient",
-    params(("id" = String, Path, description = "The client, `ocl_<uuid>`")),
+    params(IdPath<OauthClientId>),
     responses((status = 204, description = "It is gone"), Restricted, NoOauthClient, Database),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("account_owner"))),
@@ -128,14 +131,12 @@ async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<An
 async fn delete(
     caller: Scoped<AccountOwner>,
     State(app): State<App>,
-    path: RawPathParams,
+    path: IdPath<OauthClientId>,
     _body: Unused,
 ) -> Result<StatusCode> {
-    let no_client = || Problem::new(&kinds::NOT_FOUND, "there is no OAuth client with this id");
-    let id = path.iter().find_map(|(_, value)| value.parse().ok()).ok_or_else(no_client)?;
     let mut conn = app.db.acquire().await?;
-    let found = oauth::delete_client(&mut conn, caller.account_id, id).await?;
-    if found { Ok(StatusCode::NO_CONTENT) } else { Err(no_client()) }
+    let found = oauth::delete_client(&mut conn, caller.account_id, path.id()?).await?;
+    if found { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<OauthClientId>()) }
 }
 
 impl From<CreateClientError> for Problem {
@@ -194,12 +195,12 @@ struct TokenError {
          body = TokenError, content_type = "application/json"),
         (status = 401, description = "`invalid_client`", body = TokenError, content_type = "application/json",
          headers(("WWW-Authenticate" = String, description = "Basic"))),
-        crate::openapi::Form, Database,
+        FormProblems, RateLimited, Database,
     ),
     security(()),
 )]
-async fn token(State(app): State<App>, request: Request) -> Response {
-    let issued = issue(&app, request).await;
+async fn token(State(app): State<App>, client: ClientInfo, request: Request) -> Response {
+    let issued = issue(&app, &client, request).await;
     metrics::count_oauth_token(issued.as_ref().map_or_else(Refused::outcome, |_| OauthOutcome::Ok));
     issued.map_or_else(IntoResponse::into_response, |answer| (NOT_STORED, Answer(answer)).into_response())
 }
@@ -208,7 +209,8 @@ async fn token(State(app): State<App>, request: Request) -> Response {
 const NOT_STORED: [(HeaderName, HeaderValue); 2] =
     [(CACHE_CONTROL, HeaderValue::from_static("no-store")), (PRAGMA, HeaderValue::from_static("no-cache"))];
 
-async fn issue(app: &App, request: Request) -> Result<TokenAnswer, Refused> {
+async fn issue(app: &App, client: &ClientInfo, request: Request) -> Result<TokenAnswer, Refused> {
+    app.rate_limits.check(Bucket::OAuthToken, client).await?;
     let headers = request.headers().clone();
     let form = Form::from_request(request, app).await?;
     let (id, secret) = credentials(&headers, &form)?;
@@ -220,7 +222,7 @@ async fn issue(app: &App, request: Request) -> Result<TokenAnswer, Refused> {
         Some(_) => return Err(Refused::grant_type("the only grant type is client_credentials")),
         None => return Err(Refused::request("grant_type is missing")),
     }
-    let lifetime = app.config.oauth_token_ttl;
+    let lifetime = app.config.auth.oauth_token_ttl;
     let (token, scopes) = oauth::issue_token(&mut conn, &client, form.get("scope"), lifetime).await?;
     Ok(TokenAnswer {
         access_token: token.reveal().to_owned(),

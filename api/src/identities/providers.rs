@@ -56,7 +56,8 @@ impl Providers {
     pub fn new(configs: &BTreeMap<String, ProviderConfig>, base_url: &str) -> Self {
         let provider = |(name, config): (&String, &ProviderConfig)| {
             let redirect_uri = format!("{base_url}/v1/auth/oauth/{name}/callback");
-            let provider = Provider { name: name.clone(), config: config.clone(), redirect_uri, memory: Mutex::default() };
+            let provider =
+                Provider { name: name.clone(), config: config.clone(), redirect_uri, memory: Mutex::default() };
             (name.clone(), provider)
         };
         Self(configs.iter().map(provider).collect())
@@ -161,7 +162,9 @@ impl Provider {
         match failure {
             Failure::Provider(_) => Problem::unavailable_for_now("the identity provider cannot be used at the moment"),
             Failure::Code => Problem::invalid("code", "is not one that the identity provider takes; start again"),
-            Failure::Token(_) => Problem::invalid("code", "the identity provider's answer to it does not hold; start again"),
+            Failure::Token(_) => {
+                Problem::invalid("code", "the identity provider's answer to it does not hold; start again")
+            }
         }
     }
 
