@@ -4,10 +4,10 @@
 //! is refused instead of ignored, because an operator who mistypes `sessions.require_customer_egress` must not believe
 //! it is on.
 
-mod auth;
 mod later;
 mod limits;
 mod machine;
+mod providers;
 mod rate_limits;
 mod values;
 

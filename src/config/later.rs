@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::auth::Providers;
+use super::providers::Providers;
 use super::values::{BaseUrl, EncryptionKey, Secret, SmtpUrl, duration, durations, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.

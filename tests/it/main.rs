@@ -10,6 +10,8 @@ mod command_line;
 mod egress;
 mod faults;
 mod http;
+mod identities;
+mod oauth;
 mod orchestration;
 mod sessions;
 mod support;

@@ -13,14 +13,14 @@ use kitfleet_domain::identities::Returned;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::tokens::Token;
 use openidconnect::core::{
-    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreGenderClaim, CoreIdToken,
-    CoreIdTokenClaims, CoreProviderMetadata, CoreUserInfoClaims,
+    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreIdToken, CoreIdTokenClaims,
+    CoreProviderMetadata, CoreUserInfoClaims,
 };
 use openidconnect::{
-    AccessToken, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken,
-    EndpointMaybeSet, EndpointNotSet, EndpointSet, IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge,
-    PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError, StandardClaims,
-    TokenResponse as _,
+    AccessToken, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, EndUserEmail,
+    EndUserName, EndpointMaybeSet, EndpointNotSet, EndpointSet, IssuerUrl, LocalizedClaim, Nonce,
+    OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
+    SignatureVerificationError, SubjectIdentifier, TokenResponse as _,
 };
 use tokio::sync::Mutex;
 use url::Url;
@@ -143,8 +143,9 @@ impl Provider {
     pub async fn departure(&self, state: &Token) -> Result<Departure> {
         let known = self.known().await.map_err(|failure| self.problem(&failure))?;
         let (challenge, pkce_verifier) = PkceCodeChallenge::new_random_sha256();
-        let state = || CsrfToken::new(state.reveal().to_owned());
-        let request = known.client.authorize_url(CoreAuthenticationFlow::AuthorizationCode, state, Nonce::new_random);
+        let state = CsrfToken::new(state.reveal().to_owned());
+        let flow = CoreAuthenticationFlow::AuthorizationCode;
+        let request = known.client.authorize_url(flow, move || state.clone(), Nonce::new_random);
         // That one is always asked for.
         let scopes = self.config.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new);
         let (url, _, nonce) = request.add_scopes(scopes).set_pkce_challenge(challenge).url();
@@ -188,14 +189,14 @@ impl Provider {
             }
             verified => verified?,
         };
-        let claims = claims.standard_claims();
+        let subject = claims.subject();
         // A provider may tell of people in their token, or only when it is asked with one.
-        let told = if claims.email().is_none() || claims.email_verified().is_none() {
-            known.ask(tokens.access_token(), claims).await?
-        } else {
-            None
-        };
-        Ok(Person::of(told.as_ref().unwrap_or(claims)))
+        if claims.email().is_none() || claims.email_verified().is_none() {
+            if let Some(told) = known.ask(tokens.access_token(), subject).await? {
+                return Ok(Person::new(subject, told.email(), told.email_verified(), told.name()));
+            }
+        }
+        Ok(Person::new(subject, claims.email(), claims.email_verified(), claims.name()))
     }
 
     async fn known(&self) -> Result<Arc<Known>, Failure> {
@@ -265,21 +266,25 @@ impl Known {
     async fn ask(
         &self,
         token: &AccessToken,
-        claims: &StandardClaims<CoreGenderClaim>,
-    ) -> Result<Option<StandardClaims<CoreGenderClaim>>, Failure> {
-        let Ok(request) = self.client.user_info(token.clone(), Some(claims.subject().clone())) else { return Ok(None) };
-        let told: Result<CoreUserInfoClaims, _> = request.request_async(&self.http).await;
-        Ok(Some(told.map_err(|error| Failure::provider(&error))?.standard_claims().clone()))
+        subject: &SubjectIdentifier,
+    ) -> Result<Option<CoreUserInfoClaims>, Failure> {
+        let Ok(request) = self.client.user_info(token.clone(), Some(subject.clone())) else { return Ok(None) };
+        request.request_async(&self.http).await.map(Some).map_err(|error| Failure::provider(&error))
     }
 }
 
 impl Person {
-    fn of(claims: &StandardClaims<CoreGenderClaim>) -> Self {
-        let verified = claims.email().filter(|_| claims.email_verified() == Some(true));
+    fn new(
+        subject: &SubjectIdentifier,
+        email: Option<&EndUserEmail>,
+        email_verified: Option<bool>,
+        name: Option<&LocalizedClaim<EndUserName>>,
+    ) -> Self {
+        let verified = email.filter(|_| email_verified == Some(true));
         Self {
-            subject: claims.subject().to_string(),
+            subject: subject.to_string(),
             email: verified.and_then(|email| EmailAddress::parse(email).ok()),
-            name: claims.name().and_then(|name| name.get(None)).map(|name| name.to_string()),
+            name: name.and_then(|name| name.get(None)).map(|name| name.to_string()),
         }
     }
 }
