@@ -59,10 +59,8 @@ async fn account(conn: &mut PgConnection, order: Account) -> Result<()> {
     match order {
         Account::Create(new) => create_account(conn, new).await,
         Account::SetTier { account, tier, format } => {
-            let mut tx = conn.begin().await?;
-            let before = accounts::set_tier(&mut tx, account, tier).await?;
+            let before = kitfleet_jobs::accounts::set_tier(conn, account, tier).await?;
             let before = before.with_context(|| format!("there is no account {account}"))?;
-            tx.commit().await?;
             format
                 .print(&json!({"id": account, "from": before, "to": tier}), |_| format!("{account}: {before} → {tier}"))
         }

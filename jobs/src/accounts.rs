@@ -1,11 +1,13 @@
-//! What happens to an account's sessions when something happens to the account.
+//! What else happens when something happens to an account: to its sessions, and in its mailbox.
 
-use kitfleet_domain::accounts;
+use kitfleet_domain::accounts::{self, Tier};
+use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
-use crate::browser;
+use crate::{browser, emails};
 
 /// Stops an account from acting, and reclaims its live sessions (interface, "Driver session"). Answers how many; `None`
 /// when there is no such account.
@@ -34,4 +36,21 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
 /// When the database fails.
 pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(accounts::set_suspended(conn, account, false).await?.is_some())
+}
+
+/// Moves an account to another tier, and tells its owner. Answers the tier before; `None` when there is no such account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier) -> sqlx::Result<Option<Tier>> {
+    let mut tx = conn.begin().await?;
+    let before = accounts::set_tier(&mut tx, account, tier).await?;
+    if let Some(before) = before
+        && before != tier
+    {
+        let details = json!({"from": before, "to": tier});
+        emails::send(&mut tx, Template::TierChanged, Recipient::Account(account), details, NOTICE_GOOD_FOR).await?;
+    }
+    tx.commit().await?;
+    Ok(before)
 }

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::values::{BaseUrl, EncryptionKey, RedisUrl, Secret, SmtpUrl, duration, durations, secret};
+use super::values::{BaseUrl, EncryptionKey, RedisUrl, Secret, duration, durations, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 14] = [
+pub(super) const KEYS: [&str; 13] = [
     "redis",
-    "email",
     "webhooks",
     "auth",
     "mfa",
@@ -34,29 +33,6 @@ pub(super) const KEYS: [&str; 14] = [
 pub struct Redis {
     /// A Redis to share; by default what it would be asked for is done in the process.
     pub url: Option<RedisUrl>,
-}
-
-/// `email.*`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Email {
-    /// Where messages go.
-    pub transport: EmailTransport,
-    /// The mail server of `smtp`.
-    pub smtp_url: Option<SmtpUrl>,
-}
-
-/// `email.transport`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EmailTransport {
-    /// A file a message, under `data_dir`.
-    #[default]
-    File,
-    /// A mail server.
-    Smtp,
-    /// Postmark's API.
-    Postmark,
 }
 
 /// `webhooks.*`

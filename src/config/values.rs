@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kitfleet_worker::emails::{Sender, SenderError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
@@ -172,6 +173,50 @@ impl TryFrom<String> for SmtpUrl {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         Ok(Self(Address::parse(&text, &["smtp", "smtps"], "not a URL such as smtp://user:password@host:587")?))
+    }
+}
+
+impl SmtpUrl {
+    /// The URL, with its password.
+    pub fn reveal(&self) -> &str {
+        self.0.0.as_str()
+    }
+}
+
+/// Whom mails are from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub struct MailSender(Sender);
+
+impl TryFrom<String> for MailSender {
+    type Error = SenderError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self(text.parse()?))
+    }
+}
+
+impl From<Sender> for MailSender {
+    fn from(sender: Sender) -> Self {
+        Self(sender)
+    }
+}
+
+impl From<MailSender> for Sender {
+    fn from(MailSender(sender): MailSender) -> Self {
+        sender
+    }
+}
+
+impl fmt::Display for MailSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for MailSender {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
