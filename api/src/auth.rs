@@ -29,6 +29,12 @@ pub trait Permission {
 pub struct ReadSessions;
 /// Creating, driving and destroying sessions.
 pub struct WriteSessions;
+/// What only the account's owner decides.
+pub struct AccountOwner;
+
+impl Permission for AccountOwner {
+    const SCOPE: Scope = Scope::AccountOwner;
+}
 
 impl Permission for ReadSessions {
     const SCOPE: Scope = Scope::ReadSessions;

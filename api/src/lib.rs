@@ -9,6 +9,7 @@ mod auth;
 mod body;
 mod client;
 mod docs;
+mod emails;
 mod error;
 mod health;
 mod json;

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_jobs::maintenance;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -24,6 +25,7 @@ const AUTH: &str = "service_auth_total";
 const PANICS: &str = "service_unhandled_rejection_total";
 const CHAINS: &str = "service_scheduled_job_chain_pending";
 const AUDIT: &str = "service_account_audit_emit_total";
+const EMAILS: &str = "service_email_send_total";
 
 /// How an authentication ended.
 #[derive(Debug, Clone, Copy)]
@@ -82,14 +84,24 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(PANICS, "Handlers that panicked.");
         describe_gauge!(CHAINS, "Whether a scheduled job has its next tick in the queue.");
         describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
+        describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
         for outcome in AuthOutcome::ALL {
             counter!(AUTH, "outcome" => outcome.label()).absolute(0);
         }
-        for (prefix, actor) in
-            [("session", "customer"), ("session", "system"), ("api_key", "system"), ("subscription", "system")]
-        {
+        for template in Template::ALL {
+            for outcome in Outcome::ALL {
+                counter!(EMAILS, "template" => template.name(), "outcome" => outcome.name()).absolute(0);
+            }
+        }
+        for (prefix, actor) in [
+            ("session", "customer"),
+            ("session", "system"),
+            ("account", "customer"),
+            ("api_key", "system"),
+            ("subscription", "system"),
+        ] {
             counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
         }
         Ok(handle)

@@ -6,13 +6,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::state::App;
-use crate::{archetypes, docs, health, metrics, observe, openapi, own_task, pages, problems, sessions, unknown_fields};
+use crate::{
+    archetypes, docs, emails, health, metrics, observe, openapi, own_task, pages, problems, sessions, unknown_fields,
+};
 
 /// The routes, without what crosses them.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::skeleton())
         .merge(sessions::routes())
         .merge(archetypes::routes())
+        .merge(emails::routes())
         .merge(health::routes())
         .routes(routes!(metrics::scrape))
         .merge(docs::routes())
