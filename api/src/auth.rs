@@ -97,12 +97,7 @@ impl<P: Permission + Send> FromRequestParts<App> for Scoped<P> {
             Credential::Key { id, .. } => Some(id),
             Credential::WebSession { .. } | Credential::OauthToken { .. } => None,
         };
-        let actor = Actor::Customer {
-            account: bearer.account_id,
-            key,
-            ip_address,
-            user_agent,
-        };
+        let actor = Actor::Customer { account: bearer.account_id, key, ip_address, user_agent };
         let caller = Caller {
             account_id: bearer.account_id,
             credential: bearer.credential,

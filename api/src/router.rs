@@ -7,8 +7,8 @@ use utoipa_axum::routes;
 
 use crate::state::App;
 use crate::{
-    accounts, api_keys, archetypes, devices, docs, health, metrics, mfa, observe, openapi, own_task, pages, problems,
-    rate_limits, sessions, sign_ins, unknown_fields, web_sessions,
+    accounts, api_keys, archetypes, devices, docs, emails, health, metrics, mfa, observe, openapi, own_task, pages,
+    problems, rate_limits, sessions, sign_ins, unknown_fields, web_sessions,
 };
 
 /// The routes, without what crosses them.
@@ -22,6 +22,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(devices::routes())
         .merge(api_keys::routes())
         .merge(archetypes::routes())
+        .merge(emails::routes())
         .merge(health::routes())
         .routes(routes!(metrics::scrape))
         .merge(docs::routes())
