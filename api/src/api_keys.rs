@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use axum::middleware::map_response;
-use kitfleet_domain::api_keys::{self, KeyKind, NewKey, RotateError, Scopes, Secret};
+use kitfleet_domain::api_keys::{self, NewKey, RotateError, Scopes, Secret};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
 use kitfleet_domain::timestamp::Timestamp;
@@ -139,7 +139,7 @@ struct CreateKey {
 )]
 async fn create(caller: Scoped<ChangeKeys>, State(app): State<App>, Json(body): Json<CreateKey>) -> Result<Minted> {
     let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
-    let new = NewKey { name: &body.name, scopes: &scopes, kind: KeyKind::Customer, expires_at: body.expires_at };
+    let new = NewKey { expires_at: body.expires_at, ..NewKey::customer(&body.name, &scopes) };
     let mut tx = app.db.begin().await?;
     let key = api_keys::mint(&mut tx, caller.account_id, &caller.actor, new).await?;
     tx.commit().await?;

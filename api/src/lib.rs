@@ -12,6 +12,7 @@ mod body;
 mod client;
 mod devices;
 mod docs;
+mod emails;
 mod error;
 mod hashing;
 mod health;

@@ -129,6 +129,7 @@ pub fn skeleton() -> OpenApi {
         .components(Some(components.build()))
         .tags(Some([
             tag("Sessions", "Making, driving and ending browser sessions"),
+            tag("Account", "What its owner decides"),
             tag("Archetypes", "The devices a session can be"),
             tag("Authentication", "Proving who calls"),
             tag("Operations", "For whoever runs the service"),

@@ -288,6 +288,14 @@ pub struct NewKey<'a> {
     pub expires_at: Option<Timestamp>,
 }
 
+impl<'a> NewKey<'a> {
+    /// An ordinary one that lasts until it is revoked.
+    #[must_use]
+    pub fn customer(name: &'a str, scopes: &'a Scopes) -> Self {
+        Self { name, scopes, kind: KeyKind::Customer, expires_at: None }
+    }
+}
+
 /// Why there is no new key.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {

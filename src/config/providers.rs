@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kitfleet_api::ProviderConfig;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
@@ -26,6 +27,19 @@ pub struct Provider {
     /// What people call it; by default its name here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
+}
+
+impl Provider {
+    /// What the API is told of it.
+    pub fn config(&self, name: &ProviderName) -> ProviderConfig {
+        ProviderConfig {
+            issuer: self.issuer.0.clone(),
+            client_id: self.client_id.clone(),
+            client_secret: self.client_secret.as_ref().map(Secret::reveal).map(str::to_owned),
+            scopes: self.scopes.clone(),
+            display_name: self.display_name.clone().unwrap_or_else(|| name.0.clone()),
+        }
+    }
 }
 
 fn scopes() -> Vec<String> {
@@ -60,13 +74,6 @@ impl TryFrom<String> for ProviderName {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Issuer(String);
-
-impl Issuer {
-    /// The URL.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 impl TryFrom<String> for Issuer {
     type Error = String;

@@ -240,7 +240,8 @@ async fn a_browser_leaves_with_a_state_a_nonce_and_a_challenge() {
     assert!(!attributes.contains(&"Secure"), "it is plain http: {cookie}");
     let url: Url = start.headers["location"].to_str().expect("a text").parse().expect("a URL");
     assert!(url.as_str().starts_with(&provider.issuer()), "{url}");
-    let parameter = |name: &str| url.query_pairs().find(|(given, _)| given == name).map(|(_, value)| value.into_owned());
+    let parameter =
+        |name: &str| url.query_pairs().find(|(given, _)| given == name).map(|(_, value)| value.into_owned());
     let redirect_uri = format!("{}/v1/auth/oauth/{NAME}/callback", app.base_url);
     for (name, value) in [
         ("response_type", "code"),

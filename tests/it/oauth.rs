@@ -56,7 +56,8 @@ fn refused(answer: &Answer, status: u16, error: &str) {
 async fn a_client_is_made_by_an_owner_and_its_secret_is_shown_once() {
     let app = App::simulated().start().await;
     let owner = app.client().await;
-    let made = owner.post(CLIENTS, json!({"name": " nightly ", "scopes": ["read", "write:sessions"]})).await.expect(201);
+    let made =
+        owner.post(CLIENTS, json!({"name": " nightly ", "scopes": ["read", "write:sessions"]})).await.expect(201);
     let names = ["client_id", "client_secret", "created_at", "name", "scopes"];
     assert_eq!(members(&made.body).into_iter().collect::<Vec<_>>(), names);
     assert!(made.body["client_id"].as_str().is_some_and(|id| id.starts_with("ocl_")));
@@ -153,10 +154,17 @@ async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
     }
     let stranger = app.stranger();
     let post = |body: &'static str, media_type: &'static str| {
-        stranger.request(Method::POST, "/v1/oauth/token").basic_auth(id, Some(secret)).header("content-type", media_type).body(body)
+        stranger
+            .request(Method::POST, "/v1/oauth/token")
+            .basic_auth(id, Some(secret))
+            .header("content-type", media_type)
+            .body(body)
     };
     refused(&stranger.send(post("{}", "application/json")).await, 400, "invalid_request");
-    stranger.send(post("grant_type=client_credentials", "application/x-www-form-urlencoded; charset=UTF-8")).await.expect(200);
+    stranger
+        .send(post("grant_type=client_credentials", "application/x-www-form-urlencoded; charset=UTF-8"))
+        .await
+        .expect(200);
 
     let no_such = Credentials { id: unknown_id("ocl"), secret: secret.clone() };
     let wrong = Credentials { id: id.clone(), secret: format!("{secret}x") };

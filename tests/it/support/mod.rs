@@ -5,6 +5,7 @@ pub mod client;
 pub mod commands;
 pub mod database;
 pub mod identity_provider;
+pub mod mail;
 pub mod raw;
 pub mod records;
 pub mod routes;
