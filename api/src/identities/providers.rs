@@ -87,7 +87,7 @@ struct Memory {
 /// A provider as it describes itself, and what it is asked with.
 struct Known {
     client: Client,
-    http: openidconnect::reqwest::Client,
+    http: reqwest::Client,
     since: Instant,
 }
 
@@ -230,8 +230,8 @@ impl Provider {
 
     async fn discover(&self) -> Result<Known, Failure> {
         // Following a redirect would lead wherever somebody else likes.
-        let http = openidconnect::reqwest::Client::builder()
-            .redirect(openidconnect::reqwest::redirect::Policy::none())
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
             .timeout(ANSWER_WITHIN)
             .no_proxy()
             .build()
