@@ -8,6 +8,7 @@ mod archetypes;
 mod authentication;
 mod command_line;
 mod egress;
+mod emails;
 mod faults;
 mod http;
 mod orchestration;

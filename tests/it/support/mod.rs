@@ -5,10 +5,12 @@ pub mod client;
 pub mod commands;
 pub mod database;
 pub mod mail;
+pub mod postmark;
 pub mod raw;
 pub mod records;
 pub mod routes;
 pub mod site;
+pub mod smtp;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
