@@ -4,10 +4,12 @@
 //! is refused instead of ignored, because an operator who mistypes `sessions.require_customer_egress` must not believe
 //! it is on.
 
+mod auth;
 mod email;
 mod later;
 mod limits;
 mod machine;
+mod rate_limits;
 mod values;
 
 use std::collections::HashMap;
@@ -19,16 +21,19 @@ use std::time::Duration;
 
 use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
+use kitfleet_api::RateLimits;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
+use self::auth::{ApiKeys, Auth, Mfa};
 pub use self::email::Email;
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
-pub use self::values::Secret;
+use self::rate_limits::RateLimitsTable;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
+pub use self::values::{RedisUrl, Secret};
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";
@@ -52,6 +57,8 @@ pub struct Config {
     pub server: Server,
     /// PostgreSQL.
     pub database: Database,
+    /// Redis.
+    pub redis: Redis,
     /// What is logged, and how.
     pub log: Log,
     /// What sessions may do.
@@ -67,22 +74,23 @@ pub struct Config {
     /// The interface's Limits table.
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
+    /// How often somebody may ask.
+    #[serde(with = "RateLimitsTable")]
+    pub rate_limits: RateLimits,
+    /// Logging in.
+    pub auth: Auth,
+    /// Second factors.
+    pub mfa: Mfa,
+    /// API keys.
+    pub api_keys: ApiKeys,
 
     // Of areas that are still to come, from here on.
-    /// Redis.
-    redis: later::Redis,
     /// Deliveries to customers.
     webhooks: later::Webhooks,
-    /// Logging in.
-    auth: later::Auth,
-    /// Second factors.
-    mfa: later::Mfa,
     /// Accounts of several people.
     teams: later::Teams,
     /// Sessions that agents drive.
     agents: later::Agents,
-    /// API keys.
-    api_keys: later::ApiKeys,
     /// Who takes money.
     billing: later::Billing,
     /// Which of these somebody has set.
@@ -96,6 +104,7 @@ impl Default for Config {
             data_dir: PathBuf::from(".kitfleet"),
             server: Server::default(),
             database: Database::default(),
+            redis: Redis::default(),
             log: Log::default(),
             sessions: Sessions::default(),
             worker: Worker::default(),
@@ -103,13 +112,13 @@ impl Default for Config {
             metrics: Metrics::default(),
             email: Email::default(),
             limits: Limits::default(),
-            redis: later::Redis::default(),
+            rate_limits: RateLimits::default(),
+            auth: Auth::default(),
+            mfa: Mfa::default(),
+            api_keys: ApiKeys::default(),
             webhooks: later::Webhooks::default(),
-            auth: later::Auth::default(),
-            mfa: later::Mfa::default(),
             teams: later::Teams::default(),
             agents: later::Agents::default(),
-            api_keys: later::ApiKeys::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
         }
@@ -186,6 +195,14 @@ impl Default for Database {
     fn default() -> Self {
         Self { url: None, max_connections: 32 }
     }
+}
+
+/// `redis.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Redis {
+    /// A Redis that all processes share; by default what it would be asked for is done in each process.
+    pub url: Option<RedisUrl>,
 }
 
 /// `log.*`
@@ -386,6 +403,15 @@ impl Config {
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
             (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),
+            (limits.password_min_chars >= 1, "limits.password_min_chars", "must be at least 1"),
+            (
+                limits.password_min_chars <= limits.password_max_chars,
+                "limits.password_min_chars",
+                "must not exceed limits.password_max_chars",
+            ),
+            (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),
+            (limits.challenge_guesses >= 1, "limits.challenge_guesses", "must be at least 1"),
+            (limits.mfa_guesses >= 1, "limits.mfa_guesses", "must be at least 1"),
             (limits.page_default >= 1, "limits.page_default", "must be at least 1"),
             (limits.page_default <= limits.page_max, "limits.page_default", "must not exceed limits.page_max"),
         ];

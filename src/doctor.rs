@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use kitfleet_domain::workers::{self, Driver};
@@ -17,7 +17,7 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-use crate::config::{Config, memory_bytes};
+use crate::config::{Config, RedisUrl, memory_bytes};
 use crate::database::{self, Database};
 use crate::embedded::{Installation, Lock};
 use crate::output::Format;
@@ -28,6 +28,9 @@ const OLDEST_POSTGRES: i32 = 14;
 /// Leases and sweeps go by the database's clock, but a difference confuses whoever reads logs.
 const CLOCKS_MAY_DIFFER: f64 = 5.0;
 const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a request would wait for Redis.
+const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -76,6 +79,7 @@ pub async fn examine(config: &Config, format: Format) -> Result<()> {
     let worker = roles::worker(config, &config.server.base_url_at(config.server.listen))?;
     let mut checks = vec![postgres_programs(config)];
     checks.extend(database(config).await);
+    checks.push(redis(config).await);
     checks.push(port(config).await);
     checks.push(memory(config));
     checks.extend(browsers(&worker).await);
@@ -159,6 +163,34 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
         Check::ok("workers", format!("{alive} alive"))
     });
     Ok(checks)
+}
+
+/// It is never worse than a warning: without Redis each process counts for itself.
+async fn redis(config: &Config) -> Check {
+    let subject = "Redis";
+    let Some(url) = &config.redis.url else {
+        return Check::ok(subject, "not needed: rate limits are each process's own unless redis.url is set");
+    };
+    let mend = "start it, let it run scripts (EVALSHA, SCRIPT LOAD, TIME, GET, SET), or mend redis.url; until then \
+                rate limits are each process's own";
+    match redis_latency(url).await {
+        Ok(latency) if latency > REDIS_ANSWERS_WITHIN => {
+            Check::warn(subject, format!("answers in {latency:.0?}, later than a request waits for it"), mend)
+        }
+        Ok(latency) => Check::ok(subject, format!("answers in {latency:.1?}")),
+        Err(error) => Check::warn(subject, error.to_string(), mend),
+    }
+}
+
+/// How long it takes a Redis that is connected to and knows the script to run it.
+async fn redis_latency(url: &RedisUrl) -> redis::RedisResult<Duration> {
+    let settings = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(2)));
+    let mut connection = url.client()?.get_multiplexed_async_connection_with_config(&settings).await?;
+    let script = redis::Script::new("return redis.call('TIME')[1]");
+    let _: i64 = script.invoke_async(&mut connection).await?;
+    let asked = Instant::now();
+    let _: i64 = script.invoke_async(&mut connection).await?;
+    Ok(asked.elapsed())
 }
 
 async fn port(config: &Config) -> Check {

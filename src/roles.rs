@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use kitfleet_api::{ApiConfig, ServeError};
+use kitfleet_api::{ApiConfig, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_worker::{RunError, WorkerConfig, incarnations};
@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, ConfigError, DirectDriver, Secret};
+use crate::config::{Config, ConfigError, DirectDriver, RedisUrl, Secret};
 use crate::database::Database;
 use crate::owner::{self, Owner};
 use crate::{output, welcome};
@@ -54,7 +54,7 @@ async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop
 
     let worker_config = worker(config, &base_url)?;
     let (stop_api, stop_worker) = (CancellationToken::new(), CancellationToken::new());
-    let mut api = tokio::spawn(kitfleet_api::serve(listener, api(config, &base_url), db.clone(), stop_api.clone()));
+    let mut api = tokio::spawn(kitfleet_api::serve(listener, api(config, &base_url)?, db.clone(), stop_api.clone()));
     let mut worker = tokio::spawn(keep_working(worker_config, db.clone(), stop_worker.clone()));
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
@@ -99,7 +99,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(listener.local_addr()?);
     tracing::info!(base_url, "listening");
-    kitfleet_api::serve(listener, api(config, &base_url), database.pool(config).await?, stop).await?;
+    kitfleet_api::serve(listener, api(config, &base_url)?, database.pool(config).await?, stop).await?;
     database.close().await;
     Ok(())
 }
@@ -197,8 +197,8 @@ async fn join<T>(task: JoinHandle<T>) {
     }
 }
 
-fn api(config: &Config, base_url: &str) -> ApiConfig {
-    ApiConfig {
+fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
+    Ok(ApiConfig {
         base_url: base_url.to_owned(),
         errors_url: config.server.errors_url_at(base_url),
         metrics_token: config.metrics.scrape_token.as_ref().map(Secret::reveal).map(str::to_owned),
@@ -212,7 +212,10 @@ fn api(config: &Config, base_url: &str) -> ApiConfig {
         header_timeout: config.server.header_timeout,
         body_timeout: config.server.body_timeout,
         trusted_proxies: config.server.trusted_proxies.clone(),
-    }
+        auth: config.auth(),
+        rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
+        redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
+    })
 }
 
 /// What a worker is told; the doctor starts a browser with the same.

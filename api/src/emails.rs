@@ -9,10 +9,11 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::{AccountOwner, Scoped};
+use crate::auth::Scoped;
 use crate::error::Result;
 use crate::json::Json;
 use crate::openapi::{Body, Database, Restricted, one_of};
+use crate::permissions::EmailPreferences;
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -54,7 +55,7 @@ struct EmailPreferenceList {
     responses((status = 200, description = "The preferences", body = EmailPreferenceList), Restricted, Database),
     security(("bearer" = [])),
 )]
-async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<Answer<EmailPreferenceList>> {
+async fn list(caller: Scoped<EmailPreferences>, State(app): State<App>) -> Result<Answer<EmailPreferenceList>> {
     let mut conn = app.db.acquire().await?;
     let preferences = emails::preferences(&mut conn, caller.account_id).await?;
     Ok(Answer(EmailPreferenceList { data: preferences.map(Wire::from).into() }))
@@ -78,7 +79,7 @@ struct EmailPreferenceChange {
     security(("bearer" = [])),
 )]
 async fn set(
-    caller: Scoped<AccountOwner>,
+    caller: Scoped<EmailPreferences>,
     State(app): State<App>,
     Json(change): Json<EmailPreferenceChange>,
 ) -> Result<Answer<Wire>> {

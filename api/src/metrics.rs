@@ -18,12 +18,15 @@ use crate::auth::bearer_token;
 use crate::error::{Problem, Result};
 use crate::kinds;
 use crate::openapi::{Database, Unauthorized};
+use crate::rate_limits::Bucket;
 use crate::state::App;
 
 const REQUESTS: &str = "service_http_request_total";
 const AUTH: &str = "service_auth_total";
 const PANICS: &str = "service_unhandled_rejection_total";
 const CHAINS: &str = "service_scheduled_job_chain_pending";
+const LIMITS: &str = "service_rate_limit_total";
+const LIMIT_FALLBACKS: &str = "service_rate_limit_store_fallback_total";
 const AUDIT: &str = "service_account_audit_emit_total";
 const EMAILS: &str = "service_email_send_total";
 
@@ -71,6 +74,33 @@ pub fn count_auth(outcome: AuthOutcome) {
     counter!(AUTH, "outcome" => outcome.label()).increment(1);
 }
 
+/// How a check of a rate limit ended.
+#[derive(Debug, Clone, Copy)]
+pub enum LimitOutcome {
+    Allowed,
+    Exceeded,
+}
+
+impl LimitOutcome {
+    const ALL: [Self; 2] = [Self::Allowed, Self::Exceeded];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Exceeded => "exceeded",
+        }
+    }
+}
+
+pub fn count_limit(bucket: Bucket, outcome: LimitOutcome) {
+    counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).increment(1);
+}
+
+/// Redis was asked for a limit and did not answer in time.
+pub fn count_limit_fallback(bucket: Bucket) {
+    counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).increment(1);
+}
+
 pub fn count_panic() {
     counter!(PANICS).increment(1);
 }
@@ -83,12 +113,20 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(AUTH, "Authentications, by outcome.");
         describe_counter!(PANICS, "Handlers that panicked.");
         describe_gauge!(CHAINS, "Whether a scheduled job has its next tick in the queue.");
+        describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
+        describe_counter!(LIMIT_FALLBACKS, "Checks of a rate limit without the Redis that should have made them.");
         describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
         for outcome in AuthOutcome::ALL {
             counter!(AUTH, "outcome" => outcome.label()).absolute(0);
+        }
+        for bucket in Bucket::ALL {
+            for outcome in LimitOutcome::ALL {
+                counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).absolute(0);
+            }
+            counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).absolute(0);
         }
         for template in Template::ALL {
             for outcome in Outcome::ALL {
@@ -99,6 +137,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
             ("session", "customer"),
             ("session", "system"),
             ("account", "customer"),
+            ("api_key", "customer"),
             ("api_key", "system"),
             ("subscription", "system"),
         ] {

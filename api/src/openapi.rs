@@ -10,8 +10,8 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::server::Server;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
-    Required, Response, ResponseBuilder, Schema, Type,
+    ComponentsBuilder, ContentBuilder, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
+    OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
 };
 
 use crate::kinds::{self, Kind};
@@ -23,14 +23,21 @@ use crate::router;
 pub fn openapi(base_url: &str) -> OpenApi {
     let mut document = router::routes().into_openapi();
     document.servers = Some(vec![Server::new(base_url)]);
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
+        let honors_account_header = HONORING.iter().any(|prefix| path.starts_with(prefix));
         for operation in operations(item) {
             // Whatever else goes wrong, every route answers this.
             let internal = problems(&[&kinds::INTERNAL]);
             for (status, response) in internal {
                 operation.responses.responses.entry(status).or_insert(response);
             }
-            if operation.extensions.is_some() {
+            if needs_credential(operation) {
+                for (status, response) in RateLimited::responses() {
+                    operation.responses.responses.entry(status).or_insert(response);
+                }
+            }
+            describe_limit_headers(operation);
+            if honors_account_header {
                 operation.parameters.get_or_insert_default().push(RefOr::T(account_header()));
             }
             // Public routes say so outright.
@@ -42,7 +49,9 @@ pub fn openapi(base_url: &str) -> OpenApi {
     document
 }
 
-/// Routes with a scope honor it, all of those there are.
+/// What begins the paths of routes that honor `X-Service-Account` (interface, "Authentication" 8).
+const HONORING: [&str; 3] = ["/v1/sessions", "/v1/api-keys", "/v1/account/email-preferences"];
+
 fn account_header() -> Parameter {
     let schema = ObjectBuilder::new().schema_type(Type::String).build();
     let description = "The account whose resources the request is about, `acc_<uuid>`; the caller's own when absent";
@@ -53,6 +62,41 @@ fn account_header() -> Parameter {
         .description(Some(description))
         .schema(Some(schema))
         .build()
+}
+
+/// Whether only whoever has a credential of an account is answered, and then no more often than its limit allows.
+fn needs_credential(operation: &Operation) -> bool {
+    let schemes = json!(operation.security);
+    let schemes = schemes.as_array().into_iter().flatten().filter_map(Value::as_object);
+    schemes.flat_map(serde_json::Map::keys).any(|scheme| scheme != "metrics_token")
+}
+
+/// A route that may answer `rate-limited` says in every such answer, and in every success, how its caller stands.
+fn describe_limit_headers(operation: &mut Operation) {
+    let responses = &mut operation.responses.responses;
+    let Some(RefOr::T(refusal)) = responses.get_mut("429") else { return };
+    if !refusal.description.contains(kinds::RATE_LIMITED.slug) {
+        return;
+    }
+    let retry = "After how many seconds to repeat the request; with `rate-limited` only";
+    refusal.headers.insert("Retry-After".to_owned(), number_header(retry));
+    for (status, response) in responses {
+        let RefOr::T(response) = response else { continue };
+        if status == "429" || status.starts_with('2') {
+            for (name, description) in [
+                ("RateLimit-Limit", "Requests a minute that are allowed, all of which may come at once"),
+                ("RateLimit-Remaining", "Requests that could be sent right now"),
+                ("RateLimit-Reset", "Seconds until all of them are there again; with a 429, until there is one"),
+            ] {
+                response.headers.insert(name.to_owned(), number_header(description));
+            }
+        }
+    }
+}
+
+fn number_header(description: &str) -> RefOr<Header> {
+    let schema = ObjectBuilder::new().schema_type(Type::Integer).build();
+    RefOr::T(HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build())
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -66,7 +110,7 @@ pub fn skeleton() -> OpenApi {
         SecurityScheme::Http(scheme.build())
     };
     let components = ComponentsBuilder::new()
-        .security_scheme("bearer", bearer("An API key, `svc_live_…`. `x-required-scope` names what it has to satisfy."))
+        .security_scheme("bearer", bearer("An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web session's token. `x-required-scope` names what it has to satisfy."))
         .security_scheme("metrics_token", bearer("The deployment's metrics token."))
         .schema("Problem", problem_schema());
     let tag = |name: &str, description: &str| TagBuilder::new().name(name).description(Some(description)).build();
@@ -167,15 +211,35 @@ problem_sets! {
     InvalidQuery: VALIDATION_FAILED;
     /// A body that cannot be read or breaks a rule.
     Body: VALIDATION_FAILED BAD_REQUEST REQUEST_TIMEOUT PAYLOAD_TOO_LARGE UNSUPPORTED_MEDIA_TYPE;
+    /// A web session that is not the caller's to see.
+    NoWebSession: NOT_FOUND;
+    /// A key that is not the caller's to see.
+    NoKey: NOT_FOUND;
+    /// A device that does not wait.
+    NoDevice: NOT_FOUND;
+    /// An address that has an account.
+    SigningUp: CONFLICT;
+    /// An account that may not act.
+    LoggingIn: FORBIDDEN;
+    /// A second factor that is there already, or cannot be.
+    Enrolling: CONFLICT FEATURE_UNAVAILABLE;
+    /// A second factor that is not there.
+    NotEnrolled: NOT_FOUND;
+    /// A second-factor proof that is not fresh.
+    SteppingUp: FORBIDDEN MFA_STEP_UP_REQUIRED;
+    /// A key that cannot have a successor.
+    Rotating: CONFLICT;
     /// A session that is not the caller's to see.
     NoSession: NOT_FOUND;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
+    /// Too many requests from one place.
+    RateLimited: RATE_LIMITED;
     /// A database that is away.
     Database: FEATURE_UNAVAILABLE;
     /// A session that does not come to be.
-    Creating: NOT_FOUND SESSION_DESTROYED CONCURRENCY_LIMIT DRIVER_ERROR DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE
-              SESSION_TIMEOUT;
+    Creating: NOT_FOUND SESSION_DESTROYED CONCURRENCY_LIMIT RATE_LIMITED DRIVER_ERROR DRIVER_NOT_INTEGRATED
+              FEATURE_UNAVAILABLE SESSION_TIMEOUT;
     /// A session that cannot be driven, or a browser that fails.
     Driving: VALIDATION_FAILED BAD_REQUEST CONFLICT SESSION_DESTROYED DRIVER_ERROR DRIVER_NOT_INTEGRATED
              FEATURE_UNAVAILABLE SESSION_TIMEOUT;

@@ -7,13 +7,20 @@ use utoipa_axum::routes;
 
 use crate::state::App;
 use crate::{
-    archetypes, docs, emails, health, metrics, observe, openapi, own_task, pages, problems, sessions, unknown_fields,
+    accounts, api_keys, archetypes, devices, docs, emails, health, metrics, mfa, observe, openapi, own_task, pages,
+    problems, rate_limits, sessions, sign_ins, unknown_fields, web_sessions,
 };
 
 /// The routes, without what crosses them.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::skeleton())
         .merge(sessions::routes())
+        .merge(sign_ins::routes())
+        .merge(mfa::routes())
+        .merge(accounts::routes())
+        .merge(web_sessions::routes())
+        .merge(devices::routes())
+        .merge(api_keys::routes())
         .merge(archetypes::routes())
         .merge(emails::routes())
         .merge(health::routes())
@@ -34,6 +41,7 @@ fn cross(router: Router<App>, app: App) -> Router {
     router
         .layer(from_fn(observe::panics))
         .layer(from_fn_with_state(app.clone(), unknown_fields::report))
+        .layer(from_fn(rate_limits::headers::report))
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))
@@ -62,7 +70,7 @@ mod tests {
     fn app_with(config: ApiConfig) -> App {
         let options = "postgres://nobody@127.0.0.1:1/none".parse().expect("connection options");
         let handle = metrics::install().expect("the recorder is ours");
-        App::new(config, PgPoolOptions::new().connect_lazy_with(options), handle)
+        App::new(config, PgPoolOptions::new().connect_lazy_with(options), handle).expect("threads")
     }
 
     async fn ask(router: Router, method: Method, path: &str) -> (u16, String, Value) {

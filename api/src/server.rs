@@ -39,6 +39,12 @@ pub enum ServeError {
     /// The process already counts its metrics elsewhere.
     #[error("the metrics recorder could not be installed: {0}")]
     Metrics(String),
+    /// The machine allows no more threads.
+    #[error("the threads that hash passwords could not be started: {0}")]
+    Threads(#[from] io::Error),
+    /// A Redis that is away is no reason; this is one that could never be connected to.
+    #[error("the connection to Redis could not be set up: {0}")]
+    Redis(#[from] redis::RedisError),
 }
 
 /// Serves the API on `listener` until `shutdown`, and returns when every request that was accepted has been answered.
@@ -53,7 +59,7 @@ pub async fn serve(
     db: PgPool,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let app = App::new(config, db, metrics::install().map_err(ServeError::Metrics)?);
+    let app = App::new(config, db, metrics::install().map_err(ServeError::Metrics)?)?;
     let server = Server { router: router::router(app.clone()), app, shutdown, abort: CancellationToken::new() };
 
     // Requests under way need their replies after `shutdown` too, so the background has a life of its own.
@@ -61,7 +67,11 @@ pub async fn serve(
     let background = TaskTracker::new();
     background.spawn(drained.clone().run_until_cancelled_owned(server.app.replies.clone().listen()));
     background.spawn(drained.clone().run_until_cancelled_owned(server.app.replies.clone().reread()));
+    let app = server.app.clone();
+    background.spawn(drained.clone().run_until_cancelled_owned(async move { app.rate_limits.sweep().await }));
     background.spawn(rescue::run(server.app.db.clone(), drained.clone()));
+    let (app, end) = (server.app.clone(), drained.clone());
+    background.spawn(async move { app.last_used.write(&app.db, &end).await });
     background.close();
 
     let connections = TaskTracker::new();

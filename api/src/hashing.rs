@@ -1,0 +1,145 @@
+//! Where passwords are hashed. One hash takes a core for tens of milliseconds and 19 MiB of memory, and anybody may ask for
+//! one by logging in.
+//!
+//! So there are as many threads for it as cores, which bounds the memory, and they yield to everything else: while logins
+//! flood in, other requests find a core at once, and the flood gets all that is left over. What waits is bounded too, and
+//! beyond that answered 503 at once. A job that waits is in the queue and not in the request: a client that hangs up makes
+//! no room for another.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::error::{Problem, Result};
+
+/// Hashes that wait for a thread, beyond those under way. It is a few seconds' work: whoever came later would hardly wait
+/// for the answer.
+const MOST_WAITING: usize = 256;
+/// What is added to the threads' nice value; 19 would be the most. At 10 a thread gets about a tenth of what one of normal
+/// priority gets of a core that both want, so that logins go on on a machine that is busy with browsers.
+const NICENESS: i32 = 10;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads that hash. They end with the last clone.
+#[derive(Clone)]
+pub struct Hashing {
+    jobs: SyncSender<Job>,
+}
+
+impl Hashing {
+    /// # Errors
+    /// When the machine allows no more threads.
+    pub fn start() -> io::Result<Self> {
+        Self::start_with(thread::available_parallelism().map_or(1, NonZeroUsize::get), MOST_WAITING)
+    }
+
+    fn start_with(threads: usize, most_waiting: usize) -> io::Result<Self> {
+        let (jobs, waiting) = mpsc::sync_channel(most_waiting);
+        let waiting = Arc::new(Mutex::new(waiting));
+        for _ in 0..threads {
+            let waiting = waiting.clone();
+            thread::Builder::new().name("hashing".to_owned()).spawn(move || work(&waiting))?;
+        }
+        Ok(Self { jobs })
+    }
+
+    /// Runs `hash` on one of the threads.
+    ///
+    /// # Errors
+    /// When too many others wait, and when it panics.
+    pub async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let (done, result) = oneshot::channel();
+        let job = move || {
+            // Nobody waits any more, perhaps.
+            let _ = done.send(hash());
+        };
+        if self.jobs.try_send(Box::new(job)).is_err() {
+            return Err(Problem::unavailable_for_now("too many passwords are being checked at the moment"));
+        }
+        result.await.map_err(|_| Problem::internal(&"the hashing of a password panicked"))
+    }
+}
+
+fn work(waiting: &Mutex<Receiver<Job>>) {
+    // On Linux a nice value is a thread's own.
+    if let Err(error) = rustix::process::nice(NICENESS) {
+        tracing::warn!(%error, "passwords are hashed at normal priority");
+    }
+    loop {
+        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        // The panic hook writes the message; the caller learns of it by the result that never comes.
+        let _ = catch_unwind(AssertUnwindSafe(job));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use kitfleet_domain::limits::Limits;
+    use kitfleet_domain::passwords::NewPassword;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_password_is_hashed_on_a_thread_that_yields() {
+        let hashing = Hashing::start().expect("threads");
+        let password = NewPassword::parse("correct horse battery", "password", &Limits::default());
+        let password = password.unwrap_or_else(|_| panic!("a sound password"));
+        let hash = hashing.run(move || password.hash()).await.expect("a result");
+        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+
+        let nice = || fs::read_to_string("/proc/thread-self/stat").map(|stat| nice_value(&stat));
+        let (here, there) = (nice().expect("/proc"), hashing.run(nice).await.expect("a result").expect("/proc"));
+        assert_eq!(there, (here + NICENESS).min(19));
+    }
+
+    /// The 19th field of the file, counted after the name in parentheses.
+    fn nice_value(stat: &str) -> i32 {
+        let fields = stat.rsplit(") ").next().expect("fields");
+        fields.split(' ').nth(16).and_then(|value| value.parse().ok()).expect("a nice value")
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_bounded_also_when_clients_hang_up() {
+        let hashing = Hashing::start_with(1, 2).expect("threads");
+        let (started, is_started) = oneshot::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let clone = hashing.clone();
+        let first = tokio::spawn(async move {
+            let job = move || {
+                let _ = started.send(());
+                released.recv()
+            };
+            clone.run(job).await.map(drop)
+        });
+        is_started.await.expect("the only thread is taken");
+        for _ in 0..2 {
+            // They give up at once, but what they asked for waits.
+            let gone = tokio::time::timeout(std::time::Duration::ZERO, hashing.run(|| ())).await;
+            assert!(gone.is_err());
+        }
+        let refused = hashing.run(|| ()).await.expect_err("the queue is full");
+        assert_eq!(refused.parts().kind.status, 503);
+        release.send(()).expect("the first job waits");
+        first.await.expect("no panic").expect("the first job is done");
+        while hashing.run(|| ()).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_takes_no_thread_away() {
+        let hashing = Hashing::start_with(1, 1).expect("threads");
+        let panicked = hashing.run(|| panic!("a defect")).await.map(|(): ()| ());
+        assert_eq!(panicked.expect_err("no result").parts().kind.status, 500);
+        assert_eq!(hashing.run(|| 7).await.ok(), Some(7));
+    }
+}

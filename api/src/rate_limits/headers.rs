@@ -1,0 +1,69 @@
+//! `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, on every answer of a limited route.
+//!
+//! A check notes what it found in a variable of the request's task; the layer here writes it into the answer. Where several
+//! limits were checked the tightest speaks: the one that will be exceeded first.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use governor::Quota;
+
+use super::{Verdict, whole_seconds};
+
+pub const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+pub const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+pub const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
+tokio::task_local! {
+    static TIGHTEST: Cell<Option<Standing>>;
+}
+
+/// How somebody stands with a limit.
+#[derive(Clone, Copy)]
+pub struct Standing {
+    limit: u32,
+    remaining: u32,
+    /// Seconds until all of the limit is there again or, when it is exceeded, until the next request may come: what
+    /// `Retry-After` says.
+    reset: u64,
+}
+
+impl Standing {
+    pub(super) fn of(quota: Quota, verdict: Verdict) -> Self {
+        let limit = quota.burst_size().get();
+        match verdict {
+            Verdict::Within { remaining } => {
+                let full_in: Duration = quota.replenish_interval() * (limit - remaining.min(limit));
+                Self { limit, remaining, reset: whole_seconds(full_in) }
+            }
+            Verdict::Exceeded { wait } => Self { limit, remaining: 0, reset: whole_seconds(wait) },
+        }
+    }
+}
+
+/// Notes how the request's sender stands, for the answer. Outside a request nobody reads that.
+pub(super) fn note(standing: Standing) {
+    let _ = TIGHTEST.try_with(|tightest| {
+        if tightest.get().is_none_or(|noted| standing.remaining <= noted.remaining) {
+            tightest.set(Some(standing));
+        }
+    });
+}
+
+pub async fn report(request: Request, next: Next) -> Response {
+    let answer = async {
+        let mut response = next.run(request).await;
+        if let Some(standing) = TIGHTEST.with(Cell::get) {
+            let headers = response.headers_mut();
+            headers.insert(LIMIT, HeaderValue::from(standing.limit));
+            headers.insert(REMAINING, HeaderValue::from(standing.remaining));
+            headers.insert(RESET, HeaderValue::from(standing.reset));
+        }
+        response
+    };
+    TIGHTEST.scope(Cell::new(None), answer).await
+}

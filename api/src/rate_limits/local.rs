@@ -1,0 +1,170 @@
+//! The counts of this process: one limiter of the crate governor a bucket, in memory that a flood of addresses cannot
+//! fill.
+
+use std::convert::Infallible;
+
+use governor::clock::{Clock, Reference};
+use governor::middleware::StateInformationMiddleware;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
+use governor::{Quota, RateLimiter};
+
+use super::{Key, Verdict, Visit};
+
+/// Keys of a bucket that are told apart; with what the map adds that is some 10 MiB. Whoever comes beyond that shares one
+/// of [`FOLDS`] counts with others, until the flood is over: strangers pay for it, those who are known keep their count,
+/// and nobody gets around a limit.
+const MOST_KEYS: usize = 200_000;
+/// As many as two bytes can name.
+const FOLDS: usize = 1 << 16;
+
+pub struct Local<C: Clock>(RateLimiter<Visit, Counts, C, StateInformationMiddleware>);
+
+impl<C: Clock> Local<C> {
+    pub fn new(quota: Quota, clock: C) -> Self {
+        Self(RateLimiter::new(quota, Counts::default(), clock))
+    }
+
+    pub fn visit(&self, visit: Visit) -> Verdict {
+        match self.0.check_key(&visit) {
+            Ok(state) => Verdict::Within { remaining: state.remaining_burst_capacity() },
+            Err(not_yet) => {
+                let (now, then) = (self.0.clock().now(), not_yet.earliest_possible());
+                Verdict::Exceeded { wait: then.duration_since(now).into() }
+            }
+        }
+    }
+
+    pub fn forget_the_full(&self) {
+        self.0.retain_recent();
+        self.0.shrink_to_fit();
+    }
+}
+
+/// Governor's own map, for visits.
+#[derive(Default)]
+struct Counts(DashMapStateStore<Key>);
+
+impl Counts {
+    fn place_of(&self, key: Key) -> Key {
+        if self.0.contains_key(&key) || self.0.len() < MOST_KEYS { key } else { key.folded() }
+    }
+}
+
+impl Key {
+    fn folded(self) -> Self {
+        let mut folded = [0; 16];
+        folded[..2].copy_from_slice(&self.0[..2]);
+        Self(folded)
+    }
+}
+
+impl StateStore for Counts {
+    type Key = Visit;
+
+    fn measure_and_replace<T, F, E>(&self, visit: &Visit, measure: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let key = self.place_of(visit.key);
+        if visit.takes {
+            return self.0.measure_and_replace(&key, measure);
+        }
+        // What is measured is the same, but the map keeps a state that came out as an error. Nor does it make room for
+        // whoever only looks.
+        let look = |state| measure(state).map(|(found, _)| found);
+        if !self.0.contains_key(&key) {
+            return look(None);
+        }
+        match self.0.measure_and_replace(&key, |state| Err::<(Infallible, Nanos), _>(look(state))) {
+            Err(found) => found,
+            Ok(never) => match never {},
+        }
+    }
+}
+
+impl ShrinkableKeyedStateStore<Visit> for Counts {
+    fn retain_recent(&self, drop_below: Nanos) {
+        self.0.retain_recent(drop_below);
+    }
+
+    fn shrink_to_fit(&self) {
+        self.0.shrink_to_fit();
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
+
+    fn a_minute(requests: u32) -> (Local<FakeRelativeClock>, FakeRelativeClock) {
+        let clock = FakeRelativeClock::default();
+        let quota = Quota::per_minute(NonZeroU32::new(requests).expect("more than none"));
+        (Local::new(quota, clock.clone()), clock)
+    }
+
+    fn take(key: &str) -> Visit {
+        Visit { key: key.into(), takes: true }
+    }
+
+    #[test]
+    fn a_bucket_is_full_at_first_and_fills_up_evenly() {
+        let (local, clock) = a_minute(3);
+        for remaining in [2, 1, 0] {
+            assert_eq!(local.visit(take("a")), Verdict::Within { remaining });
+        }
+        assert_eq!(local.visit(take("a")), Verdict::Exceeded { wait: Duration::from_secs(20) });
+        clock.advance(Duration::from_millis(19_999));
+        assert_eq!(local.visit(take("a")), Verdict::Exceeded { wait: Duration::from_millis(1) });
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(local.visit(take("a")), Verdict::Within { remaining: 0 });
+        clock.advance(Duration::from_hours(1));
+        assert_eq!(local.visit(take("a")), Verdict::Within { remaining: 2 }, "it holds no more than its quota");
+    }
+
+    #[test]
+    fn whoever_has_a_full_bucket_is_forgotten() {
+        let (local, clock) = a_minute(3);
+        for key in ["a", "b", "b", "b"] {
+            local.visit(take(key));
+        }
+        local.visit(Visit { key: "c".into(), takes: false });
+        assert_eq!(local.0.len(), 2, "looking leaves nothing behind");
+        clock.advance(Duration::from_secs(41));
+        local.forget_the_full();
+        assert_eq!(local.0.len(), 1);
+        assert_eq!(local.visit(take("b")), Verdict::Within { remaining: 1 });
+        clock.advance(Duration::from_mins(2));
+        local.forget_the_full();
+        assert_eq!(local.0.len(), 0);
+    }
+
+    #[test]
+    fn a_flood_of_addresses_fills_no_memory_and_opens_no_limit() {
+        let (local, clock) = a_minute(1);
+        local.visit(take("known"));
+        for stranger in 0..MOST_KEYS + 200_000 {
+            local.visit(take(&stranger.to_string()));
+        }
+        assert!(local.0.len() <= MOST_KEYS + FOLDS, "{}", local.0.len());
+        assert!(matches!(local.visit(take("known")), Verdict::Exceeded { .. }));
+        assert!(matches!(local.visit(take("399999")), Verdict::Exceeded { .. }));
+        clock.advance(Duration::from_mins(2));
+        local.forget_the_full();
+        assert_eq!(local.0.len(), 0);
+    }
+}

@@ -1,0 +1,24 @@
+//! `rate_limits.*`: the API's [`RateLimits`], field by field, because the API does not know how configuration is spelled.
+
+use std::num::NonZeroU32;
+
+use kitfleet_api::RateLimits;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RateLimits", default = "RateLimits::default")]
+pub(super) struct RateLimitsTable {
+    /// It is `auth.send_rate_per_minute` (decisions D2).
+    #[serde(skip)]
+    send_per_minute: NonZeroU32,
+    signup_per_minute: NonZeroU32,
+    login_per_minute: NonZeroU32,
+    login_failures_per_hour: NonZeroU32,
+    challenge_per_minute: NonZeroU32,
+    verify_per_minute: NonZeroU32,
+    device_initiate_per_minute: NonZeroU32,
+    device_bind_per_minute: NonZeroU32,
+    device_exchange_per_minute: NonZeroU32,
+    oauth_token_per_minute: NonZeroU32,
+    credential_per_minute: NonZeroU32,
+}
