@@ -28,8 +28,8 @@ use tracing_subscriber::EnvFilter;
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
 use self::rate_limits::RateLimitsTable;
-pub use self::values::{RedisUrl, Secret};
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
+pub use self::values::{RedisUrl, Secret};
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";

@@ -210,10 +210,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         header_timeout: config.server.header_timeout,
         body_timeout: config.server.body_timeout,
         trusted_proxies: config.server.trusted_proxies.clone(),
-        rate_limits: RateLimits {
-            send_per_minute: config.auth.send_rate_per_minute,
-            ..config.rate_limits.clone()
-        },
+        rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
 }

@@ -335,8 +335,10 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_is_recorded_counts_as_a_failure() {
-        let limits =
-            RateLimits { login_failures_per_hour: NonZeroU32::new(2).expect("more than none"), ..RateLimits::default() };
+        let limits = RateLimits {
+            login_failures_per_hour: NonZeroU32::new(2).expect("more than none"),
+            ..RateLimits::default()
+        };
         let limiter = RateLimiter::new(&limits, None).expect("there is no Redis to fail");
         let look = async || limiter.look(Bucket::LoginFailures, "ada@example.com").await;
         for _ in 0..2 {

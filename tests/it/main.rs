@@ -11,6 +11,7 @@ mod egress;
 mod faults;
 mod http;
 mod orchestration;
+mod rate_limits;
 mod sessions;
 mod support;
 mod webkit;

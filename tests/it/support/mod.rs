@@ -6,6 +6,7 @@ pub mod commands;
 pub mod database;
 pub mod raw;
 pub mod records;
+pub mod redis;
 pub mod routes;
 pub mod site;
 
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 
 pub use app::{App, Role};
 pub use client::{Answer, Client};
+pub use redis::Redis;
 pub use site::Site;
 
 /// Polls until `check` answers something, for at most `limit`.
