@@ -4,6 +4,8 @@
 //! is refused instead of ignored, because an operator who mistypes `sessions.require_customer_egress` must not believe
 //! it is on.
 
+mod auth;
+mod email;
 mod later;
 mod limits;
 mod machine;
@@ -25,6 +27,8 @@ use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
+use self::auth::{ApiKeys, Auth, Mfa};
+pub use self::email::Email;
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
 use self::rate_limits::RateLimitsTable;
@@ -65,6 +69,8 @@ pub struct Config {
     pub retention: Retention,
     /// The operators' figures.
     pub metrics: Metrics,
+    /// Messages to customers.
+    pub email: Email,
     /// The interface's Limits table.
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
@@ -72,21 +78,19 @@ pub struct Config {
     #[serde(with = "RateLimitsTable")]
     pub rate_limits: RateLimits,
     /// Logging in.
-    pub auth: later::Auth,
+    pub auth: Auth,
+    /// Second factors.
+    pub mfa: Mfa,
+    /// API keys.
+    pub api_keys: ApiKeys,
 
     // Of areas that are still to come, from here on.
-    /// Messages to customers.
-    email: later::Email,
     /// Deliveries to customers.
     webhooks: later::Webhooks,
-    /// Second factors.
-    mfa: later::Mfa,
     /// Accounts of several people.
     teams: later::Teams,
     /// Sessions that agents drive.
     agents: later::Agents,
-    /// API keys.
-    api_keys: later::ApiKeys,
     /// Who takes money.
     billing: later::Billing,
     /// Which of these somebody has set.
@@ -106,15 +110,15 @@ impl Default for Config {
             worker: Worker::default(),
             retention: Retention::default(),
             metrics: Metrics::default(),
+            email: Email::default(),
             limits: Limits::default(),
             rate_limits: RateLimits::default(),
-            auth: later::Auth::default(),
-            email: later::Email::default(),
+            auth: Auth::default(),
+            mfa: Mfa::default(),
+            api_keys: ApiKeys::default(),
             webhooks: later::Webhooks::default(),
-            mfa: later::Mfa::default(),
             teams: later::Teams::default(),
             agents: later::Agents::default(),
-            api_keys: later::ApiKeys::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
         }
@@ -399,13 +403,22 @@ impl Config {
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
             (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),
+            (limits.password_min_chars >= 1, "limits.password_min_chars", "must be at least 1"),
+            (
+                limits.password_min_chars <= limits.password_max_chars,
+                "limits.password_min_chars",
+                "must not exceed limits.password_max_chars",
+            ),
+            (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),
+            (limits.challenge_guesses >= 1, "limits.challenge_guesses", "must be at least 1"),
+            (limits.mfa_guesses >= 1, "limits.mfa_guesses", "must be at least 1"),
             (limits.page_default >= 1, "limits.page_default", "must be at least 1"),
             (limits.page_default <= limits.page_max, "limits.page_default", "must not exceed limits.page_max"),
         ];
-        match rules.into_iter().find(|(holds, ..)| !holds) {
-            Some((_, key, rule)) => Err(ConfigError(format!("`{key}` {rule}"))),
-            None => Ok(()),
+        if let Some((_, key, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
+            return Err(ConfigError(format!("`{key}` {rule}")));
         }
+        self.email.mail_at(&self.server.base_url_at(self.server.listen)).map(drop)
     }
 
     /// The configuration as it is in effect: what is derived from other keys is filled in.
@@ -414,6 +427,7 @@ impl Config {
         let mut effective = self.clone();
         let base_url = self.server.base_url_at(self.server.listen);
         effective.server.errors_url = Some(BaseUrl::known(self.server.errors_url_at(&base_url)));
+        effective.email.from = Some(self.email.sender_at(&base_url));
         effective.server.base_url = Some(BaseUrl::known(base_url));
         effective
     }
@@ -549,8 +563,6 @@ mod tests {
         assert_eq!(read("", &[]).expect("a good configuration").unused(), <[&str; 0]>::default());
 
         assert!(mistake("[webhooks]\nretries = 1", &[]).contains("`webhooks.retries`, in "));
-        assert!(mistake("[email]\ntransport = \"pigeon\"", &[]).contains("`email.transport`"));
-        assert!(mistake("[email]\nsmtp_url = \"http://u:hunter2@h\"", &[]).contains("`email.smtp_url`"));
         assert!(mistake("[billing.prices]\nfree = 1", &[]).contains("`billing.prices.free`"));
         assert!(
             mistake("", &[("KITFLEET_AUTH__SEND_RATE_PER_MINUTE", "many")]).contains("`auth.send_rate_per_minute`")
@@ -559,6 +571,31 @@ mod tests {
         let told = mistake("", &[("MFA_ENCRYPTION_KEY", short)]);
         assert!(told.contains("`mfa.encryption_key`") && told.contains(" MFA_ENCRYPTION_KEY:"), "{told}");
         assert!(!told.contains(short), "{told}");
+    }
+
+    #[test]
+    fn a_transport_of_mails_needs_what_it_needs() {
+        assert!(mistake("[email]\ntransport = \"pigeon\"", &[]).contains("`email.transport`"));
+        assert!(mistake("[email]\ntransport = \"smtp\"", &[]).contains("`email.smtp_url`"));
+        assert!(
+            mistake("[email]\ntransport = \"postmark\"\npostmark_token = \"\"", &[]).contains("`email.postmark_token`")
+        );
+        assert!(mistake("[email]\nfrom = \"nobody\"", &[]).contains("`email.from`"));
+        for url in ["http://u:hunter2@h", "smtp://u:hunter2@h?tls=perhaps"] {
+            let told = mistake(&format!("[email]\ntransport = \"smtp\"\nsmtp_url = \"{url}\""), &[]);
+            assert!(told.contains("`email.smtp_url`") && !told.contains("hunter2"), "{told}");
+        }
+    }
+
+    #[test]
+    fn mails_are_from_nobody_at_the_service() {
+        let from =
+            |file: &str| read(file, &[]).expect("a good configuration").effective().email.from.expect("a sender");
+        assert_eq!(from("").to_string(), "Kitfleet <no-reply@localhost>");
+        let base_url = "[server]\nbase_url = \"https://fleet.example:8443/x\"\n";
+        assert_eq!(from(base_url).to_string(), "Kitfleet <no-reply@fleet.example>");
+        assert_eq!(from("[email]\nfrom = \"post@ours.example\"").to_string(), "Kitfleet <post@ours.example>");
+        assert_eq!(from("[email]\nfrom = \"Us <post@ours.example>\"").to_string(), "Us <post@ours.example>");
     }
 
     #[test]
@@ -591,6 +628,7 @@ mod tests {
             ("REDIS_URL", "redis://:hunter2@h"),
             ("MFA_ENCRYPTION_KEY", key),
             ("KITFLEET_EMAIL__SMTP_URL", "smtps://u:hunter2@h:465"),
+            ("KITFLEET_EMAIL__POSTMARK_TOKEN", "hunter2"),
             ("KITFLEET_BILLING__CARD__SECRET_KEY", "hunter2"),
             ("KITFLEET_BILLING__CARD__WEBHOOK_SECRET", "hunter2"),
             ("KITFLEET_BILLING__CRYPTO__API_KEY", "hunter2"),

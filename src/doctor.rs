@@ -9,7 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use kitfleet_domain::workers::{self, Driver};
+use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::Pool;
+use kitfleet_worker::config::MailTransport;
 use serde::Serialize;
 use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
@@ -25,6 +27,7 @@ use crate::{owner, roles};
 const OLDEST_POSTGRES: i32 = 14;
 /// Leases and sweeps go by the database's clock, but a difference confuses whoever reads logs.
 const CLOCKS_MAY_DIFFER: f64 = 5.0;
+const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a request would wait for Redis.
 const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);
@@ -73,12 +76,14 @@ impl Check {
 
 /// Looks at everything, prints what it found, and fails when something does.
 pub async fn examine(config: &Config, format: Format) -> Result<()> {
+    let worker = roles::worker(config, &config.server.base_url_at(config.server.listen))?;
     let mut checks = vec![postgres_programs(config)];
     checks.extend(database(config).await);
     checks.push(redis(config).await);
     checks.push(port(config).await);
     checks.push(memory(config));
-    checks.extend(browsers(config).await);
+    checks.extend(browsers(&worker).await);
+    checks.push(mails(&worker).await);
     checks.push(owner_key(&config.data_dir));
     checks.push(metrics_token(config));
     format.print(&checks, |checks| checks.iter().map(Check::line).collect())?;
@@ -216,11 +221,11 @@ fn memory(config: &Config) -> Check {
     Check::ok("memory", finding)
 }
 
-async fn browsers(config: &Config) -> Vec<Check> {
-    if config.worker.driver != Driver::Webkit {
-        return vec![Check::ok("browsers", format!("not needed: worker.driver is {}", config.worker.driver))];
+async fn browsers(worker: &WorkerConfig) -> Vec<Check> {
+    if worker.driver != Driver::Webkit {
+        return vec![Check::ok("browsers", format!("not needed: worker.driver is {}", worker.driver))];
     }
-    vec![display().await, fonts(), sandbox().await, browser(config).await]
+    vec![display().await, fonts(), sandbox().await, browser(worker.clone()).await]
 }
 
 async fn display() -> Check {
@@ -267,9 +272,8 @@ async fn sandbox() -> Check {
 }
 
 /// Starts what a worker starts, down to a blank page.
-async fn browser(config: &Config) -> Check {
-    let (subject, program) = ("WebKit", config.worker.host_program.display());
-    let mut worker = roles::worker(config);
+async fn browser(mut worker: WorkerConfig) -> Check {
+    let (subject, program) = ("WebKit", worker.host_program.display().to_string());
     worker.warm_pool = worker.warm_pool.max(1);
     match Pool::start(&worker).await {
         Ok(pool) => {
@@ -282,6 +286,19 @@ async fn browser(config: &Config) -> Check {
             );
             Check::fail(subject, error.to_string(), mend)
         }
+    }
+}
+
+async fn mails(worker: &WorkerConfig) -> Check {
+    let subject = "e-mail";
+    match &worker.mail.transport {
+        MailTransport::File => Check::ok(subject, "kept as files: set email.transport to send them"),
+        MailTransport::Postmark(_) => Check::ok(subject, "sent by Postmark"),
+        MailTransport::Smtp(relay) => match tokio::time::timeout(MAIL_SERVER_ANSWERS_WITHIN, relay.check()).await {
+            Ok(Ok(())) => Check::ok(subject, "the mail server answers"),
+            Ok(Err(error)) => Check::fail(subject, error, "start the mail server, or mend email.smtp_url"),
+            Err(_) => Check::fail(subject, "the mail server does not answer", "mend it, or email.smtp_url"),
+        },
     }
 }
 

@@ -4,9 +4,11 @@ use std::io::{BufRead as _, stdin};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kitfleet_domain::accounts::AccountStatus;
-use kitfleet_domain::api_keys::{self, Scopes};
+use kitfleet_domain::api_keys::{self, ApiKey, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::WorkerId;
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::{accounts, workers};
 use kitfleet_jobs::inspect;
 use kitfleet_worker::maintenance;
@@ -42,7 +44,7 @@ pub async fn obey(config: &Config, order: Order) -> Result<()> {
 async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<()> {
     let mut conn = database.connect().await?;
     match order {
-        Order::Account(order) => account(&mut conn, order).await?,
+        Order::Account(order) => account(&mut conn, order, &config.limits).await?,
         Order::Key(order) => key(&mut conn, order).await?,
         Order::Workers(order) => worker(&mut conn, order).await?,
         Order::Jobs(order) => job(&mut conn, order).await?,
@@ -55,14 +57,12 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
     Ok(conn.close().await?)
 }
 
-async fn account(conn: &mut PgConnection, order: Account) -> Result<()> {
+async fn account(conn: &mut PgConnection, order: Account, limits: &Limits) -> Result<()> {
     match order {
-        Account::Create(new) => create_account(conn, new).await,
+        Account::Create(new) => create_account(conn, new, limits).await,
         Account::SetTier { account, tier, format } => {
-            let mut tx = conn.begin().await?;
-            let before = accounts::set_tier(&mut tx, account, tier).await?;
+            let before = kitfleet_jobs::accounts::set_tier(conn, account, tier).await?;
             let before = before.with_context(|| format!("there is no account {account}"))?;
-            tx.commit().await?;
             format
                 .print(&json!({"id": account, "from": before, "to": tier}), |_| format!("{account}: {before} → {tier}"))
         }
@@ -85,8 +85,11 @@ async fn account(conn: &mut PgConnection, order: Account) -> Result<()> {
     }
 }
 
-async fn create_account(conn: &mut PgConnection, new: NewAccount) -> Result<()> {
-    let password_hash = if new.password_stdin { Some(accounts::hash_password(&password()?)?) } else { None };
+async fn create_account(conn: &mut PgConnection, new: NewAccount, limits: &Limits) -> Result<()> {
+    let password_hash = match new.password_stdin {
+        true => Some(NewPassword::parse(&password()?, "password", limits)?.hash()),
+        false => None,
+    };
     let format = new.format;
     let account = accounts::NewAccount {
         email: new.email,
@@ -112,7 +115,8 @@ async fn key(conn: &mut PgConnection, order: Key) -> Result<()> {
     let Key::Mint { account, name, scopes, format } = order;
     let scopes = Scopes::parse(&scopes)?;
     let mut tx = conn.begin().await?;
-    let (id, secret) = api_keys::mint(&mut tx, account, &Actor::System, &name, &scopes).await?;
+    let new = NewKey::customer(&name, &scopes);
+    let (ApiKey { id, .. }, secret) = api_keys::mint(&mut tx, account, &Actor::System, new).await?;
     tx.commit().await?;
     format.print(&json!({"id": id, "key": secret.reveal()}), |_| secret.reveal().to_owned())
 }

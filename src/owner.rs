@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use kitfleet_domain::accounts::{self, NewAccount, Tier};
-use kitfleet_domain::api_keys::{self, Scopes, Secret};
+use kitfleet_domain::api_keys::{self, NewKey, Scopes, Secret};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::AccountId;
 use sqlx::{Connection as _, PgConnection};
@@ -45,7 +45,7 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
     };
     let account = accounts::create(&mut tx, owner).await.context("creating the owner's account")?;
     let scopes = Scopes::parse(&["account_owner"])?;
-    let (_, key) = api_keys::mint(&mut tx, account, &Actor::System, "owner", &scopes).await?;
+    let (_, key) = api_keys::mint(&mut tx, account, &Actor::System, NewKey::customer("owner", &scopes)).await?;
     // The file comes first: a key that no database knows is replaced by the next start, but a key that is not written
     // down is lost.
     let file = key_file(data_dir);
@@ -57,9 +57,7 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
 /// Whether the kept key works here.
 async fn kept(conn: &mut PgConnection, data_dir: &Path, oldest: AccountId) -> Result<Owner> {
     let Some(key) = read(&key_file(data_dir)) else { return Ok(Owner::Elsewhere(oldest)) };
-    let works = api_keys::find_by_secret(conn, &key)
-        .await?
-        .is_some_and(|record| record.revoked_at.is_none() && !record.expired);
+    let works = api_keys::find_by_secret(conn, &key).await?.is_some_and(|record| !record.revoked && !record.expired);
     Ok(if works { Owner::Kept } else { Owner::Elsewhere(oldest) })
 }
 

@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, DirectDriver, RedisUrl, Secret};
+use crate::config::{Config, ConfigError, DirectDriver, RedisUrl, Secret};
 use crate::database::Database;
 use crate::owner::{self, Owner};
 use crate::{output, welcome};
@@ -52,9 +52,10 @@ async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop
     incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let others = live_workers(&db).await?;
 
+    let worker_config = worker(config, &base_url)?;
     let (stop_api, stop_worker) = (CancellationToken::new(), CancellationToken::new());
     let mut api = tokio::spawn(kitfleet_api::serve(listener, api(config, &base_url)?, db.clone(), stop_api.clone()));
-    let mut worker = tokio::spawn(keep_working(worker(config), db.clone(), stop_worker.clone()));
+    let mut worker = tokio::spawn(keep_working(worker_config, db.clone(), stop_worker.clone()));
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
         ended = &mut api => unasked_end(ended),
@@ -108,7 +109,8 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_is_unused(config);
     let database = Database::join(config).await?;
-    let ended = keep_working(worker(config), database.pool(config).await?, stop).await;
+    let worker = worker(config, &config.server.base_url_at(config.server.listen))?;
+    let ended = keep_working(worker, database.pool(config).await?, stop).await;
     database.close().await;
     ended
 }
@@ -210,14 +212,17 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         header_timeout: config.server.header_timeout,
         body_timeout: config.server.body_timeout,
         trusted_proxies: config.server.trusted_proxies.clone(),
+        auth: config.auth(),
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
 }
 
 /// What a worker is told; the doctor starts a browser with the same.
-pub fn worker(config: &Config) -> WorkerConfig {
-    WorkerConfig {
+pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigError> {
+    Ok(WorkerConfig {
+        base_url: base_url.to_owned(),
+        mail: config.email.mail_at(base_url)?,
         driver: config.worker.driver,
         name: config.worker.name.clone(),
         max_sessions: config.worker.max_sessions,
@@ -231,5 +236,5 @@ pub fn worker(config: &Config) -> WorkerConfig {
         result_retention: config.retention.operation_results,
         job_retention: config.retention.finished_jobs,
         limits: config.limits.clone(),
-    }
+    })
 }

@@ -3,40 +3,24 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use kitfleet_domain::accounts::AccountStatus;
-use kitfleet_domain::api_keys::{self, KeyRecord, Scope, Secret};
-use kitfleet_domain::audit::Actor;
-use kitfleet_domain::ids::{AccountId, ApiKeyId};
+use kitfleet_domain::api_keys::{KeyKind, Scopes};
+use kitfleet_domain::audit::{Actor, Origin};
+use kitfleet_domain::credentials::{self, Bearer, Credential};
+use kitfleet_domain::ids::{AccountId, ApiKeyId, WebSessionId};
 
-use crate::client;
+use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::metrics::{self, AuthOutcome};
+use crate::permissions::{Permission, Rule};
 use crate::request_id::RequestId;
 use crate::state::App;
-
-/// A right a route asks for.
-pub trait Permission {
-    /// What the caller's own credential has to satisfy.
-    const SCOPE: Scope;
-}
-
-/// Listing and reading sessions.
-pub struct ReadSessions;
-/// Creating, driving and destroying sessions.
-pub struct WriteSessions;
-
-impl Permission for ReadSessions {
-    const SCOPE: Scope = Scope::ReadSessions;
-}
-
-impl Permission for WriteSessions {
-    const SCOPE: Scope = Scope::WriteSessions;
-}
 
 /// A caller who has the right `P`.
 pub struct Scoped<P>(Caller, PhantomData<P>);
@@ -54,31 +38,73 @@ impl<P> Deref for Scoped<P> {
 pub struct Caller {
     /// Whose resources the request is about.
     pub account_id: AccountId,
-    /// The key they called with.
-    pub api_key_id: Option<ApiKeyId>,
+    /// What they showed.
+    pub credential: Credential,
+    /// What it may do.
+    pub scopes: Scopes,
     /// For the audit log.
     pub actor: Actor,
     /// For the logs of other processes.
     pub request_id: String,
 }
 
+impl Caller {
+    /// The key they called with.
+    pub fn api_key_id(&self) -> Option<ApiKeyId> {
+        match self.credential {
+            Credential::Key { id, .. } => Some(id),
+            Credential::WebSession { .. } | Credential::OauthToken { .. } => None,
+        }
+    }
+
+    /// The web session they called with.
+    ///
+    /// # Errors
+    /// Forbidden, when it was something else.
+    pub fn web_session(&self) -> Result<WebSessionId> {
+        match self.credential {
+            Credential::WebSession { id, .. } => Ok(id),
+            Credential::Key { .. } | Credential::OauthToken { .. } => Err(Problem::web_session_needed()),
+        }
+    }
+
+    /// Insists on a second-factor proof that is fresh (interface, "Authentication" 5).
+    ///
+    /// # Errors
+    /// The step-up problem, when the last one is too old or was never given.
+    pub fn require_step_up(&self, fresh_for: Duration) -> Result<()> {
+        match self.credential {
+            Credential::WebSession { proof_age: Some(age), .. } if age < fresh_for => Ok(()),
+            Credential::WebSession { proof_age: Some(_), .. } => Err(Problem::step_up_required("expired")),
+            Credential::WebSession { proof_age: None, .. } => Err(Problem::step_up_required("never_satisfied")),
+            // A program has no second factor to show.
+            Credential::Key { .. } | Credential::OauthToken { .. } => Ok(()),
+        }
+    }
+}
+
 impl<P: Permission + Send> FromRequestParts<App> for Scoped<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
-        let authorized = authorize(parts, app, P::SCOPE).await;
+        let authorized = authorize(parts, app, P::RULE).await;
         metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
-        let key = authorized.map_err(|refused| refused.problem)?;
-        app.rate_limits.check_credential(&key.id.to_string())?;
-        tracing::Span::current().record("account", tracing::field::display(key.account_id));
-        let actor = Actor::Customer {
-            account: key.account_id,
-            key: Some(key.id),
-            ip_address: client::address(parts, &app.config.trusted_proxies).map(|address| address.to_string()),
-            user_agent: client::user_agent(&parts.headers),
+        let bearer = authorized.map_err(|refused| refused.problem)?;
+        tracing::Span::current().record("account", tracing::field::display(bearer.account_id));
+        app.last_used.note(bearer.credential);
+        let Origin { ip_address, user_agent } = ClientInfo::of(parts, app).origin();
+        let key = match bearer.credential {
+            Credential::Key { id, .. } => Some(id),
+            Credential::WebSession { .. } | Credential::OauthToken { .. } => None,
         };
-        let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
-        let caller = Caller { account_id: key.account_id, api_key_id: Some(key.id), actor, request_id };
+        let actor = Actor::Customer { account: bearer.account_id, key, ip_address, user_agent };
+        let caller = Caller {
+            account_id: bearer.account_id,
+            credential: bearer.credential,
+            scopes: bearer.scopes,
+            actor,
+            request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
+        };
         Ok(Self(caller, PhantomData))
     }
 }
@@ -109,41 +135,68 @@ impl From<sqlx::Error> for Refused {
     }
 }
 
-async fn authorize(parts: &Parts, app: &App, needed: Scope) -> Result<KeyRecord, Refused> {
-    let key = authenticate(parts, app).await?;
-    let tier = key.tier;
-    if !tier.has_api_access() {
-        let detail = format!("the apiAccess feature is unavailable on the {tier} tier; upgrade the account to use it");
-        return Err(Refused::forbidden(detail));
+async fn authorize(parts: &Parts, app: &App, rule: Rule) -> Result<Bearer, Refused> {
+    let bearer = authenticate(parts, app).await?;
+    let limited = app.rate_limits.check_credential(&credential_name(bearer.credential));
+    limited.map_err(|problem| Refused::new(AuthOutcome::Forbidden, problem))?;
+    check_tier(&bearer, rule)?;
+    if rule.web_session_only && !matches!(bearer.credential, Credential::WebSession { .. }) {
+        return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));
     }
-    if !key.scopes.satisfy(needed) {
-        return Err(Refused::forbidden(format!("the credential lacks the scope {}", needed.name())));
+    if !bearer.scopes.satisfy(rule.scope) {
+        return Err(Refused::forbidden(format!("the credential lacks the scope {}", rule.scope.name())));
     }
-    honor_account_header(parts, key.account_id)?;
-    Ok(key)
+    if rule.honors_account_header {
+        honor_account_header(parts, bearer.account_id)?;
+    }
+    Ok(bearer)
 }
 
-async fn authenticate(parts: &Parts, app: &App) -> Result<KeyRecord, Refused> {
+/// Keys and OAuth tokens do not work on the free tier, but for a desktop app's, which does for what the app is for
+/// (interface, "Authentication" 2; decisions D4).
+fn check_tier(bearer: &Bearer, rule: Rule) -> Result<(), Refused> {
+    let works = match bearer.credential {
+        Credential::WebSession { .. } => true,
+        Credential::Key { kind: KeyKind::Device, .. } => rule.open_to_free_devices,
+        Credential::Key { kind: KeyKind::Customer, .. } | Credential::OauthToken { .. } => false,
+    };
+    if works || bearer.tier.has_api_access() {
+        return Ok(());
+    }
+    let tier = bearer.tier;
+    let detail = format!("the apiAccess feature is unavailable on the {tier} tier; upgrade the account to use it");
+    Err(Refused::forbidden(detail))
+}
+
+async fn authenticate(parts: &Parts, app: &App) -> Result<Bearer, Refused> {
     let token = parts.headers.get(AUTHORIZATION).and_then(bearer_token).ok_or_else(|| {
         Refused::unauthorized(AuthOutcome::Unauthorized, "send a bearer token in the Authorization header")
     })?;
     let invalid = || Refused::unauthorized(AuthOutcome::Invalid, "the bearer token is not valid");
-    let secret = Secret::parse(token).ok_or_else(invalid)?;
     let mut conn = app.db.acquire().await?;
-    let key = api_keys::find_by_secret(&mut conn, &secret).await?.ok_or_else(invalid)?;
-    if key.revoked_at.is_some() {
+    let bearer = credentials::find(&mut conn, token).await?.ok_or_else(invalid)?;
+    if bearer.revoked {
         return Err(Refused::unauthorized(AuthOutcome::Revoked, "the bearer token was revoked"));
     }
-    if key.expired {
+    if bearer.expired {
         return Err(Refused::unauthorized(AuthOutcome::Expired, "the bearer token has expired"));
     }
-    match key.account_status {
-        AccountStatus::Active => Ok(key),
+    match bearer.account_status {
+        AccountStatus::Active => Ok(bearer),
         AccountStatus::Deleted => Err(invalid()),
         AccountStatus::Suspended => {
             let problem = Problem::account_suspended();
             Err(Refused::new(AuthOutcome::Forbidden, problem))
         }
+    }
+}
+
+/// What a credential's requests are counted under.
+fn credential_name(credential: Credential) -> String {
+    match credential {
+        Credential::Key { id, .. } => id.to_string(),
+        Credential::WebSession { id, .. } => id.to_string(),
+        Credential::OauthToken { client } => client.to_string(),
     }
 }
 

@@ -7,6 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use ipnet::IpNet;
+use kitfleet_domain::audit::Origin;
 
 use crate::state::App;
 
@@ -14,24 +15,34 @@ use crate::state::App;
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
-/// Who asks, on a route that needs no credential.
+/// Who asks.
 #[derive(Debug)]
-#[allow(dead_code, reason = "the routes that log in are the first to use it")]
 pub struct ClientInfo {
     pub ip: Option<IpAddr>,
     pub user_agent: Option<String>,
+}
+
+impl ClientInfo {
+    pub fn of(parts: &Parts, app: &App) -> Self {
+        Self { ip: address(parts, &app.config.trusted_proxies), user_agent: user_agent(&parts.headers) }
+    }
+
+    /// As the audit log keeps it.
+    pub fn origin(&self) -> Origin {
+        Origin { ip_address: self.ip.map(|ip| ip.to_string()), user_agent: self.user_agent.clone() }
+    }
 }
 
 impl FromRequestParts<App> for ClientInfo {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        Ok(Self { ip: address(parts, &app.config.trusted_proxies), user_agent: user_agent(&parts.headers) })
+        Ok(Self::of(parts, app))
     }
 }
 
 /// The client's address: the peer, or what the proxies we trust say about whom they speak for.
-pub fn address(parts: &Parts, trusted: &[IpNet]) -> Option<IpAddr> {
+fn address(parts: &Parts, trusted: &[IpNet]) -> Option<IpAddr> {
     let Peer(peer) = parts.extensions.get()?;
     Some(behind_proxies(peer.to_canonical(), &parts.headers, trusted))
 }
@@ -54,7 +65,7 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAdd
 }
 
 /// What the client calls itself, cut to a length worth keeping.
-pub fn user_agent(headers: &HeaderMap) -> Option<String> {
+fn user_agent(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(axum::http::header::USER_AGENT)?;
     Some(String::from_utf8_lossy(value.as_bytes()).chars().take(512).collect())
 }

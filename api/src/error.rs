@@ -69,6 +69,17 @@ impl Problem {
         Self::forbidden("the account is suspended").titled("AccountSuspended")
     }
 
+    /// A route for people only.
+    pub fn web_session_needed() -> Self {
+        Self::forbidden("this needs a web session; keys and tokens of programs are not accepted")
+    }
+
+    /// Interface, "Errors" 3.
+    pub fn step_up_required(reason: &'static str) -> Self {
+        let detail = "the last second-factor proof is not fresh; post a code to /v1/auth/mfa/step-up and try again";
+        Self::new(&kinds::MFA_STEP_UP_REQUIRED, detail).with("requires_mfa_step_up", true).with("reason", reason)
+    }
+
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(&kinds::BAD_REQUEST, detail)
     }
@@ -78,9 +89,9 @@ impl Problem {
         Invalid::field(field, message).into()
     }
 
-    /// The same for an unknown session, another account's and a malformed id.
-    pub fn no_such_session() -> Self {
-        Self::new(&kinds::NOT_FOUND, "there is no session with this id")
+    /// A token of a link that was mailed.
+    pub fn bad_link() -> Self {
+        Self::invalid("token", "is not one of a link that is good; it may have expired, or been used")
     }
 
     /// The body is not worth waiting for any longer, nor is the connection it blocks.

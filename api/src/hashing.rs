@@ -83,15 +83,18 @@ fn work(waiting: &Mutex<Receiver<Job>>) {
 mod tests {
     use std::fs;
 
-    use kitfleet_domain::accounts;
+    use kitfleet_domain::limits::Limits;
+    use kitfleet_domain::passwords::NewPassword;
 
     use super::*;
 
     #[tokio::test]
     async fn a_password_is_hashed_on_a_thread_that_yields() {
         let hashing = Hashing::start().expect("threads");
-        let hash = hashing.run(|| accounts::hash_password("correct horse battery")).await.expect("a result");
-        assert!(hash.expect("a good password").starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+        let password = NewPassword::parse("correct horse battery", "password", &Limits::default());
+        let password = password.unwrap_or_else(|_| panic!("a sound password"));
+        let hash = hashing.run(move || password.hash()).await.expect("a result");
+        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
 
         let nice = || fs::read_to_string("/proc/thread-self/stat").map(|stat| nice_value(&stat));
         let (here, there) = (nice().expect("/proc"), hashing.run(nice).await.expect("a result").expect("/proc"));

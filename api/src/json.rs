@@ -33,13 +33,27 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
-        let bytes = read(body, &app.config).await?;
-        let object = object(&parts.headers, &bytes)?;
-        let known = field_names::<T>();
-        note_unknown(&parts.extensions, &object, known);
-        refuse_nul(&object, known)?;
-        Ok(Self(typed(object, "")?))
+        let object = object(&parts.headers, &read(body, &app.config).await?)?;
+        note_unknown(&parts.extensions, &object, field_names::<T>());
+        Ok(Self(declared(object)?))
     }
+}
+
+/// The same of somebody who was not authenticated, who is not told of unknown fields (interface, "Versioning" 5).
+pub struct OpenJson<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        let (parts, body) = request.into_parts();
+        Ok(Self(declared(object(&parts.headers, &read(body, &app.config).await?)?)?))
+    }
+}
+
+fn declared<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T> {
+    refuse_nul(&object, field_names::<T>())?;
+    Ok(typed(object, "")?)
 }
 
 /// A body that the route has no use for. Its fields are all unknown; whatever else may be wrong with it harms nobody.

@@ -4,26 +4,32 @@
 //! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `problems`,
 //! `rate_limits`, `unknown_fields`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
+mod accounts;
+mod api_keys;
 mod archetypes;
 mod auth;
 mod body;
 mod client;
+mod devices;
 mod docs;
+mod emails;
 mod error;
-#[allow(dead_code, reason = "the routes that log in are the first to use it")]
 mod hashing;
 mod health;
 mod json;
 mod kinds;
+mod last_used;
 mod lists;
 mod malformed;
 mod metrics;
+mod mfa;
 mod observe;
 mod openapi;
 mod own_task;
 mod pages;
+mod path;
+mod permissions;
 mod problems;
-#[allow(dead_code, reason = "the routes that log in are the first to use all of it")]
 mod rate_limits;
 mod replies;
 mod request_id;
@@ -31,10 +37,12 @@ mod rescue;
 mod router;
 mod server;
 mod sessions;
+mod sign_ins;
 mod state;
 mod unknown_fields;
+mod web_sessions;
 
 pub use openapi::openapi;
 pub use rate_limits::RateLimits;
 pub use server::{ServeError, serve};
-pub use state::ApiConfig;
+pub use state::{ApiConfig, AuthConfig};

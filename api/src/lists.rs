@@ -5,8 +5,14 @@ use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::validation::Invalid;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::state::App;
 
 /// The parameters of a request's query; of one that stands twice the last counts.
 pub struct Query(Vec<(String, String)>);
@@ -43,6 +49,42 @@ impl Query {
         let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
         limit.ok_or_else(|| Invalid::field("limit", Cow::from(format!("must be 1 to {max}"))))
     }
+}
+
+/// A page of a list.
+pub struct Page<T> {
+    pub data: Vec<T>,
+    pub has_more: bool,
+    pub next_cursor: Option<String>,
+}
+
+/// The page that `query` asks for: `fetch` answers up to so many entries behind the one of an id.
+///
+/// # Errors
+/// On `limit` and `cursor`, and when the database fails.
+pub async fn page<T>(
+    app: &App,
+    query: &Query,
+    scope: CursorScope<'_>,
+    id_of: impl Fn(&T) -> Uuid,
+    fetch: impl AsyncFnOnce(&mut PgConnection, Option<Uuid>, i64) -> sqlx::Result<Vec<T>>,
+) -> Result<Page<T>> {
+    let limit = query.limit(&app.config.limits)?;
+    let after = match query.text("cursor")? {
+        Some(cursor) => Some(app.cursors().await?.read(scope, cursor)?),
+        None => None,
+    };
+    let mut conn = app.db.acquire().await?;
+    // One more than asked for tells whether there is another page.
+    let mut data = fetch(&mut conn, after, i64::from(limit) + 1).await?;
+    drop(conn);
+    let has_more = data.len() > limit as usize;
+    data.truncate(limit as usize);
+    let next_cursor = match data.last() {
+        Some(last) if has_more => Some(app.cursors().await?.sign(scope, id_of(last))),
+        _ => None,
+    };
+    Ok(Page { data, has_more, next_cursor })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_jobs::maintenance;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -27,6 +28,7 @@ const CHAINS: &str = "service_scheduled_job_chain_pending";
 const LIMITS: &str = "service_rate_limit_total";
 const LIMIT_FALLBACKS: &str = "service_rate_limit_store_fallback_total";
 const AUDIT: &str = "service_account_audit_emit_total";
+const EMAILS: &str = "service_email_send_total";
 
 /// How an authentication ended.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +116,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
         describe_counter!(LIMIT_FALLBACKS, "Checks of a rate limit without the Redis that should have made them.");
         describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
+        describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
         for outcome in AuthOutcome::ALL {
@@ -125,9 +128,19 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
             }
             counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).absolute(0);
         }
-        for (prefix, actor) in
-            [("session", "customer"), ("session", "system"), ("api_key", "system"), ("subscription", "system")]
-        {
+        for template in Template::ALL {
+            for outcome in Outcome::ALL {
+                counter!(EMAILS, "template" => template.name(), "outcome" => outcome.name()).absolute(0);
+            }
+        }
+        for (prefix, actor) in [
+            ("session", "customer"),
+            ("session", "system"),
+            ("account", "customer"),
+            ("api_key", "customer"),
+            ("api_key", "system"),
+            ("subscription", "system"),
+        ] {
             counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
         }
         Ok(handle)

@@ -23,7 +23,8 @@ use crate::router;
 pub fn openapi(base_url: &str) -> OpenApi {
     let mut document = router::routes().into_openapi();
     document.servers = Some(vec![Server::new(base_url)]);
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
+        let honors_account_header = HONORING.iter().any(|prefix| path.starts_with(prefix));
         for operation in operations(item) {
             // Whatever else goes wrong, every route answers this.
             let internal = problems(&[&kinds::INTERNAL]);
@@ -36,7 +37,7 @@ pub fn openapi(base_url: &str) -> OpenApi {
                 }
             }
             describe_limit_headers(operation);
-            if operation.extensions.is_some() {
+            if honors_account_header {
                 operation.parameters.get_or_insert_default().push(RefOr::T(account_header()));
             }
             // Public routes say so outright.
@@ -48,7 +49,9 @@ pub fn openapi(base_url: &str) -> OpenApi {
     document
 }
 
-/// Routes with a scope honor it, all of those there are.
+/// What begins the paths of routes that honor `X-Service-Account` (interface, "Authentication" 8).
+const HONORING: [&str; 3] = ["/v1/sessions", "/v1/api-keys", "/v1/account/email-preferences"];
+
 fn account_header() -> Parameter {
     let schema = ObjectBuilder::new().schema_type(Type::String).build();
     let description = "The account whose resources the request is about, `acc_<uuid>`; the caller's own when absent";
@@ -107,7 +110,7 @@ pub fn skeleton() -> OpenApi {
         SecurityScheme::Http(scheme.build())
     };
     let components = ComponentsBuilder::new()
-        .security_scheme("bearer", bearer("An API key, `svc_live_…`. `x-required-scope` names what it has to satisfy."))
+        .security_scheme("bearer", bearer("An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web session's token. `x-required-scope` names what it has to satisfy."))
         .security_scheme("metrics_token", bearer("The deployment's metrics token."))
         .schema("Problem", problem_schema());
     let tag = |name: &str, description: &str| TagBuilder::new().name(name).description(Some(description)).build();
@@ -126,6 +129,7 @@ pub fn skeleton() -> OpenApi {
         .components(Some(components.build()))
         .tags(Some([
             tag("Sessions", "Making, driving and ending browser sessions"),
+            tag("Account", "What its owner decides"),
             tag("Archetypes", "The devices a session can be"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
@@ -207,6 +211,24 @@ problem_sets! {
     InvalidQuery: VALIDATION_FAILED;
     /// A body that cannot be read or breaks a rule.
     Body: VALIDATION_FAILED BAD_REQUEST REQUEST_TIMEOUT PAYLOAD_TOO_LARGE UNSUPPORTED_MEDIA_TYPE;
+    /// A web session that is not the caller's to see.
+    NoWebSession: NOT_FOUND;
+    /// A key that is not the caller's to see.
+    NoKey: NOT_FOUND;
+    /// A device that does not wait.
+    NoDevice: NOT_FOUND;
+    /// An address that has an account.
+    SigningUp: CONFLICT;
+    /// An account that may not act.
+    LoggingIn: FORBIDDEN;
+    /// A second factor that is there already, or cannot be.
+    Enrolling: CONFLICT FEATURE_UNAVAILABLE;
+    /// A second factor that is not there.
+    NotEnrolled: NOT_FOUND;
+    /// A second-factor proof that is not fresh.
+    SteppingUp: FORBIDDEN MFA_STEP_UP_REQUIRED;
+    /// A key that cannot have a successor.
+    Rotating: CONFLICT;
     /// A session that is not the caller's to see.
     NoSession: NOT_FOUND;
     /// A page that does not exist.

@@ -7,15 +7,22 @@ use utoipa_axum::routes;
 
 use crate::state::App;
 use crate::{
-    archetypes, docs, health, metrics, observe, openapi, own_task, pages, problems, rate_limits, sessions,
-    unknown_fields,
+    accounts, api_keys, archetypes, devices, docs, emails, health, metrics, mfa, observe, openapi, own_task, pages,
+    problems, rate_limits, sessions, sign_ins, unknown_fields, web_sessions,
 };
 
 /// The routes, without what crosses them.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::skeleton())
         .merge(sessions::routes())
+        .merge(sign_ins::routes())
+        .merge(mfa::routes())
+        .merge(accounts::routes())
+        .merge(web_sessions::routes())
+        .merge(devices::routes())
+        .merge(api_keys::routes())
         .merge(archetypes::routes())
+        .merge(emails::routes())
         .merge(health::routes())
         .routes(routes!(metrics::scrape))
         .merge(docs::routes())

@@ -70,6 +70,8 @@ pub async fn serve(
     let app = server.app.clone();
     background.spawn(drained.clone().run_until_cancelled_owned(async move { app.rate_limits.sweep().await }));
     background.spawn(rescue::run(server.app.db.clone(), drained.clone()));
+    let (app, end) = (server.app.clone(), drained.clone());
+    background.spawn(async move { app.last_used.write(&app.db, &end).await });
     background.close();
 
     let connections = TaskTracker::new();

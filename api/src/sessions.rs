@@ -2,7 +2,6 @@
 
 mod driving;
 mod operations;
-mod path;
 mod wire;
 
 use axum::Json as Answer;
@@ -24,15 +23,16 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::{ReadSessions, Scoped, WriteSessions};
+use crate::auth::Scoped;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
-use crate::lists::Query;
+use crate::lists::{self, Query};
 use crate::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted};
+use crate::path::{IdPath, not_found};
+use crate::permissions::{ReadSessions, WriteSessions};
 use crate::state::App;
 
-use path::SessionPath;
 use wire::{CreateBody, Session, SessionList};
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -74,7 +74,7 @@ async fn create(
     let metadata = body.metadata.take().map(Value::Object);
     let new = NewSession {
         account_id: caller.account_id,
-        api_key_id: caller.api_key_id,
+        api_key_id: caller.api_key_id(),
         archetype: &archetype.id,
         purpose: body.purpose(),
         behavioral_profile: body.behavioral_profile.unwrap_or(BehavioralProfile::Regular),
@@ -135,28 +135,18 @@ async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     extensions(("x-required-scope" = json!("read:sessions"))),
 )]
 async fn list(caller: Scoped<ReadSessions>, State(app): State<App>, query: Query) -> Result<Answer<SessionList>> {
-    let limit = query.limit(&app.config.limits)?;
     let status = query.text("status")?.map(parse_status).transpose()?;
     let label = query.text("label")?;
+    let account = caller.account_id;
     let filters = [status.map(SessionStatus::name), label];
-    let scope = CursorScope { account: caller.account_id, list: "sessions", filters: &filters };
-    let after = match query.text("cursor")? {
-        Some(cursor) => Some(SessionId::from(app.cursors().await?.read(scope, cursor)?)),
-        None => None,
-    };
-
-    let mut conn = app.db.acquire().await?;
-    // One more than asked for tells whether there is another page.
-    let mut found =
-        sessions::list(&mut conn, caller.account_id, Filter { status, label, after }, i64::from(limit) + 1).await?;
-    drop(conn);
-    let has_more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let next_cursor = match found.last() {
-        Some(last) if has_more => Some(app.cursors().await?.sign(scope, last.id.as_uuid())),
-        _ => None,
-    };
-    Ok(Answer(SessionList { data: found.into_iter().map(Session::from).collect(), has_more, next_cursor }))
+    let scope = CursorScope { account, list: "sessions", filters: &filters };
+    let id_of = |session: &sessions::Session| session.id.as_uuid();
+    let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
+        sessions::list(conn, account, Filter { status, label, after: after.map(SessionId::from) }, limit).await
+    });
+    let page = page.await?;
+    let data = page.data.into_iter().map(Session::from).collect();
+    Ok(Answer(SessionList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
 }
 
 fn parse_status(text: &str) -> Result<SessionStatus> {
@@ -168,19 +158,19 @@ fn parse_status(text: &str) -> Result<SessionStatus> {
 /// Get a session
 #[utoipa::path(
     get, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "getSession",
-    params(SessionPath),
+    params(IdPath<SessionId>),
     responses((status = 200, description = "The session", body = Session), Restricted, NoSession, Database),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("read:sessions"))),
 )]
-async fn get(caller: Scoped<ReadSessions>, State(app): State<App>, path: SessionPath) -> Result<Answer<Session>> {
+async fn get(caller: Scoped<ReadSessions>, State(app): State<App>, path: IdPath<SessionId>) -> Result<Answer<Session>> {
     Ok(Answer(read(&app, &caller, path.id()?).await?))
 }
 
 async fn read(app: &App, caller: &crate::auth::Caller, id: SessionId) -> Result<Session> {
     let mut conn = app.db.acquire().await?;
     let session = sessions::find(&mut conn, caller.account_id, id).await?;
-    session.map(Session::from).ok_or_else(Problem::no_such_session)
+    session.map(Session::from).ok_or_else(not_found::<SessionId>)
 }
 
 /// Destroy a session
@@ -188,7 +178,7 @@ async fn read(app: &App, caller: &crate::auth::Caller, id: SessionId) -> Result<
 /// Frees its slot at once. An operation under way is answered with 410. Destroying it again changes nothing.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "destroySession",
-    params(SessionPath),
+    params(IdPath<SessionId>),
     responses((status = 204, description = "It is destroyed, or was terminal before"), Restricted, NoSession, Database),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("write:sessions"))),
@@ -196,7 +186,7 @@ async fn read(app: &App, caller: &crate::auth::Caller, id: SessionId) -> Result<
 async fn destroy(
     caller: Scoped<WriteSessions>,
     State(app): State<App>,
-    path: SessionPath,
+    path: IdPath<SessionId>,
     _body: Unused,
 ) -> Result<StatusCode> {
     let session = path.id()?;
@@ -206,7 +196,7 @@ async fn destroy(
     tx.commit().await?;
     match destroyed {
         Some(_) => Ok(StatusCode::NO_CONTENT),
-        None => Err(Problem::no_such_session()),
+        None => Err(not_found::<SessionId>()),
     }
 }
 

@@ -8,12 +8,15 @@ use ipnet::IpNet;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::sign_ins::Lifetimes;
+use kitfleet_domain::vault::Vault;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
 use crate::hashing::Hashing;
+use crate::last_used::LastUsed;
 use crate::rate_limits::{RateLimiter, RateLimits};
 use crate::replies::Replies;
 use crate::server::ServeError;
@@ -47,6 +50,8 @@ pub struct ApiConfig {
     pub body_timeout: Duration,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// By what somebody proves who they are.
+    pub auth: AuthConfig,
     /// How often somebody may ask.
     pub rate_limits: RateLimits,
     /// Where all replicas count that together; without one each counts for itself.
@@ -70,8 +75,48 @@ impl Default for ApiConfig {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             trusted_proxies: Vec::new(),
+            auth: AuthConfig::default(),
             rate_limits: RateLimits::default(),
             redis: None,
+        }
+    }
+}
+
+/// By what somebody proves who they are, and for how long. Not `Debug`, because it holds keys.
+#[derive(Clone)]
+pub struct AuthConfig {
+    /// Of web sessions and challenges.
+    pub lifetimes: Lifetimes,
+    /// How long the link that proves an address is good.
+    pub verification_ttl: Duration,
+    /// How long a link that signs in is good.
+    pub magic_link_ttl: Duration,
+    /// How long a link that resets a password is good.
+    pub reset_ttl: Duration,
+    /// How long a second-factor proof is fresh.
+    pub step_up_ttl: Duration,
+    /// How long a device waits for a person.
+    pub device_code_ttl: Duration,
+    /// How long a device's credential waits for it.
+    pub device_bound_ttl: Duration,
+    /// How long an API key works beside its successor.
+    pub rotation_grace: Duration,
+    /// What second factors are sealed with; without it nobody can enroll one.
+    pub vault: Option<Vault>,
+}
+
+impl Default for AuthConfig {
+    fn default() -> Self {
+        Self {
+            lifetimes: Lifetimes { session: Duration::from_hours(30 * 24), challenge: Duration::from_mins(5) },
+            verification_ttl: Duration::from_mins(30),
+            magic_link_ttl: Duration::from_mins(15),
+            reset_ttl: Duration::from_hours(1),
+            step_up_ttl: Duration::from_mins(15),
+            device_code_ttl: Duration::from_mins(10),
+            device_bound_ttl: Duration::from_mins(2),
+            rotation_grace: Duration::from_hours(24),
+            vault: None,
         }
     }
 }
@@ -86,8 +131,9 @@ pub struct Shared {
     pub replies: Replies,
     pub rate_limits: RateLimiter,
     /// Where passwords are hashed.
-    #[allow(dead_code, reason = "the routes that log in are the first to use it")]
     pub hashing: Hashing,
+    /// When credentials were last used.
+    pub last_used: LastUsed,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
     pub metrics: PrometheusHandle,
@@ -102,7 +148,17 @@ impl App {
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
         let (handlers, cursors) = (TaskTracker::new(), OnceCell::new());
-        Ok(Self(Arc::new(Shared { config, db, replies, rate_limits, hashing, handlers, metrics, cursors })))
+        Ok(Self(Arc::new(Shared {
+            config,
+            db,
+            replies,
+            rate_limits,
+            hashing,
+            last_used: LastUsed::default(),
+            handlers,
+            metrics,
+            cursors,
+        })))
     }
 
     /// What signs cursors. It is fetched when first needed, so that the API starts without the database too.

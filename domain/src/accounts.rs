@@ -3,16 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use argon2::password_hash::SaltString;
-use argon2::{Algorithm, Argon2, Params, PasswordHasher, Version};
 use serde::Serialize;
 use sqlx::PgConnection;
+use unicode_normalization::UnicodeNormalization;
 
-use crate::audit::{self, Actor, Entry};
+use crate::audit::{self, Actor, Entry, Origin};
 use crate::emails::EmailAddress;
 use crate::ids::AccountId;
+use crate::mfa::{self, challenges};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
+use crate::{api_keys, mail_links, web_sessions};
 
 /// What an account pays for. It sets how many sessions may live at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
@@ -121,6 +122,25 @@ pub struct Account {
     pub created_at: Timestamp,
 }
 
+/// What an account's owner is called. It stands in logs and on pages, so that it holds no control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountName(String);
+
+impl AccountName {
+    const MAX_CHARS: usize = 120;
+
+    /// # Errors
+    /// On field `name`, when it does not have 1 to 120 characters or holds one that does not show.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let name: String = text.trim().nfc().collect();
+        let mut rules = Rules::default();
+        rules.length(&name, 1, Self::MAX_CHARS, "name");
+        rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
+        rules.check()?;
+        Ok(Self(name))
+    }
+}
+
 /// An account to be.
 #[derive(Debug)]
 pub struct NewAccount {
@@ -128,7 +148,7 @@ pub struct NewAccount {
     pub email: String,
     /// What its owner is called.
     pub name: String,
-    /// A PHC string of [`hash_password`]; without one nobody can log in.
+    /// A PHC string of [`NewPassword::hash`](crate::passwords::NewPassword::hash); without one nobody can log in with it.
     pub password_hash: Option<String>,
     /// What it pays for.
     pub tier: Tier,
@@ -153,10 +173,7 @@ pub enum CreateError {
 /// # Errors
 /// When a field breaks a rule, or the address has an account.
 pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
-    let mut rules = Rules::default();
-    rules.length(new.name.trim(), 1, 120, "name");
-    rules.require(!new.name.contains(char::is_control), "name", "must not contain control characters");
-    rules.check()?;
+    let name = AccountName::parse(&new.name)?;
     let email = EmailAddress::parse(&new.email)?;
     let id = AccountId::generate();
     sqlx::query!(
@@ -165,7 +182,7 @@ pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountI
         id as _,
         email.as_str(),
         email.key(),
-        new.name.trim(),
+        name.0,
         new.password_hash,
         new.tier as _,
         new.verified,
@@ -241,20 +258,115 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
     .await
 }
 
-/// argon2id at 19 MiB, two passes, one lane, as a PHC string. It takes tens of milliseconds of a core: call it where
-/// that hurts nobody.
+/// What a login needs to know of an account.
+#[derive(Debug)]
+pub struct Login {
+    /// The account.
+    pub id: AccountId,
+    /// Its password's hash.
+    pub password_hash: Option<String>,
+    /// Whether it may act.
+    pub status: AccountStatus,
+    /// Whether its address was proven.
+    pub verified: bool,
+}
+
+/// The account of this address, unless it is deleted.
 ///
 /// # Errors
-/// When the password has fewer than 12 characters (interface, "Authentication" 10).
+/// When the database fails.
+pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::Result<Option<Login>> {
+    sqlx::query_as!(
+        Login,
+        r#"select id, password_hash, status as "status: _", email_verified_at is not null as "verified!"
+           from accounts where email_key = $1 and status <> 'deleted'"#,
+        email.key(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Notes that the account's address was proven. `true` when it was not before; then `account.email_verified` is written.
 ///
-/// # Panics
-/// Never: the parameters are constants that argon2 accepts.
-pub fn hash_password(password: &str) -> Result<String, Invalid> {
-    let mut rules = Rules::default();
-    rules.require(password.chars().count() >= 12, "password", "must have at least 12 characters");
-    rules.check()?;
-    let params = Params::new(19 * 1024, 2, 1, None).expect("the parameters are within argon2's bounds");
-    let salt = SaltString::encode_b64(&rand::random::<[u8; 16]>()).expect("16 bytes are a salt's recommended length");
-    let hash = Argon2::new(Algorithm::Argon2id, Version::V0x13, params).hash_password(password.as_bytes(), &salt);
-    Ok(hash.expect("argon2 fails on bad parameters only").to_string())
+/// # Errors
+/// When the database fails.
+pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origin) -> sqlx::Result<bool> {
+    let verified = sqlx::query!(
+        "update accounts set email_verified_at = now(), updated_at = now()
+         where id = $1 and email_verified_at is null and status <> 'deleted'",
+        id as _,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if verified.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let payload = origin.issued(serde_json::json!({}));
+    let entry = Entry { action: "account.email_verified", target: Some(id.to_string()), payload };
+    audit::record(conn, id, &Actor::person(id, origin), entry).await?;
+    Ok(true)
+}
+
+/// Gives the account another password, ends whatever was signed in, waiting or mailed under the one before, and writes
+/// `account.password_changed`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn reset_password(
+    conn: &mut PgConnection,
+    id: AccountId,
+    password_hash: &str,
+    origin: &Origin,
+) -> sqlx::Result<()> {
+    sqlx::query!("update accounts set password_hash = $2, updated_at = now() where id = $1", id as _, password_hash,)
+        .execute(&mut *conn)
+        .await?;
+    end_sign_ins(&mut *conn, id).await?;
+    let payload = origin.issued(serde_json::json!({"via": "password_reset"}));
+    let entry = Entry { action: "account.password_changed", target: Some(id.to_string()), payload };
+    audit::record(conn, id, &Actor::person(id, origin), entry).await
+}
+
+async fn end_sign_ins(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {
+    web_sessions::end_all(&mut *conn, id, None).await?;
+    challenges::revoke_all(&mut *conn, id).await?;
+    mail_links::revoke_all(conn, id).await
+}
+
+/// Gives the account's owner another name.
+///
+/// # Errors
+/// When the database fails.
+pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) -> sqlx::Result<()> {
+    sqlx::query!("update accounts set name = $2, updated_at = now() where id = $1", id as _, name.0)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Marks the account as deleted, which gives its address back, and ends everything by which somebody could act for it:
+/// passwords, second factors, web sessions, links, keys, OAuth clients and identities. Its live sessions are the
+/// caller's. `false` when it was deleted before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn delete(conn: &mut PgConnection, id: AccountId, actor: &Actor) -> sqlx::Result<bool> {
+    let deleted = sqlx::query!(
+        "update accounts set status = 'deleted', password_hash = null, updated_at = now()
+         where id = $1 and status <> 'deleted'",
+        id as _,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if deleted.rows_affected() == 0 {
+        return Ok(false);
+    }
+    end_sign_ins(&mut *conn, id).await?;
+    mfa::forget(&mut *conn, id).await?;
+    api_keys::revoke_all(&mut *conn, id, actor).await?;
+    sqlx::query!("update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null", id as _)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query!("delete from identities where account_id = $1", id as _).execute(conn).await?;
+    Ok(true)
 }

@@ -2,16 +2,22 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use sha2::{Digest, Sha256};
+use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::{AccountStatus, Tier};
 use crate::audit::{self, Actor, Entry};
+use crate::events;
 use crate::ids::{AccountId, ApiKeyId};
 use crate::timestamp::Timestamp;
+use crate::tokens;
 use crate::validation::{FieldError, Invalid, Rules};
+
+/// Characters of a name, at most.
+const NAME_CHARS: usize = 120;
 
 /// A right a credential can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,6 +131,34 @@ impl Scopes {
         if errors.is_empty() { Ok(Self(scopes)) } else { Err(Invalid(errors)) }
     }
 
+    /// Those of a customer's credential, which `granted_by` has all of.
+    ///
+    /// # Errors
+    /// On `scopes`, when one is minted by staff only, or is more than `granted_by` may do.
+    pub fn grantable<S: AsRef<str>>(names: &[S], granted_by: &Self) -> Result<Self, Invalid> {
+        let scopes = Self::parse(names)?;
+        let mut rules = Rules::default();
+        for (i, name) in names.iter().enumerate() {
+            let field = format!("scopes.{i}");
+            let Ok(scope) = name.as_ref().parse::<Scope>() else { continue };
+            rules.require(scope != Scope::Admin, &field, "is minted by staff only");
+            rules.require(granted_by.satisfy(scope), &field, "is more than the credential that asks for it may do");
+        }
+        rules.check()?;
+        Ok(scopes)
+    }
+
+    /// Those of a row. A name of another version of this program counts for nothing.
+    pub(crate) fn stored(names: &[String]) -> Self {
+        Self(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Everything: what somebody has who signed in.
+    #[must_use]
+    pub fn account_owner() -> Self {
+        Self(vec![Scope::AccountOwner])
+    }
+
     /// Whether any of them satisfies `needed`.
     #[must_use]
     pub fn satisfy(&self, needed: Scope) -> bool {
@@ -144,23 +178,41 @@ impl Serialize for Scopes {
     }
 }
 
-/// A whole API key: `svc_live_`, 32 random bytes in hexadecimal, and their CRC-32, so that a secret scanner can tell a
-/// key from a look-alike without asking us. Only its hash is stored.
+/// What kind of credential a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum KeyKind {
+    /// An ordinary one. It does not work on the free tier.
+    Customer,
+    /// A desktop app's. On the free tier it works for some routes.
+    Device,
+}
+
+/// A whole key: a prefix, 32 random bytes in hexadecimal, and their CRC-32, so that a secret scanner can tell a key from
+/// a look-alike without asking us. Only its hash is stored.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    const PREFIX: &str = "svc_live_";
+    /// Of every key but those that end in the next.
+    const LIVE: &str = "svc_live_";
+    /// Of devices on the free tier (interface, "Authentication" 1).
+    const TEST: &str = "svc_test_";
 
-    fn generate() -> Self {
+    fn generate(kind: KeyKind, tier: Tier) -> Self {
+        let prefix = match (kind, tier) {
+            (KeyKind::Device, Tier::Free) => Self::TEST,
+            _ => Self::LIVE,
+        };
         let body = hex(&rand::random::<[u8; 32]>());
-        Self(format!("{}{body}{}", Self::PREFIX, checksum(&body)))
+        Self(format!("{prefix}{body}{}", checksum(&body)))
     }
 
     /// A key of the right form, or nothing: a mistyped one need not reach the database.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (body, sum) = text.strip_prefix(Self::PREFIX)?.split_at_checked(64)?;
+        let rest = text.strip_prefix(Self::LIVE).or_else(|| text.strip_prefix(Self::TEST))?;
+        let (body, sum) = rest.split_at_checked(64)?;
         (checksum(body) == sum).then(|| Self(text.to_owned()))
     }
 
@@ -170,14 +222,19 @@ impl Secret {
         &self.0
     }
 
+    /// What people tell keys apart by.
+    fn shown_prefix(&self) -> &str {
+        &self.0[..12]
+    }
+
     fn hash(&self) -> Vec<u8> {
-        Sha256::digest(self.0.as_bytes()).to_vec()
+        tokens::hash(&self.0)
     }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("svc_live_…")
+        f.write_str("Secret(…)")
     }
 }
 
@@ -193,45 +250,50 @@ fn checksum(body: &str) -> String {
     format!("{:08x}", crc32fast::hash(body.as_bytes()))
 }
 
-/// Mints a key for `account` and writes `api_key.minted`.
-///
-/// # Errors
-/// When the name does not have 1 to 120 characters, or the database fails.
-pub async fn mint(
-    conn: &mut PgConnection,
-    account: AccountId,
-    actor: &Actor,
-    name: &str,
-    scopes: &Scopes,
-) -> Result<(ApiKeyId, Secret), MintError> {
-    let mut rules = Rules::default();
-    rules.length(name.trim(), 1, 120, "name");
-    rules.check()?;
-    let (id, secret) = (ApiKeyId::generate(), Secret::generate());
-    let creator = match actor {
-        Actor::Customer { account, .. } => Some(*account),
-        Actor::System => None,
-    };
-    let inserted = sqlx::query!(
-        "insert into api_keys (id, account_id, name, scopes, key_prefix, key_hash, created_by_account_id)
-         select $1, id, $3, $4, $5, $6, $7 from accounts where id = $2",
-        id as _,
-        account as _,
-        name.trim(),
-        &scopes.names(),
-        &secret.reveal()[..12],
-        secret.hash(),
-        creator as _,
-    )
-    .execute(&mut *conn)
-    .await?;
-    if inserted.rows_affected() == 0 {
-        return Err(MintError::NoAccount);
+/// A key, as customers see it.
+#[derive(Debug, Clone)]
+pub struct ApiKey {
+    /// Its id.
+    pub id: ApiKeyId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// What it is for.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// How it begins.
+    pub key_prefix: String,
+    /// Who made it; `None` when staff did.
+    pub created_by_account_id: Option<AccountId>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last used, to about a minute.
+    pub last_used_at: Option<Timestamp>,
+    /// When it stops working by itself.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// A key to be.
+#[derive(Debug)]
+pub struct NewKey<'a> {
+    /// What it is for.
+    pub name: &'a str,
+    /// What it may do.
+    pub scopes: &'a Scopes,
+    /// What it is.
+    pub kind: KeyKind,
+    /// When it stops working by itself.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl<'a> NewKey<'a> {
+    /// An ordinary one that lasts until it is revoked.
+    #[must_use]
+    pub fn customer(name: &'a str, scopes: &'a Scopes) -> Self {
+        Self { name, scopes, kind: KeyKind::Customer, expires_at: None }
     }
-    let payload = serde_json::json!({"name": name.trim(), "scopes": scopes});
-    let entry = Entry { action: "api_key.minted", target: Some(id.to_string()), payload };
-    audit::record(conn, account, actor, entry).await?;
-    Ok((id, secret))
 }
 
 /// Why there is no new key.
@@ -248,6 +310,258 @@ pub enum MintError {
     Database(#[from] sqlx::Error),
 }
 
+/// Mints a key for `account` and writes `api_key.minted`. The account's row is locked meanwhile, so that its deletion
+/// finds the key.
+///
+/// # Errors
+/// When the name does not have 1 to 120 characters, the time is over already, or the database fails.
+pub async fn mint(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    new: NewKey<'_>,
+) -> Result<(ApiKey, Secret), MintError> {
+    let name = new.name.trim();
+    let mut rules = Rules::default();
+    rules.length(name, 1, NAME_CHARS, "name");
+    rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
+    rules.check()?;
+    let row = sqlx::query!(
+        r#"select tier as "tier: Tier", coalesce($2::timestamptz <= now(), false) as "past!"
+           from accounts where id = $1 and status <> 'deleted' for share"#,
+        account as _,
+        new.expires_at as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(MintError::NoAccount)?;
+    if row.past {
+        return Err(Invalid::field("expires_at", "must be in the future").into());
+    }
+    let secret = Secret::generate(new.kind, row.tier);
+    let key = insert(&mut *conn, account, actor, &NewKey { name, ..new }, &secret, None).await?;
+    let payload = json!({"name": name, "scopes": new.scopes});
+    let entry = Entry { action: "api_key.minted", target: Some(key.id.to_string()), payload };
+    audit::record(conn, account, actor, entry).await?;
+    Ok((key, secret))
+}
+
+async fn insert(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    new: &NewKey<'_>,
+    secret: &Secret,
+    rotated_from: Option<ApiKeyId>,
+) -> sqlx::Result<ApiKey> {
+    let creator = match actor {
+        Actor::Customer { account, .. } => Some(*account),
+        Actor::System => None,
+    };
+    sqlx::query_as!(
+        ApiKey,
+        "insert into api_keys
+            (id, account_id, name, scopes, kind, key_prefix, key_hash, created_by_account_id, expires_at, rotated_from)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         returning id, account_id, name, scopes, key_prefix, created_by_account_id, created_at, last_used_at, expires_at, revoked_at",
+        ApiKeyId::generate() as _,
+        account as _,
+        new.name,
+        &new.scopes.names(),
+        new.kind as _,
+        secret.shown_prefix(),
+        secret.hash(),
+        creator as _,
+        new.expires_at as _,
+        rotated_from as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Gives a device's key, which nobody has seen yet, its secret, and lets it live on.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier) -> sqlx::Result<Secret> {
+    let secret = Secret::generate(KeyKind::Device, tier);
+    sqlx::query!(
+        "update api_keys set key_hash = $2, key_prefix = $3, expires_at = null where id = $1",
+        id as _,
+        secret.hash(),
+        secret.shown_prefix(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(secret)
+}
+
+/// Up to `limit` of the account's keys, revoked ones too, the newest first, after the one of this id.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(
+    conn: &mut PgConnection,
+    account: AccountId,
+    after: Option<ApiKeyId>,
+    limit: i64,
+) -> sqlx::Result<Vec<ApiKey>> {
+    sqlx::query_as!(
+        ApiKey,
+        "select id, account_id, name, scopes, key_prefix, created_by_account_id, created_at, last_used_at, expires_at, revoked_at
+         from api_keys where account_id = $1 and ($2::uuid is null or id < $2) order by id desc limit $3",
+        account as _,
+        after as _,
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// One of the account's keys.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> sqlx::Result<Option<ApiKey>> {
+    sqlx::query_as!(
+        ApiKey,
+        "select id, account_id, name, scopes, key_prefix, created_by_account_id, created_at, last_used_at, expires_at, revoked_at
+         from api_keys where account_id = $1 and id = $2",
+        account as _,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Why a key was not rotated.
+#[derive(Debug, thiserror::Error)]
+pub enum RotateError {
+    /// The account has no such key.
+    #[error("there is no such key")]
+    NoKey,
+    /// It does not work any more.
+    #[error("the key was revoked or has expired")]
+    Worthless,
+    /// It has a successor.
+    #[error("the key was rotated already")]
+    RotatedBefore,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Mints a successor of a key, which itself works for `grace` and then expires, and writes `api_key.rotated`.
+///
+/// # Errors
+/// When the key is not one that can be rotated, or the database fails.
+pub async fn rotate(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ApiKeyId,
+    actor: &Actor,
+    grace: Duration,
+) -> Result<(ApiKey, Secret), RotateError> {
+    let old = sqlx::query!(
+        r#"select k.name, k.scopes, k.kind as "kind: KeyKind", k.expires_at, a.tier as "tier: Tier",
+                  k.revoked_at is not null or coalesce(k.expires_at <= now(), false) as "worthless!",
+                  exists(select from api_keys s where s.rotated_from = k.id) as "rotated!"
+           from api_keys k join accounts a on a.id = k.account_id
+           where k.id = $1 and k.account_id = $2 for update of k for share of a"#,
+        id as _,
+        account as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(RotateError::NoKey)?;
+    if old.worthless {
+        return Err(RotateError::Worthless);
+    }
+    if old.rotated {
+        return Err(RotateError::RotatedBefore);
+    }
+    let scopes = Scopes::stored(&old.scopes);
+    let new = NewKey { name: &old.name, scopes: &scopes, kind: old.kind, expires_at: old.expires_at };
+    let secret = Secret::generate(old.kind, old.tier);
+    let key = match insert(&mut *conn, account, actor, &new, &secret, Some(id)).await {
+        Err(error) if error.as_database_error().and_then(|e| e.constraint()) == Some("api_keys_rotated_from_key") => {
+            return Err(RotateError::RotatedBefore);
+        }
+        inserted => inserted?,
+    };
+    let grace_expires_at = sqlx::query_scalar!(
+        r#"update api_keys set expires_at = least(coalesce(expires_at, 'infinity'), now() + $2) where id = $1
+           returning expires_at as "expires_at!""#,
+        id as _,
+        grace as _,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let payload = json!({"name": old.name, "new_api_key_id": key.id, "grace_expires_at": grace_expires_at});
+    let entry = Entry { action: "api_key.rotated", target: Some(id.to_string()), payload };
+    audit::record(conn, account, actor, entry).await?;
+    Ok((key, secret))
+}
+
+/// Revokes a key, for good, and writes `api_key.revoked` into the audit log and the events. Once more changes nothing.
+/// `false` when the account has no such key.
+///
+/// # Errors
+/// When the database fails.
+pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
+    let revoked = sqlx::query!(
+        r#"update api_keys set revoked_at = now() where id = $1 and account_id = $2 and revoked_at is null
+           returning name, revoked_at as "revoked_at!""#,
+        id as _,
+        account as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(revoked) = revoked else {
+        return sqlx::query_scalar!(
+            r#"select exists(select from api_keys where id = $1 and account_id = $2) as "exists!""#,
+            id as _,
+            account as _,
+        )
+        .fetch_one(conn)
+        .await;
+    };
+    tell_revoked(conn, account, actor, id, &revoked.name, revoked.revoked_at).await?;
+    Ok(true)
+}
+
+/// Revokes every key of an account that is not revoked yet, each like [`revoke`].
+///
+/// # Errors
+/// When the database fails.
+pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
+    let revoked = sqlx::query!(
+        r#"update api_keys set revoked_at = now() where account_id = $1 and revoked_at is null
+           returning id, name, revoked_at as "revoked_at!""#,
+        account as _,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    for key in revoked {
+        tell_revoked(&mut *conn, account, actor, key.id, &key.name, key.revoked_at).await?;
+    }
+    Ok(())
+}
+
+async fn tell_revoked(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    id: ApiKeyId,
+    name: &str,
+    revoked_at: Timestamp,
+) -> sqlx::Result<()> {
+    let event = json!({"api_key_id": id, "name": name, "revoked_at": revoked_at});
+    events::record(&mut *conn, account, "api_key.revoked", event).await?;
+    let entry = Entry { action: "api_key.revoked", target: Some(id.to_string()), payload: json!({"name": name}) };
+    audit::record(conn, account, actor, entry).await
+}
+
 /// What a key that exists says of its bearer.
 #[derive(Debug, Clone)]
 pub struct KeyRecord {
@@ -255,10 +569,12 @@ pub struct KeyRecord {
     pub id: ApiKeyId,
     /// Whose it is.
     pub account_id: AccountId,
+    /// What it is.
+    pub kind: KeyKind,
     /// What it may do.
     pub scopes: Scopes,
-    /// When it stopped working for good.
-    pub revoked_at: Option<Timestamp>,
+    /// Whether it stopped working for good.
+    pub revoked: bool,
     /// Whether its time is over.
     pub expired: bool,
     /// Whether its account may act.
@@ -271,7 +587,8 @@ pub struct KeyRecord {
 /// When the database fails.
 pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::Result<Option<KeyRecord>> {
     let row = sqlx::query!(
-        r#"select k.id, k.account_id, k.scopes, k.revoked_at, k.expires_at <= now() as expired,
+        r#"select k.id, k.account_id, k.kind as "kind: KeyKind", k.scopes, k.revoked_at is not null as "revoked!",
+                  coalesce(k.expires_at <= now(), false) as "expired!",
                   a.status as "status: AccountStatus", a.tier as "tier: Tier"
            from api_keys k join accounts a on a.id = k.account_id where k.key_hash = $1"#,
         secret.hash(),
@@ -281,12 +598,30 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
     Ok(row.map(|row| KeyRecord {
         id: row.id,
         account_id: row.account_id,
-        scopes: Scopes(row.scopes.iter().filter_map(|name| name.parse().ok()).collect()),
-        revoked_at: row.revoked_at,
-        expired: row.expired.unwrap_or(false),
+        kind: row.kind,
+        scopes: Scopes::stored(&row.scopes),
+        revoked: row.revoked,
+        expired: row.expired,
         account_status: row.status,
         tier: row.tier,
     }))
+}
+
+/// Notes that these were used.
+///
+/// # Errors
+/// When the database fails.
+pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()> {
+    let ids: Vec<_> = ids.iter().map(ApiKeyId::as_uuid).collect();
+    // A row that somebody holds is in use anyway; waiting for it could end in a deadlock.
+    sqlx::query!(
+        "update api_keys t set last_used_at = now()
+         from (select id from api_keys where id = any($1) for no key update skip locked) free where t.id = free.id",
+        &ids,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -295,8 +630,11 @@ mod tests {
 
     #[test]
     fn a_key_carries_a_checksum() {
-        let secret = Secret::generate();
-        assert!(Secret::parse(secret.reveal()).is_some());
+        let secret = Secret::generate(KeyKind::Customer, Tier::Free);
+        assert!(secret.reveal().starts_with("svc_live_") && Secret::parse(secret.reveal()).is_some());
+        let device = Secret::generate(KeyKind::Device, Tier::Free);
+        assert!(device.reveal().starts_with("svc_test_") && Secret::parse(device.reveal()).is_some());
+        assert!(Secret::generate(KeyKind::Device, Tier::ApiStarter).reveal().starts_with("svc_live_"));
         let mistyped = secret.reveal().replacen(|c: char| c.is_ascii_digit(), "g", 1);
         assert!(Secret::parse(&mistyped).is_none());
         assert!(Secret::parse("svc_live_").is_none());

@@ -24,7 +24,33 @@ pub enum Actor {
     System,
 }
 
+/// Where a request comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// The client's address.
+    pub ip_address: Option<String>,
+    /// What the client calls itself.
+    pub user_agent: Option<String>,
+}
+
+impl Origin {
+    /// `payload` with where it was issued from, as rows of sign-ins carry it.
+    #[must_use]
+    pub fn issued(&self, mut payload: Value) -> Value {
+        payload["issued_from_ip"] = self.ip_address.clone().into();
+        payload["user_agent"] = self.user_agent.clone().into();
+        payload
+    }
+}
+
 impl Actor {
+    /// Somebody who acts for their own account without a key.
+    #[must_use]
+    pub fn person(account: AccountId, origin: &Origin) -> Self {
+        let Origin { ip_address, user_agent } = origin.clone();
+        Self::Customer { account, key: None, ip_address, user_agent }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::Customer { .. } => "customer",

@@ -1,6 +1,381 @@
 //! Mails to customers (interface, "Transactional emails" and "Email preferences"): what is to be sent, what was, and what
 //! they do not want.
+//!
+//! A mail is a row before it is a message. Whoever wants one sent writes the row in the transaction of its reason; a
+//! worker claims it, renders it and sends it, and keeps the row until then, however often it has to try. A row that
+//! names an address instead of an account is resolved by the worker: a request takes the same time and the same
+//! statements whether somebody has that address or not.
 
 mod address;
+mod preferences;
 
-pub use address::EmailAddress;
+use std::time::Duration;
+
+use serde_json::Value;
+use sqlx::PgConnection;
+
+pub use self::address::EmailAddress;
+pub use self::preferences::{EventType, Preference, preferences, set_preference};
+use crate::accounts::AccountStatus;
+use crate::ids::{AccountId, EmailId};
+use crate::mail_links::Purpose;
+use crate::timestamp::Timestamp;
+
+/// How long a mail is worth sending that has no link in it.
+pub const NOTICE_GOOD_FOR: Duration = Duration::from_hours(48);
+
+/// How long a mail waits for the job that was enqueued along with it, before it is enqueued once more.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long an attempt may take before it counts as lost with its worker.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The pauses between a mail's attempts, ten of them in about a day; a mail that expires earlier has fewer.
+const PAUSES: [Duration; 9] = [
+    Duration::from_secs(10),
+    Duration::from_mins(1),
+    Duration::from_mins(5),
+    Duration::from_mins(15),
+    Duration::from_hours(1),
+    Duration::from_hours(2),
+    Duration::from_hours(4),
+    Duration::from_hours(8),
+    Duration::from_hours(8),
+];
+
+/// What a mail is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Template {
+    /// Proves the address.
+    VerifyEmail,
+    /// Signs in.
+    MagicLink,
+    /// Lets its reader choose a new password.
+    ResetPassword,
+    /// Links an account at an identity provider.
+    ConfirmSignIn,
+    /// Greets whoever has proven their address.
+    Welcome,
+    /// The account's first session is ready.
+    SessionSuccessFirst,
+    /// The account's first session has failed.
+    SessionFailedFirst,
+    /// The account moved to another tier.
+    TierChanged,
+}
+
+impl Template {
+    /// Every one.
+    pub const ALL: [Self; 8] = [
+        Self::VerifyEmail,
+        Self::MagicLink,
+        Self::ResetPassword,
+        Self::ConfirmSignIn,
+        Self::Welcome,
+        Self::SessionSuccessFirst,
+        Self::SessionFailedFirst,
+        Self::TierChanged,
+    ];
+
+    /// As metrics, files and the database name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::VerifyEmail => "verify_email",
+            Self::MagicLink => "magic_link",
+            Self::ResetPassword => "reset_password",
+            Self::ConfirmSignIn => "confirm_sign_in",
+            Self::Welcome => "welcome",
+            Self::SessionSuccessFirst => "session_success_first",
+            Self::SessionFailedFirst => "session_failed_first",
+            Self::TierChanged => "tier_changed",
+        }
+    }
+
+    /// What a customer opts out of, who does not want it.
+    #[must_use]
+    pub fn event_type(self) -> Option<EventType> {
+        match self {
+            Self::VerifyEmail | Self::MagicLink | Self::ResetPassword | Self::ConfirmSignIn => None,
+            Self::Welcome => Some(EventType::SignupWelcome),
+            Self::SessionSuccessFirst => Some(EventType::SessionSuccessFirst),
+            Self::SessionFailedFirst => Some(EventType::SessionFailedFirst),
+            Self::TierChanged => Some(EventType::TierChanged),
+        }
+    }
+
+    /// The purpose of the link in it.
+    #[must_use]
+    pub fn purpose(self) -> Option<Purpose> {
+        match self {
+            Self::VerifyEmail => Some(Purpose::VerifyEmail),
+            Self::MagicLink => Some(Purpose::MagicLink),
+            Self::ResetPassword => Some(Purpose::ResetPassword),
+            Self::ConfirmSignIn => Some(Purpose::ConfirmSignIn),
+            Self::Welcome | Self::SessionSuccessFirst | Self::SessionFailedFirst | Self::TierChanged => None,
+        }
+    }
+}
+
+/// To whom.
+#[derive(Debug, Clone, Copy)]
+pub enum Recipient<'a> {
+    /// To an account that is known.
+    Account(AccountId),
+    /// To whoever has this address; nobody may.
+    Address(&'a EmailAddress),
+}
+
+/// A mail that waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Queued {
+    /// Its id.
+    pub id: EmailId,
+    /// Until when it, and a link in it, is good.
+    pub expires_at: Timestamp,
+}
+
+/// Writes a mail's row; somebody has to be told (`kitfleet_jobs::emails::send`), or it waits a little longer. `None` when
+/// it is sent once and was before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn queue(
+    conn: &mut PgConnection,
+    template: Template,
+    recipient: Recipient<'_>,
+    details: Value,
+    good_for: Duration,
+) -> sqlx::Result<Option<Queued>> {
+    let id = EmailId::generate();
+    let (account, key) = match recipient {
+        Recipient::Account(account) => (Some(account), None),
+        Recipient::Address(address) => (None, Some(address.key())),
+    };
+    let expires_at = sqlx::query_scalar!(
+        r#"insert into emails (id, template, account_id, email_key, details, next_attempt_at, expires_at)
+           values ($1, $2, $3, $4, $5, now() + make_interval(secs => $6), now() + make_interval(secs => $7))
+           on conflict do nothing returning expires_at"#,
+        id as _,
+        template as _,
+        account as _,
+        key,
+        details,
+        PATIENCE.as_secs_f64(),
+        good_for.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(expires_at.map(|expires_at| Queued { id, expires_at }))
+}
+
+/// Mails that are due, now in their caller's hands: the job of each was lost, or its worker, or it waits for another
+/// attempt.
+///
+/// # Errors
+/// When the database fails.
+pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EmailId>> {
+    sqlx::query_scalar!(
+        r#"update emails set status = 'queued', next_attempt_at = now() + make_interval(secs => $1)
+           where id in (select id from emails where status <> 'done' and next_attempt_at <= now()
+                        order by next_attempt_at limit $2 for update skip locked)
+           returning id as "id: EmailId""#,
+        PATIENCE.as_secs_f64(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// An attempt to send a mail.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The mail.
+    pub id: EmailId,
+    /// Which attempt this is, from 1.
+    pub number: i32,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// What the mail is about.
+    pub template: Template,
+    /// What it tells besides.
+    pub details: Value,
+    /// When the mail was asked for.
+    pub created_at: Timestamp,
+    /// Until when it, and a link in it, is good.
+    pub expires_at: Timestamp,
+    account: Option<AccountId>,
+    email_key: Option<String>,
+}
+
+/// Begins an attempt, which is lost when it takes longer than its lease. `None` when the mail is not waiting: somebody
+/// else has it, or it is done.
+///
+/// # Errors
+/// When the database fails.
+pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<Attempt>> {
+    sqlx::query_as!(
+        Attempt,
+        r#"update emails set status = 'sending', attempts = attempts + 1, next_attempt_at = now() + make_interval(secs => $2)
+           where id = $1 and status = 'queued'
+           returning id as "id: _", attempts as number, now() as "started_at!: _", template as "template: _", details,
+                     created_at, expires_at, account_id as "account: _", email_key"#,
+        id as _,
+        LEASE.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Who would read a mail.
+#[derive(Debug)]
+pub struct Reader {
+    /// Whose account it is.
+    pub account: AccountId,
+    /// Where it goes.
+    pub email: String,
+    /// Whether the account may act.
+    pub status: AccountStatus,
+    /// Whether the address was proven.
+    pub verified: bool,
+    /// Whether mails of this kind are welcome.
+    pub opted_in: bool,
+}
+
+/// Who would read the mail; `None` when nobody has the address.
+///
+/// # Errors
+/// When the database fails.
+pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<Option<Reader>> {
+    sqlx::query_as!(
+        Reader,
+        r#"select a.id as "account: _", a.email, a.status as "status: _", a.email_verified_at is not null as "verified!",
+                  coalesce(p.opted_in, true) as "opted_in!"
+           from accounts a left join email_preferences p on p.account_id = a.id and p.event_type = $3
+           where a.id = coalesce($1, (select id from accounts where email_key = $2 and status <> 'deleted'))"#,
+        attempt.account as _,
+        attempt.email_key,
+        attempt.template.event_type().map(EventType::name),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// How an attempt ended, as `service_email_send_total` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It is on its way.
+    Ok,
+    /// The provider has not let us send yet.
+    PendingApproval,
+    /// The address takes no mail.
+    InactiveRecipient,
+    /// The account may not act, and gets no mail.
+    AccountInactive,
+    /// What was asked of the provider or the mail server makes no sense to it.
+    InvalidRequest,
+    /// Too much at once.
+    RateLimited,
+    /// Nobody was there, or they broke off.
+    Transport,
+    /// Anything else.
+    Unknown,
+}
+
+impl Outcome {
+    /// Every one.
+    pub const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::PendingApproval,
+        Self::InactiveRecipient,
+        Self::AccountInactive,
+        Self::InvalidRequest,
+        Self::RateLimited,
+        Self::Transport,
+        Self::Unknown,
+    ];
+
+    /// As metrics and the database name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::PendingApproval => "pending-approval",
+            Self::InactiveRecipient => "inactive-recipient",
+            Self::AccountInactive => "account-inactive",
+            Self::InvalidRequest => "invalid-request",
+            Self::RateLimited => "rate-limited",
+            Self::Transport => "transport",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether another attempt may end better.
+    #[must_use]
+    pub fn may_pass(self) -> bool {
+        matches!(self, Self::RateLimited | Self::Transport | Self::Unknown)
+    }
+}
+
+/// Ends an attempt that came to this. A mail whose outcome may pass waits for its next attempt, unless it would be worth
+/// nothing by then. Changes nothing when the attempt had been given up.
+///
+/// # Errors
+/// When the database fails.
+pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
+    let pause = usize::try_from(attempt.number - 1).ok().and_then(|made| PAUSES.get(made));
+    let pause = pause.filter(|_| outcome.may_pass()).map(Duration::as_secs_f64);
+    sqlx::query!(
+        "update emails e
+         set status = case when next.due then 'queued' else 'done' end, outcome = $3,
+             next_attempt_at = case when next.due then next.at else e.next_attempt_at end,
+             done_at = case when next.due then null else now() end
+         from (select id, coalesce(now() + make_interval(secs => $4) < expires_at, false) as due,
+                      now() + make_interval(secs => $4) as at from emails where id = $1) next
+         where e.id = next.id and e.status = 'sending' and e.attempts = $2",
+        attempt.id as _,
+        attempt.number,
+        outcome as _,
+        pause,
+    )
+    .execute(conn)
+    .await?;
+    metrics::counter!("service_email_send_total", "template" => attempt.template.name(), "outcome" => outcome.name())
+        .increment(1);
+    Ok(())
+}
+
+/// Ends a mail that nobody is to get.
+///
+/// # Errors
+/// When the database fails.
+pub async fn drop(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update emails set status = 'done', done_at = now() where id = $1 and status = 'sending' and attempts = $2",
+        attempt.id as _,
+        attempt.number,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Deletes mails that were done longer ago than `age`, except those that are sent once. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from emails where id in (
+             select id from emails where status = 'done' and done_at < now() - make_interval(secs => $1)
+               and template not in ('welcome', 'session_success_first', 'session_failed_first')
+             order by done_at limit $2)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

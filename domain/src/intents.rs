@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use crate::emails::{self, Recipient, Template};
 use crate::events;
-use crate::ids::{AccountId, IntentId, SessionId, WorkerId};
+use crate::ids::{AccountId, EmailId, IntentId, SessionId, WorkerId};
 use crate::operations::{Failure, FailureClass, Operation, Outcome};
 use crate::sessions::SessionStatus;
 use crate::workers;
@@ -175,8 +176,8 @@ impl From<Outcome> for Ending {
 }
 
 /// Ends an intent: writes its outcome, releases its session as the outcome says, publishes `session.failed` when it
-/// errored, and notifies the waiting caller. `false`, and nothing of all that, when it has ended already or lost its
-/// claim.
+/// errored, has the account written to when it is its first session that came up or failed, and notifies the waiting
+/// caller. `false`, and nothing of all that, when it has ended already or lost its claim.
 ///
 /// # Errors
 /// When the database fails.
@@ -216,6 +217,12 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
                    'error_name', $7::text,
                    'error_message', $8::text)
                from held where $9
+           ), mail as (
+               insert into emails (id, template, account_id, details, expires_at)
+               select $12, case when $9 then 'session_failed_first' else 'session_success_first' end, account_id,
+                      jsonb_build_object('session_id', 'ses_' || session_id), now() + make_interval(secs => $13)
+               from held where $9 or kind = 'open' and $4::text = 'ready'
+               on conflict do nothing
            )
            select pg_notify(reply_channel, case
                       when $3::bytea is null and octet_length($10) < 7500 then $10
@@ -232,6 +239,8 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
         errored,
         json!({"intent": id, "outcome": stored, "browser_us": browser_us}).to_string(),
         browser_us,
+        EmailId::generate() as _,
+        emails::NOTICE_GOOD_FOR.as_secs_f64(),
     )
     .fetch_optional(conn)
     .await?;
@@ -290,7 +299,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
         r#"select i.id, i.status = 'running' and i.kind <> 'open' as "under_way!"
            from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id join workers w on w.id = s.worker_id
            where i.status <> 'done' and w.status in ('lost', 'stopped')
-           order by i.id limit $1 for update of s, i skip locked"#,
+           order by s.account_id, i.id limit $1 for update of s, i skip locked"#,
         limit,
     )
     .fetch_all(&mut *conn)
@@ -342,11 +351,12 @@ pub async fn any_open(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result
 /// # Errors
 /// When the database fails.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
-    // Locked first: a claim that comes meanwhile waits, and then finds the session errored.
+    // Locked first: a claim that comes meanwhile waits, and then finds the session errored. By account, as everybody who
+    // fails several sessions does: two of them may wait for each other's account's one mail about its first failure.
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!"
-           from sessions where worker_id = $1 and status in ('creating', 'ready', 'busy') order by id for update"#,
+           from sessions where worker_id = $1 and status in ('creating', 'ready', 'busy') order by account_id, id for update"#,
         worker as _,
     )
     .fetch_all(&mut *conn)
@@ -412,7 +422,10 @@ async fn record_failure(
         "error_name": failure.class.name(),
         "error_message": failure.class.message(),
     });
-    events::record(conn, account, "session.failed", data).await
+    events::record(&mut *conn, account, "session.failed", data).await?;
+    let (template, details) = (Template::SessionFailedFirst, json!({"session_id": session}));
+    emails::queue(conn, template, Recipient::Account(account), details, emails::NOTICE_GOOD_FOR).await?;
+    Ok(())
 }
 
 /// Wipes results older than `age` seconds, and deletes intents whose rows nobody needs any more. Answers how many rows

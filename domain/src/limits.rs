@@ -53,8 +53,80 @@ pub struct Limits {
     pub page_default: u32,
     /// Entries of a page of a list, at most.
     pub page_max: u32,
-    /// Profiles of an enterprise account (decisions D13). Nothing uses it yet: there are no profiles.
+    /// Profiles of one account, by its tier.
+    pub profiles: Profiles,
+    /// Profiles of an enterprise account (decisions D13).
     pub enterprise_profiles: u32,
+    /// Characters of a password, at least.
+    pub password_min_chars: usize,
+    /// Characters of a password, at most: far more than anybody types, and no load to hash.
+    pub password_max_chars: usize,
+    /// Recovery codes of a batch.
+    pub recovery_codes: usize,
+    /// Periods that the clock of an authenticator app may be off.
+    pub totp_drift_periods: u16,
+    /// Wrong codes a challenge takes.
+    pub challenge_guesses: u32,
+    /// Wrong codes an account takes in a window.
+    pub mfa_guesses: u32,
+    /// How long that window is.
+    pub mfa_guess_window: Duration,
+    /// Characters of a desktop app's nonce, at least.
+    pub device_state_min_chars: usize,
+    /// Characters of a desktop app's nonce, at most.
+    pub device_state_max_chars: usize,
+    /// Characters of what a desktop app calls itself.
+    pub device_label_chars: usize,
+}
+
+/// How many profiles an account of each tier may have, but for [`Tier::Enterprise`].
+#[derive(Debug, Clone)]
+pub struct Profiles {
+    /// [`Tier::Free`]
+    pub free: u32,
+    /// [`Tier::SoloManual`]
+    pub solo_manual: u32,
+    /// [`Tier::TeamManual`]
+    pub team_manual: u32,
+    /// [`Tier::AgencyManual`]
+    pub agency_manual: u32,
+    /// [`Tier::ApiStarter`]
+    pub api_starter: u32,
+    /// [`Tier::ApiBuilder`]
+    pub api_builder: u32,
+    /// [`Tier::ApiScale`]
+    pub api_scale: u32,
+}
+
+impl Default for Profiles {
+    fn default() -> Self {
+        Self {
+            free: 1,
+            solo_manual: 10,
+            team_manual: 50,
+            agency_manual: 200,
+            api_starter: 25,
+            api_builder: 100,
+            api_scale: 500,
+        }
+    }
+}
+
+impl Limits {
+    /// How many profiles an account of this tier may have.
+    #[must_use]
+    pub fn profiles_of(&self, tier: Tier) -> u32 {
+        match tier {
+            Tier::Free => self.profiles.free,
+            Tier::SoloManual => self.profiles.solo_manual,
+            Tier::TeamManual => self.profiles.team_manual,
+            Tier::AgencyManual => self.profiles.agency_manual,
+            Tier::ApiStarter => self.profiles.api_starter,
+            Tier::ApiBuilder => self.profiles.api_builder,
+            Tier::ApiScale => self.profiles.api_scale,
+            Tier::Enterprise => self.enterprise_profiles,
+        }
+    }
 }
 
 /// How many sessions an account of each tier may have live at once.
@@ -136,7 +208,18 @@ impl Default for Limits {
             unknown_field_chars: 64,
             page_default: 50,
             page_max: 100,
+            profiles: Profiles::default(),
             enterprise_profiles: 1_000,
+            password_min_chars: 12,
+            password_max_chars: 1_024,
+            recovery_codes: 10,
+            totp_drift_periods: 1,
+            challenge_guesses: 5,
+            mfa_guesses: 10,
+            mfa_guess_window: Duration::from_mins(15),
+            device_state_min_chars: 16,
+            device_state_max_chars: 128,
+            device_label_chars: 120,
         }
     }
 }

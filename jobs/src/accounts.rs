@@ -1,11 +1,14 @@
-//! What happens to an account's sessions when something happens to the account.
+//! What else happens when something happens to an account: to its sessions, and in its mailbox.
 
-use kitfleet_domain::accounts;
+use kitfleet_domain::accounts::{self, Tier};
+use kitfleet_domain::audit::Actor;
+use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
-use crate::browser;
+use crate::{browser, emails};
 
 /// Stops an account from acting, and reclaims its live sessions (interface, "Driver session"). Answers how many; `None`
 /// when there is no such account.
@@ -34,4 +37,37 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
 /// When the database fails.
 pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(accounts::set_suspended(conn, account, false).await?.is_some())
+}
+
+/// Deletes an account for good, and destroys its live sessions (decisions D4). `false` when it was deleted before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
+    // The account's row stays locked, as for a suspension.
+    if !accounts::delete(&mut *conn, account, actor).await? {
+        return Ok(false);
+    }
+    let cause = Cause::Customer(actor.clone());
+    for session in sessions::live_of(&mut *conn, account).await? {
+        browser::destroy(&mut *conn, account, session, &cause).await?;
+    }
+    Ok(true)
+}
+
+/// Moves an account to another tier, and tells its owner. Answers the tier before; `None` when there is no such account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier) -> sqlx::Result<Option<Tier>> {
+    let mut tx = conn.begin().await?;
+    let before = accounts::set_tier(&mut tx, account, tier).await?;
+    if let Some(before) = before
+        && before != tier
+    {
+        let details = json!({"from": before, "to": tier});
+        emails::send(&mut tx, Template::TierChanged, Recipient::Account(account), details, NOTICE_GOOD_FOR).await?;
+    }
+    tx.commit().await?;
+    Ok(before)
 }

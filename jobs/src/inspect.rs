@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sqlx::{FromRow, PgConnection};
 
+use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
 
 /// A job, as operators see it.
@@ -131,7 +132,7 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
 }
 
 /// Kills what waits for browsers of workers that are gone, and jobs that died with the worker that ran them: nobody may
-/// run the former, and the latter's next tick has its own row. Answers how many.
+/// run the former; of the latter a chain's next tick has its own row, and a mail gets another job. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
@@ -141,9 +142,9 @@ pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
          where j.status in ('Pending', 'Queued', 'Running') and exists(
              select from workers w where w.status in ('stopped', 'lost')
              and (j.job_type = 'browser:wrk_' || w.id
-                  or j.job_type = $1 and j.status <> 'Pending' and j.lock_by = $1 || ':wrk_' || w.id))",
+                  or j.job_type = any($1) and j.status <> 'Pending' and j.lock_by = j.job_type || ':wrk_' || w.id))",
     )
-    .bind(MaintenanceJob::QUEUE)
+    .bind([MaintenanceJob::QUEUE, EmailJob::QUEUE])
     .execute(conn)
     .await?;
     Ok(killed.rows_affected())

@@ -7,6 +7,7 @@
 pub mod accounts;
 pub mod backend;
 pub mod browser;
+pub mod emails;
 pub mod inspect;
 pub mod maintenance;
 mod wakeups;

@@ -14,6 +14,8 @@ use crate::Job;
 pub enum MaintenanceJob {
     /// Destroys free-tier sessions that reached their age.
     SweepFreeTier,
+    /// Enqueues mails that wait for another attempt, and those whose worker died.
+    SendDueEmails,
     /// Wipes results and deletes finished jobs.
     PurgeFinished,
 }
@@ -23,13 +25,14 @@ impl MaintenanceJob {
     pub const QUEUE: &'static str = "maintenance";
 
     /// Every chain.
-    pub const ALL: [Self; 2] = [Self::SweepFreeTier, Self::PurgeFinished];
+    pub const ALL: [Self; 3] = [Self::SweepFreeTier, Self::SendDueEmails, Self::PurgeFinished];
 
     /// As operators and metrics name it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::SweepFreeTier => "sweep_free_tier",
+            Self::SendDueEmails => "send_due_emails",
             Self::PurgeFinished => "purge_finished",
         }
     }
@@ -37,7 +40,7 @@ impl MaintenanceJob {
     /// Seconds between ticks.
     fn period(self) -> i32 {
         match self {
-            Self::SweepFreeTier => 5,
+            Self::SweepFreeTier | Self::SendDueEmails => 5,
             Self::PurgeFinished => 60,
         }
     }

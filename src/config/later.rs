@@ -3,53 +3,24 @@
 //! They are accepted, checked and printed, so that a deployment can be prepared and its file stays valid when an area
 //! arrives; nothing uses them yet, and a start names those that are set. An area that comes takes its section from here.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::values::{BaseUrl, EncryptionKey, Secret, SmtpUrl, duration, durations, secret};
+use super::values::{BaseUrl, Secret, duration, durations, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 13] = [
-    "email",
+pub(super) const KEYS: [&str; 8] = [
     "webhooks",
-    "auth",
-    "mfa",
     "teams",
     "agents",
-    "api_keys",
     "billing",
     "retention.deleted_profiles",
     "retention.deleted_account_secrets",
     "retention.webhook_bodies",
     "limits.form_teardown",
-    "limits.enterprise_profiles",
 ];
-
-/// `email.*`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Email {
-    /// Where messages go.
-    pub transport: EmailTransport,
-    /// The mail server of `smtp`.
-    pub smtp_url: Option<SmtpUrl>,
-}
-
-/// `email.transport`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EmailTransport {
-    /// A file a message, under `data_dir`.
-    #[default]
-    File,
-    /// A mail server.
-    Smtp,
-    /// Postmark's API.
-    Postmark,
-}
 
 /// `webhooks.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,62 +56,6 @@ impl Default for Webhooks {
     }
 }
 
-/// `auth.*`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Auth {
-    /// How long a web session is good for.
-    #[serde(with = "duration")]
-    pub session_ttl: Duration,
-    /// How long the link that proves an address is good for.
-    #[serde(with = "duration")]
-    pub verification_ttl: Duration,
-    /// How long a link that logs in is good for.
-    #[serde(with = "duration")]
-    pub magic_link_ttl: Duration,
-    /// How long a link that resets a password is good for.
-    #[serde(with = "duration")]
-    pub reset_ttl: Duration,
-    /// How long a login waits for its second factor.
-    #[serde(with = "duration")]
-    pub challenge_ttl: Duration,
-    /// How long a second-factor proof counts as fresh.
-    #[serde(with = "duration")]
-    pub step_up_ttl: Duration,
-    /// How long a device waits to be activated.
-    #[serde(with = "duration")]
-    pub device_code_ttl: Duration,
-    /// How long an activated device's credential is held for it.
-    #[serde(with = "duration")]
-    pub device_bound_ttl: Duration,
-    /// Requests a minute and address that send a message.
-    pub send_rate_per_minute: NonZeroU32,
-}
-
-impl Default for Auth {
-    fn default() -> Self {
-        Self {
-            session_ttl: days(30),
-            verification_ttl: Duration::from_mins(30),
-            magic_link_ttl: Duration::from_mins(15),
-            reset_ttl: Duration::from_hours(1),
-            challenge_ttl: Duration::from_mins(5),
-            step_up_ttl: Duration::from_mins(15),
-            device_code_ttl: Duration::from_mins(10),
-            device_bound_ttl: Duration::from_mins(2),
-            send_rate_per_minute: const { NonZeroU32::new(3).expect("more than none") },
-        }
-    }
-}
-
-/// `mfa.*`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Mfa {
-    /// What second factors are sealed with before they are stored.
-    pub encryption_key: Option<EncryptionKey>,
-}
-
 /// `teams.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
@@ -168,21 +83,6 @@ pub struct Agents {
 impl Default for Agents {
     fn default() -> Self {
         Self { heartbeat_timeout: Duration::from_secs(30) }
-    }
-}
-
-/// `api_keys.*`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ApiKeys {
-    /// How long the key before the present one is good for.
-    #[serde(with = "duration")]
-    pub rotation_grace: Duration,
-}
-
-impl Default for ApiKeys {
-    fn default() -> Self {
-        Self { rotation_grace: Duration::from_hours(24) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::limits::{ConcurrentSessions, Limits};
+use kitfleet_domain::limits::{ConcurrentSessions, Limits, Profiles};
 use serde::{Deserialize, Serialize};
 
 use super::values::duration;
@@ -42,7 +42,32 @@ pub(super) struct LimitsTable {
     unknown_field_chars: usize,
     page_default: u32,
     page_max: u32,
+    #[serde(with = "ProfilesTable")]
+    profiles: Profiles,
     enterprise_profiles: u32,
+    password_min_chars: usize,
+    password_max_chars: usize,
+    recovery_codes: usize,
+    totp_drift_periods: u16,
+    challenge_guesses: u32,
+    mfa_guesses: u32,
+    #[serde(with = "duration")]
+    mfa_guess_window: Duration,
+    device_state_min_chars: usize,
+    device_state_max_chars: usize,
+    device_label_chars: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Profiles", default = "Profiles::default")]
+struct ProfilesTable {
+    free: u32,
+    solo_manual: u32,
+    team_manual: u32,
+    agency_manual: u32,
+    api_starter: u32,
+    api_builder: u32,
+    api_scale: u32,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kitfleet_worker::emails::{Sender, SenderError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
@@ -41,19 +42,36 @@ pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secre
 }
 
 /// A key of 32 bytes, in base64.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(try_from = "String")]
-pub struct EncryptionKey(Secret);
+pub struct EncryptionKey([u8; 32]);
+
+impl fmt::Debug for EncryptionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl Serialize for EncryptionKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(MASK)
+    }
+}
+
+impl EncryptionKey {
+    /// The key itself.
+    pub fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+}
 
 impl TryFrom<String> for EncryptionKey {
     type Error = &'static str;
 
     /// The text may be most of a key, so no message repeats it.
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        match BASE64.decode(text.trim()) {
-            Ok(bytes) if bytes.len() == 32 => Ok(Self(Secret(text))),
-            _ => Err("must be 32 bytes in base64, such as `openssl rand -base64 32` prints"),
-        }
+        let bytes = BASE64.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or("must be 32 bytes in base64, such as `openssl rand -base64 32` prints")
     }
 }
 
@@ -184,6 +202,50 @@ impl TryFrom<String> for SmtpUrl {
     }
 }
 
+impl SmtpUrl {
+    /// The URL, with its password.
+    pub fn reveal(&self) -> &str {
+        self.0.0.as_str()
+    }
+}
+
+/// Whom mails are from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub struct MailSender(Sender);
+
+impl TryFrom<String> for MailSender {
+    type Error = SenderError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self(text.parse()?))
+    }
+}
+
+impl From<Sender> for MailSender {
+    fn from(sender: Sender) -> Self {
+        Self(sender)
+    }
+}
+
+impl From<MailSender> for Sender {
+    fn from(MailSender(sender): MailSender) -> Self {
+        sender
+    }
+}
+
+impl fmt::Display for MailSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for MailSender {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// `10s`, `20m`, `24h`, `60d`.
 pub mod duration {
     use std::time::Duration;
@@ -249,6 +311,21 @@ pub mod networks {
 
     pub fn serialize<S: Serializer>(networks: &[IpNet], serializer: S) -> Result<S::Ok, S::Error> {
         networks.iter().map(ToString::to_string).collect::<Vec<_>>().serialize(serializer)
+    }
+}
+
+/// A list of [`EncryptionKey`]s.
+pub mod encryption_keys {
+    use serde::{Deserializer, Serialize, Serializer};
+
+    use super::{EncryptionKey, list};
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<EncryptionKey>, D::Error> {
+        list(deserializer, |item| EncryptionKey::try_from(item.to_owned()).map_err(str::to_owned))
+    }
+
+    pub fn serialize<S: Serializer>(keys: &[EncryptionKey], serializer: S) -> Result<S::Ok, S::Error> {
+        keys.serialize(serializer)
     }
 }
 

@@ -64,7 +64,6 @@ async fn metrics(base_url: &str) -> String {
 /// Interface, "Limits": 3 requests a minute and address; issue 3, "Build" 9: replicas share them through Redis, and when
 /// it is frozen or dead requests are answered as before, and that is counted.
 #[tokio::test]
-#[ignore = "the routes that send mail are still to come"]
 async fn replicas_share_the_limit_of_an_address() {
     let mut redis = Redis::start();
     let mut app = App::simulated()

@@ -6,7 +6,9 @@ use std::time::Duration;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::workers::Driver;
 
-/// A worker's settings; the `worker.*` and `sessions.*` configuration keys of decisions D2 name their sources.
+use crate::emails::{PostmarkAccount, Relay, Sender};
+
+/// A worker's settings; the `worker.*`, `sessions.*` and `email.*` configuration keys of decisions D2 name their sources.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
     /// What a session is made of.
@@ -17,7 +19,11 @@ pub struct WorkerConfig {
     pub max_sessions: u32,
     /// Hot slots kept ready, of the default archetype's device pixel ratio.
     pub warm_pool: u32,
-    /// Where browsers keep their data; each gets a folder of its own, which goes with it.
+    /// Where customers find the service, which is where links in mails go.
+    pub base_url: String,
+    /// How mails are sent.
+    pub mail: MailConfig,
+    /// Where browsers keep their data, each in a folder of its own, which goes with it, and where mails go that are files.
     pub data_dir: PathBuf,
     /// The `kitfleet-host` executable.
     pub host_program: PathBuf,
@@ -35,4 +41,24 @@ pub struct WorkerConfig {
     pub job_retention: Duration,
     /// The interface's Limits table.
     pub limits: Limits,
+}
+
+/// How mails are sent.
+#[derive(Debug, Clone)]
+pub struct MailConfig {
+    /// From whom.
+    pub from: Sender,
+    /// By what.
+    pub transport: MailTransport,
+}
+
+/// What mails are sent by.
+#[derive(Debug, Clone)]
+pub enum MailTransport {
+    /// A file a mail, in the data directory's `outbox`.
+    File,
+    /// A mail server.
+    Smtp(Relay),
+    /// Postmark's API.
+    Postmark(PostmarkAccount),
 }

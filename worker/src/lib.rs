@@ -5,6 +5,7 @@
 
 pub mod browser;
 pub mod config;
+pub mod emails;
 pub mod incarnations;
 pub mod maintenance;
 mod sessions;
@@ -21,6 +22,7 @@ use kitfleet_domain::workers::{self, NewWorker};
 use kitfleet_jobs::Wakeups;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
+use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::MaintenanceJob;
 use sqlx::PgPool;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -29,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
+use crate::emails::Mailer;
 use crate::incarnations::Living;
 use crate::sessions::Sessions;
 
@@ -68,6 +71,9 @@ pub(crate) struct Context {
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) sessions: Sessions,
+    pub(crate) mailer: Mailer,
+    /// Cancelled when nothing is to be begun any more.
+    pub(crate) stopping: CancellationToken,
 }
 
 /// Runs jobs until `shutdown`, then drains: takes no more, waits for the operations under way, and ends every session
@@ -92,7 +98,7 @@ async fn run_with(
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
     let browser_queue = BrowserJob::queue_of(id);
-    let mut wakeups = Wakeups::listen(&db, &[&browser_queue, MaintenanceJob::QUEUE]).await?;
+    let mut wakeups = Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, MaintenanceJob::QUEUE]).await?;
     let new = NewWorker {
         id,
         name: &config.name,
@@ -104,17 +110,18 @@ async fn run_with(
     tracing::info!(worker = %id, name = config.name, driver = %config.driver, max_sessions = config.max_sessions, "worker started");
 
     let lazy = lazy_pool(&db).await?;
-    let sessions = Sessions::default();
-    let context = Arc::new(Context { id, config, db, lazy, browsers, opener, sessions });
-    let stop_queues = CancellationToken::new();
+    let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
+    let context = Arc::new(Context { id, config, db, lazy, browsers, opener, sessions, mailer, stopping });
     let mut queues = JoinSet::new();
     let mut queue = |name: &str| {
         let wakeups = wakeups.take(name).unwrap_or_else(|| unreachable!("listened for above"));
-        (wakeups, Arc::clone(&context), stop_queues.clone())
+        (wakeups, Arc::clone(&context))
     };
     // The registry: a line a job type.
-    let (browsing, maintaining) = (queue(&browser_queue), queue(MaintenanceJob::QUEUE));
+    let browsing = queue(&browser_queue);
+    let (mailing, maintaining) = (queue(EmailJob::QUEUE), queue(MaintenanceJob::QUEUE));
     queues.spawn_blocking(move || serve(&browser_queue, browsing, drive));
+    queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
 
     let ended = tokio::select! {
@@ -125,7 +132,7 @@ async fn run_with(
     if ended.is_ok() {
         drain(&context).await;
     }
-    stop_queues.cancel();
+    context.stopping.cancel();
     // An actor that still waits for the database to write an outcome is left behind: its browser ends with the pool.
     if tokio::time::timeout(CLOSE_LIMIT, context.sessions.close_all()).await.is_err() {
         tracing::error!("some sessions did not close in time");
@@ -137,7 +144,7 @@ async fn run_with(
 
 /// Serves one queue with one apalis worker, on a thread of its own: the future of an apalis worker cannot be moved
 /// between threads, so it cannot be a task of ours.
-fn serve<J, F, Fut>(queue: &str, (wakeups, context, stop): Duty, handler: F) -> Result<(), String>
+fn serve<J, F, Fut>(queue: &str, (wakeups, context): Duty, handler: F) -> Result<(), String>
 where
     J: kitfleet_jobs::Job + Unpin,
     F: Fn(J, Arc<Context>) -> Fut + Clone + Send + Sync + 'static,
@@ -152,6 +159,7 @@ where
         let running = tokio::spawn(handler(job, Arc::clone(&context)));
         async move { running.await? }
     };
+    let stop = context.stopping.clone();
     let worker = WorkerBuilder::new(name).backend(backend).data(context).build(run);
     let stopped = async move {
         stop.cancelled().await;
@@ -160,8 +168,8 @@ where
     tokio::runtime::Handle::current().block_on(worker.run_until(stopped)).map_err(|error| error.to_string())
 }
 
-/// What a queue's worker needs: its wake-ups, what its handlers reach, and when to stop.
-type Duty = (UnboundedReceiver<()>, Arc<Context>, CancellationToken);
+/// What a queue's worker needs: its wake-ups, and what its handlers reach.
+type Duty = (UnboundedReceiver<()>, Arc<Context>);
 
 /// Jobs of the browsers on this worker.
 async fn drive(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError> {

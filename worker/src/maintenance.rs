@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
-use kitfleet_domain::intents;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use kitfleet_domain::{emails, intents};
 use kitfleet_jobs::browser;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
@@ -21,6 +21,7 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
         MaintenanceJob::SweepFreeTier => {
             sweep_free_tier(&context.db, context.config.free_tier_cap).await?;
         }
+        MaintenanceJob::SendDueEmails => send_due_emails(&context.db).await?,
         MaintenanceJob::PurgeFinished => purge_finished(&context).await?,
     }
     Ok(())
@@ -50,6 +51,16 @@ pub async fn sweep_free_tier(db: &PgPool, cap: Duration) -> sqlx::Result<u64> {
     }
 }
 
+async fn send_due_emails(db: &PgPool) -> sqlx::Result<()> {
+    let mut tx = db.begin().await?;
+    let due = kitfleet_jobs::emails::send_due(&mut tx, BATCH).await?;
+    tx.commit().await?;
+    if due > 0 {
+        tracing::debug!(due, "enqueued mails that were due");
+    }
+    Ok(())
+}
+
 async fn purge_finished(context: &Context) -> sqlx::Result<()> {
     let config = &context.config;
     let mut conn = context.db.acquire().await?;
@@ -57,8 +68,9 @@ async fn purge_finished(context: &Context) -> sqlx::Result<()> {
     loop {
         let intents = intents::purge(&mut conn, config.result_retention, config.job_retention, BATCH).await?;
         let jobs = inspect::purge(&mut conn, config.job_retention, BATCH).await?;
-        purged += intents + jobs;
-        if intents + jobs == 0 {
+        let emails = emails::purge(&mut conn, config.job_retention, BATCH).await?;
+        purged += intents + jobs + emails;
+        if intents + jobs + emails == 0 {
             break;
         }
     }

@@ -13,11 +13,9 @@ use governor::{Quota, RateLimiter};
 use super::{Key, Verdict, Visit};
 
 /// Keys of a bucket that are told apart; with what the map adds that is some 10 MiB. Whoever comes beyond that shares one
-/// of [`FOLDS`] counts with others, until the flood is over: strangers pay for it, those who are known keep their count,
+/// of 65,536 counts with others, until the flood is over: strangers pay for it, those who are known keep their count,
 /// and nobody gets around a limit.
 const MOST_KEYS: usize = 200_000;
-/// As many as two bytes can name.
-const FOLDS: usize = 1 << 16;
 
 pub struct Local<C: Clock>(RateLimiter<Visit, Counts, C, StateInformationMiddleware>);
 
@@ -53,6 +51,7 @@ impl Counts {
 }
 
 impl Key {
+    /// One of as many as two bytes can name.
     fn folded(self) -> Self {
         let mut folded = [0; 16];
         folded[..2].copy_from_slice(&self.0[..2]);
@@ -160,7 +159,7 @@ mod tests {
         for stranger in 0..MOST_KEYS + 50_000 {
             local.visit(take(&stranger.to_string()));
         }
-        assert!(local.0.len() <= MOST_KEYS + FOLDS, "{}", local.0.len());
+        assert!(local.0.len() <= MOST_KEYS + 65_536, "{}", local.0.len());
         assert!(matches!(local.visit(take("known")), Verdict::Exceeded { .. }));
         assert!(matches!(local.visit(take("249999")), Verdict::Exceeded { .. }));
         clock.advance(Duration::from_mins(2));

@@ -18,6 +18,7 @@ use sqlx::PgConnection;
 use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::kinds;
+use crate::path::not_found;
 use crate::state::App;
 
 /// An operation that was done. As an answer it says in `Server-Timing` which part of the time was the browser's.
@@ -54,7 +55,7 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
             tx.commit().await?;
             return Err(failure.into());
         }
-        Claim::NoSession => return Err(Problem::no_such_session()),
+        Claim::NoSession => return Err(not_found::<SessionId>()),
     };
     let mut waiter = app.replies.expect(intent);
     kitfleet_jobs::enqueue(&mut tx, &BrowserJob { worker, task: BrowserTask::Operate(intent) }).await?;
@@ -91,7 +92,7 @@ async fn seal(
     operation: &mut Operation,
 ) -> Result<Option<Vec<u8>>> {
     let Some(secrets) = operation.take_secrets() else { return Ok(None) };
-    let key = intents::sealing_key(conn, caller.account_id, session).await?.ok_or_else(Problem::no_such_session)?;
+    let key = intents::sealing_key(conn, caller.account_id, session).await?.ok_or_else(not_found::<SessionId>)?;
     Ok(Some(sealing::seal(&secrets, &key).map_err(|error| Problem::internal(&error))?))
 }
 

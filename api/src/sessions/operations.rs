@@ -6,18 +6,20 @@ mod results;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::operations::{Capture, CaptureKind, Extract, Interact, Navigate, Operation, Wait};
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::driving::{self, Done};
-use super::path::SessionPath;
-use crate::auth::{ReadSessions, Scoped, WriteSessions};
+use crate::auth::Scoped;
 use crate::error::{Problem, Result};
 use crate::json::Json;
 use crate::kinds;
 use crate::openapi::{Body, Driving, NoSession, Restricted};
+use crate::path::IdPath;
+use crate::permissions::{ReadSessions, WriteSessions};
 use crate::state::App;
 
 use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, WaitBody};
@@ -41,7 +43,7 @@ pub fn routes() -> OpenApiRouter<App> {
 /// the session is errored.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigate",
-    params(SessionPath), request_body = NavigateBody,
+    params(IdPath<SessionId>), request_body = NavigateBody,
     responses((status = 200, description = "It is loaded", body = Navigated), Restricted, Body, NoSession, Driving),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("write:sessions"))),
@@ -49,7 +51,7 @@ pub fn routes() -> OpenApiRouter<App> {
 async fn navigate(
     caller: Scoped<WriteSessions>,
     State(app): State<App>,
-    path: SessionPath,
+    path: IdPath<SessionId>,
     Json(body): Json<NavigateBody>,
 ) -> Result<Done> {
     let (private, limits) = (app.config.allow_private_targets, &app.config.limits);
@@ -62,7 +64,7 @@ async fn navigate(
 /// Typed text is sealed on its way to the browser: it is neither stored in clear nor logged.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interact",
-    params(SessionPath), request_body = InteractBody,
+    params(IdPath<SessionId>), request_body = InteractBody,
     responses((status = 200, description = "It is done", body = Interacted), Restricted, Body, NoSession, Driving),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("write:sessions"))),
@@ -70,7 +72,7 @@ async fn navigate(
 async fn interact(
     caller: Scoped<WriteSessions>,
     State(app): State<App>,
-    path: SessionPath,
+    path: IdPath<SessionId>,
     Json(body): Json<InteractBody>,
 ) -> Result<Done> {
     let action = bodies::action(body.action)?;
@@ -81,7 +83,7 @@ async fn interact(
 /// Wait for an element, an address or a time
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "wait",
-    params(SessionPath), request_body = WaitBody,
+    params(IdPath<SessionId>), request_body = WaitBody,
     responses((status = 200, description = "It came", body = Waited), Restricted, Body, NoSession, Driving),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("write:sessions"))),
@@ -89,7 +91,7 @@ async fn interact(
 async fn wait(
     caller: Scoped<WriteSessions>,
     State(app): State<App>,
-    path: SessionPath,
+    path: IdPath<SessionId>,
     Json(body): Json<WaitBody>,
 ) -> Result<Done> {
     let condition = bodies::condition(body.condition)?;
@@ -102,19 +104,19 @@ async fn wait(
 /// A live operation on the browser: it claims the session like any other.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/state", tag = "Sessions", operation_id = "getSessionState",
-    params(SessionPath),
+    params(IdPath<SessionId>),
     responses((status = 200, description = "The state", body = Snapshot), Restricted, NoSession, Driving),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("read:sessions"))),
 )]
-async fn state(caller: Scoped<ReadSessions>, State(app): State<App>, path: SessionPath) -> Result<Done> {
+async fn state(caller: Scoped<ReadSessions>, State(app): State<App>, path: IdPath<SessionId>) -> Result<Done> {
     driving::run(&app, &caller, path.id()?, Operation::StateCapture).await
 }
 
 /// Take a screenshot, the DOM or a PDF
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "capture",
-    params(SessionPath), request_body = CaptureBody,
+    params(IdPath<SessionId>), request_body = CaptureBody,
     responses((status = 200, description = "The capture", body = Captured), Restricted, Body, NoSession, Driving),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("write:sessions"))),
@@ -122,7 +124,7 @@ async fn state(caller: Scoped<ReadSessions>, State(app): State<App>, path: Sessi
 async fn capture(
     caller: Scoped<WriteSessions>,
     State(app): State<App>,
-    path: SessionPath,
+    path: IdPath<SessionId>,
     Json(body): Json<CaptureBody>,
 ) -> Result<Done> {
     let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits);
@@ -153,7 +155,7 @@ fn with_content(done: Done, kind: CaptureKind) -> Result<Done> {
 /// Read values out of the page
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/extract", tag = "Sessions", operation_id = "extract",
-    params(SessionPath), request_body = ExtractBody,
+    params(IdPath<SessionId>), request_body = ExtractBody,
     responses((status = 200, description = "The values", body = Extracted), Restricted, Body, NoSession, Driving),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("write:sessions"))),
@@ -161,7 +163,7 @@ fn with_content(done: Done, kind: CaptureKind) -> Result<Done> {
 async fn extract(
     caller: Scoped<WriteSessions>,
     State(app): State<App>,
-    path: SessionPath,
+    path: IdPath<SessionId>,
     Json(body): Json<ExtractBody>,
 ) -> Result<Done> {
     let operation = Extract::parse(body.into_extractions(), &app.config.limits)?;
@@ -173,7 +175,7 @@ async fn extract(
 /// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "search",
-    params(SessionPath), request_body = SearchBody,
+    params(IdPath<SessionId>), request_body = SearchBody,
     responses((status = 200, description = "It is done", body = SearchEnded), Restricted, Body, NoSession, Driving),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("write:sessions"))),
@@ -181,7 +183,7 @@ async fn extract(
 async fn search(
     caller: Scoped<WriteSessions>,
     State(app): State<App>,
-    path: SessionPath,
+    path: IdPath<SessionId>,
     body: Result<Json<SearchBody>>,
 ) -> Result<Done> {
     require_real_driver(&app)?;
@@ -196,7 +198,7 @@ async fn search(
 /// credentials are sealed on their way to the browser. `logged_in` is an assessment, not proof.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "login",
-    params(SessionPath), request_body = LoginBody,
+    params(IdPath<SessionId>), request_body = LoginBody,
     responses((status = 200, description = "It is done", body = LoginEnded), Restricted, Body, NoSession, Driving),
     security(("bearer" = [])),
     extensions(("x-required-scope" = json!("write:sessions"))),
@@ -204,7 +206,7 @@ async fn search(
 async fn login(
     caller: Scoped<WriteSessions>,
     State(app): State<App>,
-    path: SessionPath,
+    path: IdPath<SessionId>,
     body: Result<Json<LoginBody>>,
 ) -> Result<Done> {
     require_real_driver(&app)?;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use kitfleet_domain::accounts::{self, NewAccount, Tier};
-use kitfleet_domain::api_keys::{self, Scopes};
+use kitfleet_domain::api_keys::{self, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::AccountId;
 use nix::sys::signal::{Signal, kill};
@@ -90,7 +90,8 @@ impl App {
     pub async fn client_of(&self, account: AccountId, scopes: &[&str]) -> Client {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let scopes = Scopes::parse(scopes).expect("known scopes");
-        let (_, key) = api_keys::mint(&mut conn, account, &Actor::System, "test", &scopes).await.expect("a key");
+        let new = NewKey::customer("test", &scopes);
+        let (_, key) = api_keys::mint(&mut conn, account, &Actor::System, new).await.expect("a key");
         Client::new(&self.base_url, Some(key.reveal()))
     }
 

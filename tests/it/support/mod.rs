@@ -4,6 +4,7 @@ pub mod app;
 pub mod client;
 pub mod commands;
 pub mod database;
+pub mod mail;
 pub mod raw;
 pub mod records;
 pub mod redis;

@@ -1,0 +1,171 @@
+//! One's own account (decisions D4).
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::accounts::{self, AccountName, AccountStatus, Tier};
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::timestamp::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::auth::Scoped;
+use crate::error::{Problem, Result};
+use crate::json::Json;
+use crate::mfa;
+use crate::openapi::{Body, Database, Restricted, SteppingUp, one_of};
+use crate::permissions::{AccountOwner, Person, ReadAccount};
+use crate::state::App;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(get, rename, delete))
+}
+
+/// One's own account
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "email": "ada@example.com", "name": "Ada", "status": "active",
+    "tier": "api_starter", "email_verified_at": "2026-11-20T18:06:00.123Z", "created_at": "2026-11-20T18:05:00.123Z",
+    "teams": [], "mfa_enrolled": false, "limits": {"concurrent_sessions": 2, "profiles": 25},
+}))]
+struct OwnAccount {
+    /// Its id
+    #[schema(value_type = String)]
+    id: AccountId,
+    /// Where its mail goes
+    email: String,
+    /// What its owner is called
+    name: String,
+    /// Whether it may act
+    #[schema(schema_with = status)]
+    status: AccountStatus,
+    /// What it pays for
+    #[schema(schema_with = tier)]
+    tier: Tier,
+    /// When its address was proven
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    email_verified_at: Option<Timestamp>,
+    /// When it signed up
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// The owners whose teams it is on
+    #[schema(value_type = Vec<Object>)]
+    teams: Vec<Value>,
+    /// Whether it has a second factor
+    mfa_enrolled: bool,
+    /// What its tier allows
+    limits: AccountLimits,
+}
+
+fn status() -> RefOr<Schema> {
+    one_of(&["active", "suspended", "deleted"], None)
+}
+
+fn tier() -> RefOr<Schema> {
+    one_of(&Tier::ALL.map(Tier::name), None)
+}
+
+/// What a tier allows
+#[derive(Serialize, ToSchema)]
+struct AccountLimits {
+    /// Live sessions at once
+    concurrent_sessions: u32,
+    /// Profiles
+    profiles: u32,
+}
+
+/// Get one's own account
+#[utoipa::path(
+    get, path = "/v1/account/me", tag = "Account", operation_id = "getAccount",
+    responses((status = 200, description = "The account", body = OwnAccount), Restricted, Database),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("read"))),
+)]
+async fn get(caller: Scoped<ReadAccount>, State(app): State<App>) -> Result<Answer<OwnAccount>> {
+    read(&app, caller.account_id).await
+}
+
+async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
+    let found = accounts::find(&mut *app.db.acquire().await?, account).await?;
+    let account = found.ok_or_else(|| Problem::unauthorized("the account is gone"))?;
+    let limits = &app.config.limits;
+    Ok(Answer(OwnAccount {
+        mfa_enrolled: mfa::is_enrolled(app, account.id).await?,
+        id: account.id,
+        email: account.email,
+        name: account.name,
+        status: account.status,
+        tier: account.tier,
+        email_verified_at: account.email_verified_at,
+        created_at: account.created_at,
+        teams: Vec::new(),
+        limits: AccountLimits {
+            concurrent_sessions: limits.concurrent_sessions.of(account.tier),
+            profiles: limits.profiles_of(account.tier),
+        },
+    }))
+}
+
+/// Body of an account's change
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"name": "Ada Lovelace"}))]
+struct Rename {
+    /// What its owner is called
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+}
+
+/// Change one's own account
+#[utoipa::path(
+    patch, path = "/v1/account/me", tag = "Account", operation_id = "updateAccount",
+    request_body = Rename,
+    responses((status = 200, description = "The account", body = OwnAccount), Restricted, Body, Database),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("account_owner"))),
+)]
+async fn rename(
+    caller: Scoped<AccountOwner>,
+    State(app): State<App>,
+    Json(body): Json<Rename>,
+) -> Result<Answer<OwnAccount>> {
+    let name = AccountName::parse(&body.name)?;
+    accounts::rename(&mut *app.db.acquire().await?, caller.account_id, &name).await?;
+    read(&app, caller.account_id).await
+}
+
+/// Body of an account's deletion
+#[derive(Deserialize, ToSchema)]
+struct Delete {
+    /// `delete-account`
+    #[schema(pattern = "^delete-account$")]
+    confirm: String,
+}
+
+/// Delete one's own account
+///
+/// For good: live sessions are destroyed, keys and web sessions revoked. An account with a second factor needs a fresh
+/// proof.
+#[utoipa::path(
+    delete, path = "/v1/account/me", tag = "Account", operation_id = "deleteAccount",
+    request_body = Delete,
+    responses((status = 204, description = "It is deleted"), Restricted, Body, SteppingUp, Database),
+    security(("bearer" = [])),
+    extensions(("x-required-scope" = json!("account_owner"))),
+)]
+async fn delete(caller: Scoped<Person>, State(app): State<App>, body: Result<Json<Delete>>) -> Result<StatusCode> {
+    if mfa::is_enrolled(&app, caller.account_id).await? {
+        caller.require_step_up(app.config.auth.step_up_ttl)?;
+    }
+    let Json(body) = body?;
+    if body.confirm != "delete-account" {
+        return Err(Problem::invalid("confirm", "must be delete-account"));
+    }
+    let mut tx = app.db.begin().await?;
+    kitfleet_jobs::accounts::delete(&mut tx, caller.account_id, &caller.actor).await?;
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,71 @@
+//! When credentials were last used. Writing that for each request would cost as much as the request: it is gathered here
+//! and written every few seconds, one statement for all.
+
+use std::collections::HashSet;
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use kitfleet_domain::credentials::Credential;
+use kitfleet_domain::ids::{ApiKeyId, WebSessionId};
+use kitfleet_domain::{api_keys, web_sessions};
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+
+const WRITE_EVERY: Duration = Duration::from_secs(5);
+
+/// What was used and not written yet.
+#[derive(Default)]
+pub struct LastUsed(Mutex<Used>);
+
+#[derive(Default)]
+struct Used {
+    keys: HashSet<ApiKeyId>,
+    web_sessions: HashSet<WebSessionId>,
+}
+
+impl LastUsed {
+    /// Notes a use.
+    pub fn note(&self, credential: Credential) {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match credential {
+            Credential::Key { id, .. } => {
+                used.keys.insert(id);
+            }
+            Credential::WebSession { id, .. } => {
+                used.web_sessions.insert(id);
+            }
+            // Nobody is shown when a token was used.
+            Credential::OauthToken { .. } => {}
+        }
+    }
+
+    /// Writes from time to time, and once more at the end.
+    pub async fn write(&self, db: &PgPool, end: &CancellationToken) {
+        loop {
+            let ended = end.run_until_cancelled(tokio::time::sleep(WRITE_EVERY)).await.is_none();
+            // What cannot be written now is forgotten: the next use is as good.
+            if let Err(error) = self.write_now(db).await {
+                tracing::debug!(%error, "the last use of some credentials was not noted");
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    async fn write_now(&self, db: &PgPool) -> sqlx::Result<()> {
+        let used = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if used.keys.is_empty() && used.web_sessions.is_empty() {
+            return Ok(());
+        }
+        let mut conn = db.acquire().await?;
+        if !used.keys.is_empty() {
+            api_keys::touch(&mut conn, &used.keys.into_iter().collect::<Vec<_>>()).await?;
+        }
+        if !used.web_sessions.is_empty() {
+            web_sessions::touch(&mut conn, &used.web_sessions.into_iter().collect::<Vec<_>>()).await?;
+        }
+        Ok(())
+    }
+}

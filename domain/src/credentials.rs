@@ -1,0 +1,85 @@
+//! Bearer tokens of every kind (interface, "Authentication" 1): what the token says of who sends it.
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use crate::accounts::{AccountStatus, Tier};
+use crate::api_keys::{self, KeyKind, Scopes, Secret};
+use crate::ids::{AccountId, ApiKeyId, OauthClientId, WebSessionId};
+use crate::web_sessions;
+
+/// What a bearer showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    /// An API key.
+    Key {
+        /// Which.
+        id: ApiKeyId,
+        /// Of what kind.
+        kind: KeyKind,
+    },
+    /// A web session's token.
+    WebSession {
+        /// Which.
+        id: WebSessionId,
+        /// How long ago its last second-factor proof was given.
+        proof_age: Option<Duration>,
+    },
+    /// An OAuth access token.
+    OauthToken {
+        /// Whose.
+        client: OauthClientId,
+    },
+}
+
+/// Who sends a token that is known.
+#[derive(Debug, Clone)]
+pub struct Bearer {
+    /// What they showed.
+    pub credential: Credential,
+    /// Whom it acts for.
+    pub account_id: AccountId,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// Whether it was revoked.
+    pub revoked: bool,
+    /// Whether its time is over.
+    pub expired: bool,
+    /// Whether its account may act.
+    pub account_status: AccountStatus,
+    /// What its account pays for.
+    pub tier: Tier,
+}
+
+/// Looks a token up. It is asked for each request instead of being remembered: one look at an index costs a fraction of
+/// a millisecond, and whatever was revoked, expired, suspended or downgraded is so for the very next request, on every
+/// replica.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
+    if token.starts_with("svc_") {
+        let Some(secret) = Secret::parse(token) else { return Ok(None) };
+        let found = api_keys::find_by_secret(conn, &secret).await?;
+        return Ok(found.map(|key| Bearer {
+            credential: Credential::Key { id: key.id, kind: key.kind },
+            account_id: key.account_id,
+            scopes: key.scopes,
+            revoked: key.revoked,
+            expired: key.expired,
+            account_status: key.account_status,
+            tier: key.tier,
+        }));
+    }
+    let found = web_sessions::find_by_token(conn, token).await?;
+    Ok(found.map(|session| Bearer {
+        credential: Credential::WebSession { id: session.id, proof_age: session.proof_age },
+        account_id: session.account_id,
+        scopes: Scopes::account_owner(),
+        revoked: session.revoked,
+        expired: session.expired,
+        account_status: session.account_status,
+        tier: session.tier,
+    }))
+}

@@ -1,0 +1,228 @@
+//! Desktop apps that ask for a credential (interface, "Desktop device activation"): the app shows a code, a signed-in
+//! person enters it, and the app comes for its key.
+//!
+//! The key is minted when the person agrees, but its secret is made when the app comes, so that it is known to the app
+//! alone and stored by nobody. Until then the key has a secret that was thrown away, and expires.
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use subtle::ConstantTimeEq;
+
+use crate::accounts::{AccountStatus, Tier};
+use crate::api_keys::{self, ApiKey, KeyKind, MintError, NewKey, Scopes, Secret};
+use crate::audit::{Actor, Origin};
+use crate::crockford;
+use crate::ids::{AccountId, DeviceAuthorizationId};
+use crate::limits::Limits;
+use crate::timestamp::Timestamp;
+use crate::tokens::{self, Token};
+use crate::validation::{Invalid, Rules};
+
+/// Characters of the code that people type: 40 bits, for minutes.
+const USER_CODE_CHARS: usize = 8;
+/// What a credential is called whose app has no name.
+const UNNAMED: &str = "Desktop app";
+
+/// What an app says when it asks.
+#[derive(Debug)]
+pub struct NewDevice {
+    state: String,
+    client_label: Option<String>,
+}
+
+impl NewDevice {
+    /// # Errors
+    /// On `state` or `client_label`.
+    pub fn parse(state: &str, client_label: Option<&str>, limits: &Limits) -> Result<Self, Invalid> {
+        let client_label = client_label.map(str::trim).filter(|label| !label.is_empty());
+        let mut rules = Rules::default();
+        rules.length(state, limits.device_state_min_chars, limits.device_state_max_chars, "state");
+        if let Some(label) = client_label {
+            rules.length(label, 1, limits.device_label_chars, "client_label");
+            let shows = !label.contains(char::is_control);
+            rules.require(shows, "client_label", "must not contain control characters");
+        }
+        rules.check()?;
+        Ok(Self { state: state.to_owned(), client_label: client_label.map(str::to_owned) })
+    }
+}
+
+/// What an app gets.
+#[derive(Debug)]
+pub struct Initiated {
+    /// What it comes for its key with.
+    pub code: Token,
+    /// What it shows.
+    pub user_code: String,
+}
+
+/// Notes that an app asks.
+///
+/// # Errors
+/// When the database fails.
+pub async fn initiate(
+    conn: &mut PgConnection,
+    new: &NewDevice,
+    origin: &Origin,
+    ttl: Duration,
+) -> sqlx::Result<Initiated> {
+    let code = Token::generate();
+    loop {
+        let user_code = crockford::random(USER_CODE_CHARS);
+        let inserted = sqlx::query!(
+            "insert into device_authorizations (id, code_hash, user_code, state, client_label, ip_address, expires_at)
+             values ($1, $2, $3, $4, $5, $6, now() + $7) on conflict (user_code) where status = 'pending' do nothing",
+            DeviceAuthorizationId::generate() as _,
+            code.hash(),
+            user_code,
+            new.state,
+            new.client_label,
+            origin.ip_address,
+            ttl as _,
+        )
+        .execute(&mut *conn)
+        .await?;
+        if inserted.rows_affected() == 1 {
+            return Ok(Initiated { code, user_code: crockford::shown(&user_code) });
+        }
+    }
+}
+
+/// An app that waits, as the person who is to agree sees it.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The nonce to echo.
+    pub state: String,
+    /// What the app calls itself.
+    pub client_label: Option<String>,
+    /// From where it asked.
+    pub ip_address: Option<String>,
+    /// When it asked.
+    pub created_at: Timestamp,
+    /// Until when it waits.
+    pub expires_at: Timestamp,
+}
+
+/// The app that shows this code, however it was typed.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<Waiting>> {
+    sqlx::query_as!(
+        Waiting,
+        "select state, client_label, ip_address, created_at, expires_at from device_authorizations
+         where user_code = $1 and status = 'pending' and expires_at > now()",
+        crockford::normalized(user_code),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Why an app got no credential.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// No app waits with this code.
+    #[error("no device waits with this code")]
+    NoDevice,
+    /// The app that does said something else when it asked.
+    #[error("the state is not the one the device began with")]
+    OtherState,
+    /// The key could not be minted.
+    #[error(transparent)]
+    Mint(#[from] MintError),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Mints the credential of the app that shows `user_code`, which has `held_for` to come for it. Answers what the app calls
+/// itself.
+///
+/// # Errors
+/// When no app waits with this code and state, or the database fails.
+pub async fn bind(
+    conn: &mut PgConnection,
+    (account, actor): (AccountId, &Actor),
+    user_code: &str,
+    state: &str,
+    scopes: &Scopes,
+    held_for: Duration,
+) -> Result<Option<String>, BindError> {
+    let row = sqlx::query!(
+        r#"select id, state, client_label, now() + $2 as "held_until!" from device_authorizations
+           where user_code = $1 and status = 'pending' and expires_at > now() for update"#,
+        crockford::normalized(user_code),
+        held_for as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(BindError::NoDevice)?;
+    if !bool::from(row.state.as_bytes().ct_eq(state.as_bytes())) {
+        return Err(BindError::OtherState);
+    }
+    let name = row.client_label.as_deref().unwrap_or(UNNAMED);
+    let new = NewKey { name, scopes, kind: KeyKind::Device, expires_at: Some(row.held_until) };
+    let (ApiKey { id: key, .. }, _thrown_away) = api_keys::mint(&mut *conn, account, actor, new).await?;
+    sqlx::query!(
+        "update device_authorizations set status = 'bound', api_key_id = $2, expires_at = $3 where id = $1",
+        row.id as _,
+        key as _,
+        row.held_until as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(row.client_label)
+}
+
+/// What an app that comes for its key is told.
+#[derive(Debug)]
+pub enum Exchange {
+    /// Nobody has agreed yet.
+    Pending,
+    /// Here it is, this once.
+    Bound {
+        /// The key.
+        key: Secret,
+        /// Whose it is.
+        account: AccountId,
+    },
+    /// There is nothing to wait for.
+    Expired,
+}
+
+/// Hands the app its key, once.
+///
+/// # Errors
+/// When the database fails.
+pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx::Result<Exchange> {
+    let row = sqlx::query!(
+        "select id, state, status, api_key_id from device_authorizations
+         where code_hash = $1 and expires_at > now() for update",
+        tokens::hash(code),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(row) = row.filter(|row| row.state.as_bytes().ct_eq(state.as_bytes()).into()) else {
+        return Ok(Exchange::Expired);
+    };
+    let key = match (row.status.as_str(), row.api_key_id) {
+        ("pending", _) => return Ok(Exchange::Pending),
+        ("bound", Some(key)) => key,
+        _ => return Ok(Exchange::Expired),
+    };
+    let owner = sqlx::query!(
+        r#"select a.id, a.tier as "tier: Tier", a.status as "status: AccountStatus"
+           from api_keys k join accounts a on a.id = k.account_id
+           where k.id = $1 and k.revoked_at is null for update of k"#,
+        key as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(owner) = owner.filter(|owner| owner.status == AccountStatus::Active) else { return Ok(Exchange::Expired) };
+    sqlx::query!("update device_authorizations set status = 'exchanged' where id = $1", row.id as _)
+        .execute(&mut *conn)
+        .await?;
+    let secret = api_keys::hand_over(conn, key, owner.tier).await?;
+    Ok(Exchange::Bound { key: secret, account: owner.id })
+}

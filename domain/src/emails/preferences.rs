@@ -1,0 +1,116 @@
+//! What customers do not want to hear of (interface, "Email preferences"). They want everything until they say otherwise.
+
+use std::str::FromStr;
+
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::audit::{self, Actor, Entry};
+use crate::ids::AccountId;
+use crate::validation::Invalid;
+
+/// A kind of mail that can be opted out of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventType {
+    /// The greeting after the address was proven.
+    SignupWelcome,
+    /// The first session that got ready.
+    SessionSuccessFirst,
+    /// The first session that failed.
+    SessionFailedFirst,
+    /// Another tier.
+    TierChanged,
+    /// A payment.
+    BillingReceipt,
+    /// A payment that is coming.
+    BillingRenewalReminder,
+}
+
+impl EventType {
+    /// In the interface's order.
+    pub const ALL: [Self; 6] = [
+        Self::SignupWelcome,
+        Self::SessionSuccessFirst,
+        Self::SessionFailedFirst,
+        Self::TierChanged,
+        Self::BillingReceipt,
+        Self::BillingRenewalReminder,
+    ];
+
+    /// As the interface spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SignupWelcome => "signup-welcome",
+            Self::SessionSuccessFirst => "session-success-first",
+            Self::SessionFailedFirst => "session-failed-first",
+            Self::TierChanged => "tier-changed",
+            Self::BillingReceipt => "billing-receipt",
+            Self::BillingRenewalReminder => "billing-renewal-reminder",
+        }
+    }
+}
+
+impl FromStr for EventType {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        Self::ALL.into_iter().find(|event_type| event_type.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Invalid::field("event_type", format!("must be one of {names}"))
+        })
+    }
+}
+
+/// Whether an account wants mails of a kind.
+#[derive(Debug, Clone, Copy)]
+pub struct Preference {
+    /// Which kind.
+    pub event_type: EventType,
+    /// Whether it does.
+    pub opted_in: bool,
+}
+
+/// What the account wants, of each kind.
+///
+/// # Errors
+/// When the database fails.
+pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<[Preference; 6]> {
+    let said = sqlx::query!("select event_type, opted_in from email_preferences where account_id = $1", account as _)
+        .fetch_all(conn)
+        .await?;
+    Ok(EventType::ALL.map(|event_type| {
+        let said = said.iter().find(|row| row.event_type == event_type.name());
+        Preference { event_type, opted_in: said.is_none_or(|row| row.opted_in) }
+    }))
+}
+
+/// Notes what the account wants, and writes `account.email_preferences_changed` when that is something else than before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn set_preference(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    Preference { event_type, opted_in }: Preference,
+) -> sqlx::Result<()> {
+    let changed = sqlx::query!(
+        "insert into email_preferences as p (account_id, event_type, opted_in)
+         select $1, $2, $3
+         where not $3 or exists(select from email_preferences where account_id = $1 and event_type = $2)
+         on conflict (account_id, event_type) do update set opted_in = excluded.opted_in, updated_at = now()
+         where p.opted_in <> excluded.opted_in",
+        account as _,
+        event_type.name(),
+        opted_in,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if changed.rows_affected() > 0 {
+        let payload = json!({"event_type": event_type.name(), "opted_in": opted_in});
+        let action = "account.email_preferences_changed";
+        audit::record(conn, account, actor, Entry { action, target: None, payload }).await?;
+    }
+    Ok(())
+}

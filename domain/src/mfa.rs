@@ -1,0 +1,425 @@
+//! Second factors (interface, "MFA" and "Authentication" 4): a TOTP secret, sealed at rest, and recovery codes, hashed.
+//!
+//! Whoever presents a proof holds the factor's row until the transaction ends, so that of several callers with the same
+//! code one succeeds, and wrong guesses are counted whoever makes them.
+
+pub mod challenges;
+mod recovery_codes;
+mod totp;
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::audit::{self, Actor, Entry};
+use crate::ids::AccountId;
+use crate::limits::Limits;
+use crate::timestamp::Timestamp;
+use crate::vault::{CannotOpen, Vault};
+
+pub use recovery_codes::{Batch, hash as hash_recovery_code};
+pub use totp::Enrollment;
+
+/// What the vault is told the secrets are for.
+const PURPOSE: &str = "mfa";
+
+/// Whether an account has a second factor.
+#[derive(Debug)]
+pub struct Status {
+    /// Since when; `None` when it has none.
+    pub enrolled_at: Option<Timestamp>,
+    /// When it was last used to prove something.
+    pub last_used_at: Option<Timestamp>,
+    /// Recovery codes that are still good.
+    pub unused_recovery_codes: i64,
+}
+
+/// # Errors
+/// When the database fails.
+pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Status> {
+    let row = sqlx::query_as!(
+        Status,
+        r#"select f.enrolled_at, f.last_used_at,
+                  (select count(*) from recovery_codes c where c.account_id = f.account_id and c.used_at is null)
+                      as "unused_recovery_codes!"
+           from mfa_factors f where f.account_id = $1 and f.enrolled_at is not null"#,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.unwrap_or(Status { enrolled_at: None, last_used_at: None, unused_recovery_codes: 0 }))
+}
+
+/// What can go wrong with second factors besides the caller's proof.
+#[derive(Debug, thiserror::Error)]
+pub enum MfaError {
+    /// The secret was sealed with a key that this process does not have.
+    #[error(transparent)]
+    Sealed(#[from] CannotOpen),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Gives the account a new secret that is pending until a code of it is verified. `None` when it has a factor already.
+///
+/// # Errors
+/// When the database fails.
+pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) -> sqlx::Result<Option<Enrollment>> {
+    let enrollment = Enrollment::generate();
+    let row = sqlx::query_scalar!(
+        r#"with pending as (
+               insert into mfa_factors (account_id, sealed_secret) values ($1, $2)
+               on conflict (account_id) do update set sealed_secret = excluded.sealed_secret, created_at = now()
+               where mfa_factors.enrolled_at is null
+               returning account_id
+           )
+           select a.email from accounts a join pending p on p.account_id = a.id"#,
+        account as _,
+        vault.seal(PURPOSE, &account.to_string(), enrollment.secret()),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|email| enrollment.labelled(email)))
+}
+
+/// What came of a code that should complete an enrolment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verification {
+    /// It is right.
+    Right,
+    /// It is wrong, or nothing is pending. A pending secret stays.
+    Wrong,
+    /// There were too many wrong ones; how long to wait.
+    TooMany(Duration),
+    /// The account has a factor already.
+    Enrolled,
+}
+
+/// Holds `code` against the pending secret. A wrong one is counted: commit what was done.
+///
+/// # Errors
+/// When the secret cannot be opened, or the database fails.
+pub async fn check_pending(
+    conn: &mut PgConnection,
+    account: AccountId,
+    code: &str,
+    vault: &Vault,
+    guesses: Guesses,
+) -> Result<Verification, MfaError> {
+    Ok(pending_step(conn, account, code, vault, guesses).await?.err().unwrap_or(Verification::Right))
+}
+
+/// The time step of a code that is right.
+async fn pending_step(
+    conn: &mut PgConnection,
+    account: AccountId,
+    code: &str,
+    vault: &Vault,
+    guesses: Guesses,
+) -> Result<Result<i64, Verification>, MfaError> {
+    let Some(factor) = lock(conn, account, guesses.window).await? else { return Ok(Err(Verification::Wrong)) };
+    if factor.enrolled {
+        return Ok(Err(Verification::Enrolled));
+    }
+    if let Some(wait) = factor.locked_out(guesses) {
+        return Ok(Err(Verification::TooMany(wait)));
+    }
+    match factor.accepted_step(vault, account, code, guesses.drift)? {
+        Some(step) => Ok(Ok(step)),
+        None => {
+            count_wrong_guess(conn, account, guesses.window).await?;
+            Ok(Err(Verification::Wrong))
+        }
+    }
+}
+
+/// Completes the enrolment with a code that is right, and writes `account.mfa_enrolled`. The code is used up.
+///
+/// # Errors
+/// When the secret cannot be opened, or the database fails.
+pub async fn complete(
+    conn: &mut PgConnection,
+    account: AccountId,
+    code: &str,
+    vault: &Vault,
+    guesses: Guesses,
+    batch: &Batch,
+    actor: &Actor,
+) -> Result<Verification, MfaError> {
+    let step = match pending_step(&mut *conn, account, code, vault, guesses).await? {
+        Ok(step) => step,
+        Err(verification) => return Ok(verification),
+    };
+    use_step(conn, account, step).await?;
+    sqlx::query!(
+        "update mfa_factors set enrolled_at = now(), wrong_guesses = 0, guessing_since = null where account_id = $1",
+        account as _,
+    )
+    .execute(&mut *conn)
+    .await?;
+    recovery_codes::replace(conn, account, batch).await?;
+    let entry = Entry { action: "account.mfa_enrolled", target: None, payload: json!({}) };
+    audit::record(conn, account, actor, entry).await?;
+    Ok(Verification::Right)
+}
+
+/// Takes the account's second factor away and writes `account.mfa_disabled`. `false` when it has none, in which case a
+/// pending one is forgotten.
+///
+/// # Errors
+/// When the database fails.
+pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
+    if !forget(conn, account).await? {
+        return Ok(false);
+    }
+    let entry = Entry { action: "account.mfa_disabled", target: None, payload: json!({}) };
+    audit::record(conn, account, actor, entry).await?;
+    Ok(true)
+}
+
+/// Takes the account's second factor away. `false` when there was none, or a pending one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
+    let enrolled = sqlx::query_scalar!(
+        r#"delete from mfa_factors where account_id = $1 returning enrolled_at is not null as "enrolled!""#,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(enrolled == Some(true))
+}
+
+/// Replaces the recovery codes. `false` when the account has no second factor.
+///
+/// # Errors
+/// When the database fails.
+pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<bool> {
+    let enrolled = sqlx::query_scalar!(
+        "select account_id from mfa_factors where account_id = $1 and enrolled_at is not null for update",
+        account as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if enrolled.is_some() {
+        recovery_codes::replace(conn, account, batch).await?;
+    }
+    Ok(enrolled.is_some())
+}
+
+/// What recovery codes are hashed with. `None` when the account has no second factor.
+///
+/// # Errors
+/// When the database fails.
+pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Vec<u8>>> {
+    let salt = sqlx::query_scalar!(
+        "select recovery_salt from mfa_factors where account_id = $1 and enrolled_at is not null",
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(salt.flatten())
+}
+
+/// A second factor, as presented.
+#[derive(Debug)]
+pub enum Proof<'a> {
+    /// Six digits.
+    Totp {
+        /// Them.
+        code: &'a str,
+        /// What opens the secret.
+        vault: &'a Vault,
+    },
+    /// A recovery code.
+    Recovery {
+        /// Its hash under the account's salt.
+        hash: &'a [u8],
+    },
+}
+
+/// By which second factor something was proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    /// By a code of the moment.
+    Totp,
+    /// By a recovery code.
+    Recovery,
+}
+
+impl Via {
+    /// As the interface spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Totp => "totp",
+            Self::Recovery => "recovery",
+        }
+    }
+}
+
+/// What came of a proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is right, and used up.
+    Proven(Via),
+    /// It is wrong.
+    Wrong,
+    /// It was used before.
+    UsedBefore,
+    /// There were too many wrong ones; how long to wait.
+    TooMany(Duration),
+    /// The account has no second factor.
+    NotEnrolled,
+}
+
+/// How guessing is limited.
+#[derive(Debug, Clone, Copy)]
+pub struct Guesses {
+    /// Wrong ones in a window.
+    pub allowed: u32,
+    /// How long a window is.
+    pub window: Duration,
+    /// Periods that a clock may be off.
+    pub drift: u16,
+}
+
+impl Guesses {
+    /// As configured.
+    #[must_use]
+    pub fn of(limits: &Limits) -> Self {
+        Self { allowed: limits.mfa_guesses, window: limits.mfa_guess_window, drift: limits.totp_drift_periods }
+    }
+}
+
+/// Judges a proof, uses it up when it is right, and counts it when it is wrong: commit what was done either way. A
+/// recovery code writes `account.recovery_code_used`.
+///
+/// # Errors
+/// When the secret cannot be opened, or the database fails.
+pub async fn judge(
+    conn: &mut PgConnection,
+    account: AccountId,
+    proof: Proof<'_>,
+    guesses: Guesses,
+    actor: &Actor,
+) -> Result<Verdict, MfaError> {
+    let factor = match lock(conn, account, guesses.window).await? {
+        Some(factor) if factor.enrolled => factor,
+        _ => return Ok(Verdict::NotEnrolled),
+    };
+    if let Some(wait) = factor.locked_out(guesses) {
+        return Ok(Verdict::TooMany(wait));
+    }
+    let via = match proof {
+        Proof::Totp { code, vault } => match factor.accepted_step(vault, account, code, guesses.drift)? {
+            Some(step) if use_step(conn, account, step).await? => Some(Via::Totp),
+            // Whoever knows a code that was right guesses nothing.
+            Some(_) => return Ok(Verdict::UsedBefore),
+            None => None,
+        },
+        Proof::Recovery { hash } => match recovery_codes::redeem(conn, account, hash).await? {
+            recovery_codes::Redeemed::Good { remaining } => {
+                let payload = json!({"remaining": remaining});
+                let entry = Entry { action: "account.recovery_code_used", target: None, payload };
+                audit::record(conn, account, actor, entry).await?;
+                Some(Via::Recovery)
+            }
+            recovery_codes::Redeemed::Used => return Ok(Verdict::UsedBefore),
+            recovery_codes::Redeemed::Unknown => None,
+        },
+    };
+    let Some(via) = via else {
+        count_wrong_guess(conn, account, guesses.window).await?;
+        return Ok(Verdict::Wrong);
+    };
+    sqlx::query!(
+        "update mfa_factors set last_used_at = now(), wrong_guesses = 0, guessing_since = null where account_id = $1",
+        account as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(Verdict::Proven(via))
+}
+
+/// A factor whose row is locked.
+struct Factor {
+    enrolled: bool,
+    sealed_secret: Vec<u8>,
+    /// Wrong guesses in the window that is open, and until its end.
+    wrong_guesses: i32,
+    window_left: Duration,
+    /// Seconds since 1970, by the database's clock.
+    now: u64,
+}
+
+impl Factor {
+    fn locked_out(&self, guesses: Guesses) -> Option<Duration> {
+        (i64::from(self.wrong_guesses) >= i64::from(guesses.allowed)).then_some(self.window_left)
+    }
+
+    fn accepted_step(
+        &self,
+        vault: &Vault,
+        account: AccountId,
+        code: &str,
+        drift: u16,
+    ) -> Result<Option<i64>, CannotOpen> {
+        let secret = vault.open(PURPOSE, &account.to_string(), &self.sealed_secret)?;
+        Ok(totp::accepted_step(&secret, code, self.now, drift))
+    }
+}
+
+async fn lock(conn: &mut PgConnection, account: AccountId, window: Duration) -> sqlx::Result<Option<Factor>> {
+    let row = sqlx::query!(
+        r#"select enrolled_at is not null as "enrolled!", sealed_secret,
+                  case when guessing_since + $2 > now() then wrong_guesses else 0 end as "wrong_guesses!",
+                  coalesce(extract(epoch from guessing_since + $2 - now()), 0)::float8 as "window_left!",
+                  extract(epoch from now())::int8 as "now!"
+           from mfa_factors where account_id = $1 for update"#,
+        account as _,
+        window as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Factor {
+        enrolled: row.enrolled,
+        sealed_secret: row.sealed_secret,
+        wrong_guesses: row.wrong_guesses,
+        window_left: Duration::from_secs_f64(row.window_left.max(0.0)),
+        now: row.now.unsigned_abs(),
+    }))
+}
+
+async fn count_wrong_guess(conn: &mut PgConnection, account: AccountId, window: Duration) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update mfa_factors
+         set wrong_guesses = case when guessing_since + $2 > now() then wrong_guesses + 1 else 1 end,
+             guessing_since = case when guessing_since + $2 > now() then guessing_since else now() end
+         where account_id = $1",
+        account as _,
+        window as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that the code of this time step was accepted. `false` when one was before.
+async fn use_step(conn: &mut PgConnection, account: AccountId, step: i64) -> sqlx::Result<bool> {
+    // Steps this old are accepted no more, and need not be remembered.
+    sqlx::query!("delete from totp_steps where account_id = $1 and step < $2::bigint - 100", account as _, step)
+        .execute(&mut *conn)
+        .await?;
+    let used = sqlx::query!(
+        "insert into totp_steps (account_id, step) values ($1, $2) on conflict do nothing",
+        account as _,
+        step,
+    )
+    .execute(conn)
+    .await?;
+    Ok(used.rows_affected() == 1)
+}

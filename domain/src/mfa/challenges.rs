@@ -1,0 +1,126 @@
+//! Sign-ins that wait for their second factor (interface, "Login result" and "Errors", MFA challenge).
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use crate::audit::Origin;
+use crate::ids::{AccountId, MfaChallengeId};
+use crate::timestamp::Timestamp;
+use crate::tokens::{self, Token};
+
+/// Opens one for `account`, to be met from the same address.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn open(
+    conn: &mut PgConnection,
+    account: AccountId,
+    origin: &Origin,
+    ttl: Duration,
+) -> sqlx::Result<(Token, Timestamp)> {
+    let token = Token::generate();
+    let expires_at = sqlx::query_scalar!(
+        "insert into mfa_challenges (id, account_id, token_hash, ip_address, expires_at)
+         values ($1, $2, $3, $4, now() + $5) returning expires_at",
+        MfaChallengeId::generate() as _,
+        account as _,
+        token.hash(),
+        origin.ip_address,
+        ttl as _,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok((token, expires_at))
+}
+
+/// A challenge that can be met.
+#[derive(Debug)]
+pub struct Challenge {
+    /// Its id.
+    pub id: MfaChallengeId,
+    /// Who signs in.
+    pub account: AccountId,
+}
+
+/// Why one cannot be met.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// There is none with this token, or its time is over.
+    #[error("the challenge is unknown or has expired")]
+    Unknown,
+    /// It was met before.
+    #[error("the challenge was met already")]
+    Consumed,
+    /// It was opened for somebody elsewhere.
+    #[error("the challenge was issued to another address")]
+    Elsewhere,
+    /// There were too many wrong guesses.
+    #[error("there were too many wrong codes; sign in again")]
+    Exhausted,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Finds the challenge of this token, and locks it until the transaction ends.
+///
+/// # Errors
+/// When it cannot be met from `origin`, or the database fails.
+pub async fn find(
+    conn: &mut PgConnection,
+    token: &str,
+    origin: &Origin,
+    guesses_allowed: u32,
+) -> Result<Challenge, Refused> {
+    let row = sqlx::query!(
+        r#"select id, account_id, ip_address, wrong_guesses, consumed_at, expires_at <= now() as "expired!"
+           from mfa_challenges where token_hash = $1 for update"#,
+        tokens::hash(token),
+    )
+    .fetch_optional(conn)
+    .await?;
+    let row = row.ok_or(Refused::Unknown)?;
+    if row.ip_address != origin.ip_address {
+        return Err(Refused::Elsewhere);
+    }
+    if row.consumed_at.is_some() {
+        return Err(Refused::Consumed);
+    }
+    if row.expired {
+        return Err(Refused::Unknown);
+    }
+    if i64::from(row.wrong_guesses) >= i64::from(guesses_allowed) {
+        return Err(Refused::Exhausted);
+    }
+    Ok(Challenge { id: row.id, account: row.account_id })
+}
+
+/// Uses a challenge up.
+///
+/// # Errors
+/// When the database fails.
+pub async fn consume(conn: &mut PgConnection, id: MfaChallengeId) -> sqlx::Result<()> {
+    sqlx::query!("update mfa_challenges set consumed_at = now() where id = $1", id as _).execute(conn).await?;
+    Ok(())
+}
+
+/// Counts a wrong guess.
+///
+/// # Errors
+/// When the database fails.
+pub async fn count_wrong_guess(conn: &mut PgConnection, id: MfaChallengeId) -> sqlx::Result<()> {
+    sqlx::query!("update mfa_challenges set wrong_guesses = wrong_guesses + 1 where id = $1", id as _)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Makes every challenge of an account worthless.
+///
+/// # Errors
+/// When the database fails.
+pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!("delete from mfa_challenges where account_id = $1", account as _).execute(conn).await?;
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Recovery codes: ten characters each, single-use, hashed like passwords. A batch has one salt, so that a guess costs
+//! one hash and not one for each code that is left.
+
+use sqlx::PgConnection;
+
+use crate::crockford;
+use crate::ids::AccountId;
+use crate::passwords;
+
+/// Characters of a code: 50 bits.
+const LENGTH: usize = 10;
+
+/// Fresh codes, and what is stored of them.
+#[derive(Debug)]
+pub struct Batch {
+    codes: Vec<String>,
+    salt: Vec<u8>,
+    hashes: Vec<Vec<u8>>,
+}
+
+impl Batch {
+    /// So many codes. It takes as long as so many passwords to hash.
+    #[must_use]
+    pub fn generate(codes: usize) -> Self {
+        let salt = rand::random::<[u8; 16]>().to_vec();
+        let codes: Vec<_> = (0..codes).map(|_| crockford::random(LENGTH)).collect();
+        let hashes = codes.iter().map(|code| hash(code, &salt)).collect();
+        Self { codes, salt, hashes }
+    }
+
+    /// The codes as they are shown, once.
+    #[must_use]
+    pub fn shown(&self) -> Vec<String> {
+        self.codes.iter().map(|code| crockford::shown(code)).collect()
+    }
+}
+
+/// What is stored of a code, however it was typed. It takes as long as a password to hash.
+///
+/// # Panics
+/// Never: the salt and the length are within argon2's bounds.
+#[must_use]
+pub fn hash(typed: &str, salt: &[u8]) -> Vec<u8> {
+    let mut hash = vec![0; 32];
+    let hashed = passwords::argon2id().hash_password_into(crockford::normalized(typed).as_bytes(), salt, &mut hash);
+    hashed.expect("16 bytes of salt and 32 of hash are within argon2's bounds");
+    hash
+}
+
+/// Puts a batch in the place of all codes there are.
+pub(super) async fn replace(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<()> {
+    sqlx::query!("delete from recovery_codes where account_id = $1", account as _).execute(&mut *conn).await?;
+    sqlx::query!(
+        "with salted as (update mfa_factors set recovery_salt = $2 where account_id = $1 returning account_id)
+         insert into recovery_codes (account_id, code_hash) select account_id, unnest($3::bytea[]) from salted",
+        account as _,
+        batch.salt,
+        &batch.hashes,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What came of a code.
+pub(super) enum Redeemed {
+    Good { remaining: i64 },
+    Used,
+    Unknown,
+}
+
+/// Uses a code up. The factor's row is locked by the caller.
+pub(super) async fn redeem(conn: &mut PgConnection, account: AccountId, hash: &[u8]) -> sqlx::Result<Redeemed> {
+    let used = sqlx::query_scalar!(
+        r#"select used_at is not null as "used!" from recovery_codes where account_id = $1 and code_hash = $2"#,
+        account as _,
+        hash,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    match used {
+        None => return Ok(Redeemed::Unknown),
+        Some(true) => return Ok(Redeemed::Used),
+        Some(false) => {}
+    }
+    sqlx::query!(
+        "update recovery_codes set used_at = now() where account_id = $1 and code_hash = $2",
+        account as _,
+        hash
+    )
+    .execute(&mut *conn)
+    .await?;
+    let remaining = sqlx::query_scalar!(
+        r#"select count(*) as "remaining!" from recovery_codes where account_id = $1 and used_at is null"#,
+        account as _,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Redeemed::Good { remaining })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Interface, "Authentication" 4: ten characters in two groups of five, joined by a hyphen.
+    #[test]
+    fn a_code_is_found_however_it_was_typed() {
+        let batch = Batch::generate(2);
+        let shown = batch.shown();
+        assert_eq!(shown.len(), 2);
+        assert!(shown.iter().all(|code| code.len() == 11 && &code[5..6] == "-"), "{shown:?}");
+        assert_eq!(hash(&shown[0].replace('-', "").to_lowercase(), &batch.salt), batch.hashes[0]);
+        assert_ne!(hash(&shown[1], &batch.salt), batch.hashes[0]);
+    }
+}

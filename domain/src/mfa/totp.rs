@@ -1,0 +1,122 @@
+//! Codes of the moment (RFC 6238): SHA-1, six digits, thirty seconds.
+
+use std::fmt;
+
+use totp_rs::{Builder, Totp};
+
+/// What authenticator apps show beside the account.
+const ISSUER: &str = "Kitfleet";
+
+/// A secret for an authenticator app, in the clear: shown once.
+pub struct Enrollment {
+    secret: [u8; 20],
+    account_name: String,
+}
+
+impl fmt::Debug for Enrollment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Enrollment(…)")
+    }
+}
+
+impl Enrollment {
+    pub(super) fn generate() -> Self {
+        Self { secret: rand::random(), account_name: String::new() }
+    }
+
+    pub(super) fn labelled(self, account_name: String) -> Self {
+        Self { account_name, ..self }
+    }
+
+    pub(super) fn secret(&self) -> &[u8] {
+        &self.secret
+    }
+
+    /// The secret as people type it.
+    #[must_use]
+    pub fn secret_base32(&self) -> String {
+        self.totp().secret().to_base32()
+    }
+
+    /// The secret as authenticator apps scan it.
+    ///
+    /// # Panics
+    /// Never: an account has an address, and an address has no colon.
+    #[must_use]
+    pub fn otpauth_uri(&self) -> String {
+        let uri = self.totp().to_url().expect("the account has a name");
+        // The defaults too: an app that has others would show codes that are never right.
+        format!("{uri}&algorithm=SHA1&digits=6&period=30")
+    }
+
+    fn totp(&self) -> Totp {
+        builder(&self.secret)
+            .with_account_name(self.account_name.replace(':', ""))
+            .with_issuer(Some(ISSUER))
+            .build_noncompliant()
+    }
+}
+
+/// The time step whose code this is, if it is one that is accepted at `now`, in seconds since 1970.
+pub(super) fn accepted_step(secret: &[u8], code: &str, now: u64, drift: u16) -> Option<i64> {
+    let totp = builder(secret).with_skew(drift).build_noncompliant();
+    totp.check(code, now).and_then(|step| i64::try_from(step).ok())
+}
+
+fn builder(secret: &[u8]) -> Builder {
+    Builder::new().with_secret(secret.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 6238, appendix B, the rows of SHA-1; the last six of its eight digits.
+    #[test]
+    fn the_vectors_of_the_standard_pass() {
+        const SECRET: &[u8] = b"12345678901234567890";
+        for (time, code) in [
+            (59, "287082"),
+            (1_111_111_109, "081804"),
+            (1_111_111_111, "050471"),
+            (1_234_567_890, "005924"),
+            (2_000_000_000, "279037"),
+            (20_000_000_000, "353130"),
+        ] {
+            assert_eq!(accepted_step(SECRET, code, time, 0), i64::try_from(time / 30).ok(), "{time}");
+            // Interface, "Limits": one period before and after, and no more.
+            for (at, accepted) in [(time - 30, true), (time + 30, true), (time + 60, false)] {
+                assert_eq!(accepted_step(SECRET, code, at, 1).is_some(), accepted, "{time} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_but_six_digits_is_a_code() {
+        for bad in [
+            "",
+            "28708",
+            "2870820",
+            "+28708",
+            "28708a",
+            " 287082",
+            "287 82",
+            "\u{0662}\u{0668}\u{0667}\u{0660}\u{0668}\u{0662}",
+        ] {
+            assert_eq!(accepted_step(b"12345678901234567890", bad, 59, 1), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_enrolment_is_what_authenticator_apps_read() {
+        let enrollment = Enrollment { secret: *b"12345678901234567890", account_name: "ada@example.com".to_owned() };
+        assert_eq!(
+            enrollment.otpauth_uri(),
+            "otpauth://totp/Kitfleet:ada%40example.com?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Kitfleet\
+             &algorithm=SHA1&digits=6&period=30"
+        );
+        let read = Totp::from_url(enrollment.otpauth_uri()).expect("a library reads it");
+        assert_eq!((read.issuer(), read.account_name()), (Some("Kitfleet"), "ada@example.com"));
+        assert_eq!(read.generate(59).to_string(), "287082");
+    }
+}

@@ -1,0 +1,104 @@
+//! Passwords (interface, "Authentication" 10).
+//!
+//! A password is compared in Unicode's compatibility form (NIST SP 800-63B, section 5.1.1.2), so that it does not matter
+//! by which keyboard a letter was composed. Spaces and case count. Hashing takes tens of milliseconds of a core: call it
+//! where that hurts nobody.
+
+use argon2::password_hash::SaltString;
+use argon2::{Algorithm, Argon2, Params, PasswordHash, PasswordHasher, PasswordVerifier, Version};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::limits::Limits;
+use crate::validation::{Invalid, Rules};
+
+/// The hash of a password that nobody has, as costly to check as anybody's.
+const NOBODYS: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$8Fq2ZrXyqT0m3gJm5oY2Uw$0mFv3n4b3Hq1mTt0yS9cPzK0o8h2pZb5x7Vd6uJwQe8";
+
+/// A password that somebody wants to have.
+pub struct NewPassword(String);
+
+impl NewPassword {
+    /// # Errors
+    /// On `field`, when it has too few characters, or more than anybody types.
+    pub fn parse(text: &str, field: &str, limits: &Limits) -> Result<Self, Invalid> {
+        let normalized = normalize(text);
+        let mut rules = Rules::default();
+        rules.length(&normalized, limits.password_min_chars, limits.password_max_chars, field);
+        rules.check()?;
+        Ok(Self(normalized))
+    }
+
+    /// argon2id as a PHC string.
+    ///
+    /// # Panics
+    /// Never: the salt is one that argon2 accepts.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let salt =
+            SaltString::encode_b64(&rand::random::<[u8; 16]>()).expect("16 bytes are a salt's recommended length");
+        let hash = argon2id().hash_password(self.0.as_bytes(), &salt);
+        hash.expect("argon2 fails on bad parameters only").to_string()
+    }
+}
+
+/// Whether `password` is the one that was hashed. Without a hash it is not, after just as long.
+#[must_use]
+pub fn verify(password: &str, hash: Option<&str>) -> bool {
+    let Ok(parsed) = PasswordHash::new(hash.unwrap_or(NOBODYS)) else { return false };
+    let verified = argon2id().verify_password(normalize(password).as_bytes(), &parsed).is_ok();
+    verified && hash.is_some()
+}
+
+/// At 19 MiB, two passes, one lane (OWASP's recommendation).
+///
+/// # Panics
+/// Never: the parameters are constants that argon2 accepts.
+pub(crate) fn argon2id() -> Argon2<'static> {
+    let params = Params::new(19 * 1024, 2, 1, None).expect("the parameters are within argon2's bounds");
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+}
+
+fn normalize(text: &str) -> String {
+    text.nfkc().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(text: &str) -> Result<NewPassword, Invalid> {
+        NewPassword::parse(text, "password", &Limits::default())
+    }
+
+    #[test]
+    fn a_password_has_twelve_characters_at_least() {
+        for (text, sound) in [
+            ("x".repeat(11), false),
+            ("x".repeat(12), true),
+            ("\u{1f600}".repeat(11), false),
+            ("\u{1f600}".repeat(12), true),
+            // Eleven letters, the last with an accent of its own.
+            (format!("{}e\u{301}", "x".repeat(10)), false),
+            ("x".repeat(1_000), true),
+            ("x".repeat(1_000_000), false),
+        ] {
+            assert_eq!(new(&text).is_ok(), sound, "{} bytes", text.len());
+        }
+    }
+
+    #[test]
+    fn a_password_matches_however_its_letters_were_composed() {
+        let hash = new("caf\u{e9} au lait, s'il").ok().map(|password| password.hash()).expect("a sound password");
+        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+        assert!(verify("cafe\u{301} au lait, s'il", Some(&hash)));
+        assert!(!verify("Caf\u{e9} au lait, s'il", Some(&hash)));
+        assert!(!verify("caf\u{e9} au lait, s'il ", Some(&hash)));
+    }
+
+    #[test]
+    fn nobodys_password_is_a_real_hash_and_matches_nothing() {
+        assert!(PasswordHash::new(NOBODYS).is_ok());
+        assert!(!verify("", None));
+    }
+}

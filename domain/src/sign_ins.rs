@@ -1,0 +1,147 @@
+//! What becomes of somebody who has proven to hold an account: a web session or, when the account has a second factor,
+//! a challenge (interface, "Login result").
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use crate::accounts::AccountStatus;
+use crate::audit::{self, Actor, Entry, Origin};
+use crate::ids::AccountId;
+use crate::mfa::{Via, challenges};
+use crate::timestamp::Timestamp;
+use crate::tokens::Token;
+use crate::web_sessions::{self, NewWebSession};
+
+/// How somebody proved it.
+#[derive(Debug, Clone, Copy)]
+pub enum Method<'a> {
+    /// By the password.
+    Password,
+    /// By a link that was mailed: to sign in, to prove the address or to choose a new password. Such a sign-in leaves
+    /// no row of its own in the audit log.
+    MailLink,
+    /// By an account at this identity provider.
+    Oauth {
+        /// Its name in the configuration.
+        provider: &'a str,
+    },
+}
+
+/// How long things last.
+#[derive(Debug, Clone, Copy)]
+pub struct Lifetimes {
+    /// A web session.
+    pub session: Duration,
+    /// A challenge.
+    pub challenge: Duration,
+}
+
+/// What they get.
+#[derive(Debug)]
+pub enum SignedIn {
+    /// They are in.
+    Session(NewWebSession),
+    /// They have to give a second factor.
+    Challenge {
+        /// What they show with it.
+        token: Token,
+        /// Until when.
+        expires_at: Timestamp,
+    },
+}
+
+/// Why they get nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The account is suspended.
+    #[error("the account is suspended")]
+    Suspended,
+    /// The account was deleted meanwhile.
+    #[error("the account is gone")]
+    Gone,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Signs in. The account's row stays locked, so that a deletion or a suspension that comes meanwhile finds the session.
+///
+/// # Errors
+/// When the account may not act, or the database fails.
+pub async fn complete(
+    conn: &mut PgConnection,
+    account: AccountId,
+    method: Method<'_>,
+    origin: &Origin,
+    lifetimes: Lifetimes,
+) -> Result<SignedIn, SignInError> {
+    if lock_active(&mut *conn, account).await? {
+        let (token, expires_at) = challenges::open(conn, account, origin, lifetimes.challenge).await?;
+        return Ok(SignedIn::Challenge { token, expires_at });
+    }
+    let session = web_sessions::begin(conn, account, origin, lifetimes.session, false).await?;
+    let payload = match method {
+        Method::Password => Some(json!({"method": "password"})),
+        Method::MailLink => None,
+        Method::Oauth { provider } => {
+            Some(json!({"kind": "oauth_callback", "provider": provider, "session_id": session.id}))
+        }
+    };
+    if let Some(payload) = payload {
+        record_login(conn, &session, origin, payload).await?;
+    }
+    Ok(SignedIn::Session(session))
+}
+
+/// Writes `account.login`.
+async fn record_login(
+    conn: &mut PgConnection,
+    session: &NewWebSession,
+    origin: &Origin,
+    payload: Value,
+) -> sqlx::Result<()> {
+    let account = session.account_id;
+    let payload = origin.issued(payload);
+    let entry = Entry { action: "account.login", target: Some(session.id.to_string()), payload };
+    audit::record(conn, account, &Actor::person(account, origin), entry).await
+}
+
+/// Signs in somebody who met their challenge, and writes `account.login`. The session begins with a second-factor proof.
+///
+/// # Errors
+/// When the account may not act any more, or the database fails.
+pub async fn prove(
+    conn: &mut PgConnection,
+    account: AccountId,
+    via: Via,
+    origin: &Origin,
+    lifetime: Duration,
+) -> Result<NewWebSession, SignInError> {
+    lock_active(&mut *conn, account).await?;
+    let session = web_sessions::begin(&mut *conn, account, origin, lifetime, true).await?;
+    let method = match via {
+        Via::Totp => "mfa_totp",
+        Via::Recovery => "mfa_recovery",
+    };
+    record_login(conn, &session, origin, json!({"method": method})).await?;
+    Ok(session)
+}
+
+/// Sees to it that the account may act until the transaction ends. Answers whether it has a second factor.
+async fn lock_active(conn: &mut PgConnection, account: AccountId) -> Result<bool, SignInError> {
+    let row = sqlx::query!(
+        r#"select a.status as "status: AccountStatus",
+                  exists(select from mfa_factors f where f.account_id = a.id and f.enrolled_at is not null) as "enrolled!"
+           from accounts a where a.id = $1 for share of a"#,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    match row {
+        Some(row) if row.status == AccountStatus::Active => Ok(row.enrolled),
+        Some(row) if row.status == AccountStatus::Suspended => Err(SignInError::Suspended),
+        _ => Err(SignInError::Gone),
+    }
+}

@@ -1,0 +1,112 @@
+//! `auth.*`, `mfa.*` and `api_keys.*`: by what somebody proves who they are, and for how long.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use kitfleet_api::AuthConfig;
+use kitfleet_domain::sign_ins::Lifetimes;
+use kitfleet_domain::vault::Vault;
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+use super::values::{EncryptionKey, duration, encryption_keys};
+
+/// `auth.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Auth {
+    /// How long a web session is good for.
+    #[serde(with = "duration")]
+    pub session_ttl: Duration,
+    /// How long the link that proves an address is good for.
+    #[serde(with = "duration")]
+    pub verification_ttl: Duration,
+    /// How long a link that logs in is good for.
+    #[serde(with = "duration")]
+    pub magic_link_ttl: Duration,
+    /// How long a link that resets a password is good for.
+    #[serde(with = "duration")]
+    pub reset_ttl: Duration,
+    /// How long a login waits for its second factor.
+    #[serde(with = "duration")]
+    pub challenge_ttl: Duration,
+    /// How long a second-factor proof counts as fresh.
+    #[serde(with = "duration")]
+    pub step_up_ttl: Duration,
+    /// How long a device waits to be activated.
+    #[serde(with = "duration")]
+    pub device_code_ttl: Duration,
+    /// How long an activated device's credential is held for it.
+    #[serde(with = "duration")]
+    pub device_bound_ttl: Duration,
+    /// Requests a minute and address that send a message.
+    pub send_rate_per_minute: NonZeroU32,
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        let defaults = AuthConfig::default();
+        Self {
+            session_ttl: defaults.lifetimes.session,
+            verification_ttl: defaults.verification_ttl,
+            magic_link_ttl: defaults.magic_link_ttl,
+            reset_ttl: defaults.reset_ttl,
+            challenge_ttl: defaults.lifetimes.challenge,
+            step_up_ttl: defaults.step_up_ttl,
+            device_code_ttl: defaults.device_code_ttl,
+            device_bound_ttl: defaults.device_bound_ttl,
+            send_rate_per_minute: const { NonZeroU32::new(3).expect("more than none") },
+        }
+    }
+}
+
+/// `mfa.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mfa {
+    /// What second factors are sealed with before they are stored; without it nobody can enroll one.
+    pub encryption_key: Option<EncryptionKey>,
+    /// Keys that were used before the present one and still open what they sealed.
+    #[serde(with = "encryption_keys")]
+    pub retired_encryption_keys: Vec<EncryptionKey>,
+}
+
+impl Mfa {
+    fn vault(&self) -> Option<Vault> {
+        let retired: Vec<_> = self.retired_encryption_keys.iter().map(EncryptionKey::bytes).collect();
+        self.encryption_key.as_ref().map(|key| Vault::new(key.bytes(), &retired))
+    }
+}
+
+/// `api_keys.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ApiKeys {
+    /// How long a key works beside its successor.
+    #[serde(with = "duration")]
+    pub rotation_grace: Duration,
+}
+
+impl Default for ApiKeys {
+    fn default() -> Self {
+        Self { rotation_grace: AuthConfig::default().rotation_grace }
+    }
+}
+
+impl Config {
+    /// What the API is told of all that.
+    pub fn auth(&self) -> AuthConfig {
+        let auth = &self.auth;
+        AuthConfig {
+            lifetimes: Lifetimes { session: auth.session_ttl, challenge: auth.challenge_ttl },
+            verification_ttl: auth.verification_ttl,
+            magic_link_ttl: auth.magic_link_ttl,
+            reset_ttl: auth.reset_ttl,
+            step_up_ttl: auth.step_up_ttl,
+            device_code_ttl: auth.device_code_ttl,
+            device_bound_ttl: auth.device_bound_ttl,
+            rotation_grace: self.api_keys.rotation_grace,
+            vault: self.mfa.vault(),
+        }
+    }
+}

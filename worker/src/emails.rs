@@ -1,0 +1,164 @@
+//! Sending mails.
+//!
+//! A link's token is made here and goes into the message and, hashed, into `mail_links`: no row ever holds one. An
+//! attempt holds no connection of the pool while it waits for a mail server, and has a time limit; there are few at a
+//! time. What failed and may pass is tried again by its row's back-off. A worker that dies between a mail server's yes
+//! and our note of it has the mail sent twice; there is no way to have both at once, and none is worse than two.
+
+mod file;
+mod letter;
+mod mail;
+mod postmark;
+mod smtp;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apalis::prelude::BoxDynError;
+use kitfleet_domain::accounts::AccountStatus;
+use kitfleet_domain::emails::{self, Attempt, Outcome, Template};
+use kitfleet_domain::mail_links;
+use kitfleet_jobs::emails::EmailJob;
+use sqlx::{PgConnection, PgPool};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+use url::Url;
+
+use self::letter::Letter;
+use self::mail::Mail;
+pub use self::mail::{Sender, SenderError};
+pub use self::postmark::Account as PostmarkAccount;
+pub use self::smtp::{Relay, RelayError};
+use crate::config::MailTransport;
+use crate::{Context, WorkerConfig};
+
+/// How long a mail server may take.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
+/// Attempts under way at once.
+const AT_ONCE: usize = 8;
+/// How often an outcome that could not be written is written again, and how long to wait between.
+const WRITES: (u32, Duration) = (50, Duration::from_millis(200));
+
+/// Sends mails, in one way.
+pub(crate) struct Mailer {
+    from: Sender,
+    /// As URLs are written in ASCII, without a slash at its end.
+    base_url: String,
+    transport: Transport,
+    permits: Semaphore,
+}
+
+enum Transport {
+    File(file::Outbox),
+    Smtp(Relay),
+    Postmark(PostmarkAccount),
+}
+
+/// Why a mail was not sent.
+struct NotSent {
+    outcome: Outcome,
+    detail: String,
+}
+
+impl NotSent {
+    fn new(outcome: Outcome, detail: impl fmt::Display) -> Self {
+        Self { outcome, detail: detail.to_string() }
+    }
+}
+
+impl Mailer {
+    pub(crate) fn new(config: &WorkerConfig) -> Self {
+        let transport = match &config.mail.transport {
+            MailTransport::File => Transport::File(file::Outbox::new(config.data_dir.join("outbox"))),
+            MailTransport::Smtp(relay) => Transport::Smtp(relay.clone()),
+            MailTransport::Postmark(account) => Transport::Postmark(account.clone()),
+        };
+        let base_url = Url::parse(&config.base_url).map_or_else(|_| config.base_url.clone(), String::from);
+        Self {
+            from: config.mail.from.clone(),
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            transport,
+            permits: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    async fn permit(&self) -> SemaphorePermit<'_> {
+        self.permits.acquire().await.unwrap_or_else(|_| unreachable!("nobody closes the semaphore"))
+    }
+
+    async fn send(&self, mail: &Mail) -> Result<(), NotSent> {
+        let sent = async {
+            match &self.transport {
+                Transport::File(outbox) => outbox.send(mail, &self.from).await,
+                Transport::Smtp(relay) => relay.send(mail, &self.from).await,
+                Transport::Postmark(account) => account.send(mail, &self.from).await,
+            }
+        };
+        let late = |_| Err(NotSent::new(Outcome::Transport, format!("no answer within {ATTEMPT_LIMIT:?}")));
+        timeout(ATTEMPT_LIMIT, sent).await.unwrap_or_else(late)
+    }
+}
+
+pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), BoxDynError> {
+    // A worker that stops begins nothing: the mail stays due, and another worker takes it up.
+    let Some(_permit) = context.stopping.run_until_cancelled(context.mailer.permit()).await else { return Ok(()) };
+    let mut conn = context.db.acquire().await?;
+    let Some(attempt) = emails::claim(&mut conn, job.email).await? else { return Ok(()) };
+    let Some(mail) = compose(&mut conn, &context.mailer, &attempt).await? else { return Ok(()) };
+    drop(conn);
+
+    let (email, template) = (attempt.id, attempt.template.name());
+    let outcome = match context.mailer.send(&mail).await {
+        Ok(()) => {
+            tracing::info!(%email, template, "mail sent");
+            Outcome::Ok
+        }
+        Err(NotSent { outcome, detail }) => {
+            let (outcome_name, number) = (outcome.name(), attempt.number);
+            tracing::warn!(%email, template, outcome = outcome_name, attempt = number, detail, "a mail was not sent");
+            outcome
+        }
+    };
+    Ok(finish(&context.db, &attempt, outcome).await?)
+}
+
+/// The mail, with a fresh link where it has one. `None` when nobody is to get it, which is noted.
+async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) -> sqlx::Result<Option<Mail>> {
+    let Some(reader) = emails::reader(&mut *conn, attempt).await? else {
+        emails::drop(conn, attempt).await?;
+        return Ok(None);
+    };
+    if reader.status != AccountStatus::Active {
+        emails::finish(conn, attempt, Outcome::AccountInactive).await?;
+        return Ok(None);
+    }
+    let pointless = attempt.template == Template::VerifyEmail && reader.verified;
+    if pointless || !reader.opted_in || attempt.expires_at <= attempt.started_at {
+        emails::drop(conn, attempt).await?;
+        return Ok(None);
+    }
+    let token = match attempt.template.purpose() {
+        Some(purpose) => {
+            let subject = (attempt.template == Template::ConfirmSignIn).then_some(&attempt.details);
+            Some(mail_links::issue(conn, reader.account, purpose, subject, attempt.expires_at).await?)
+        }
+        None => None,
+    };
+    let letter = Letter::write(attempt, &mailer.base_url, token.as_ref());
+    Ok(Some(Mail::new(attempt, reader.email, &letter)))
+}
+
+/// Notes how an attempt ended, also when the database is away for a moment: a mail that was sent and is not known to be
+/// is sent again.
+async fn finish(db: &PgPool, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
+    let write = async || emails::finish(&mut *db.acquire().await?, attempt, outcome).await;
+    for _ in 1..WRITES.0 {
+        match write().await {
+            Ok(()) => return Ok(()),
+            Err(error) => tracing::error!(%error, email = %attempt.id, "cannot write how a mail's attempt ended"),
+        }
+        tokio::time::sleep(WRITES.1).await;
+    }
+    write().await
+}

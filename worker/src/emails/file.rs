@@ -1,0 +1,38 @@
+//! Mails as files, for installations without a mail server and for tests: one `.eml` a message, which any mail program
+//! opens. Names sort by time. They hold links that sign in, so that only their owner may read them.
+
+use std::io;
+use std::path::PathBuf;
+
+use kitfleet_domain::emails::Outcome;
+use tokio::fs::{self, DirBuilder, OpenOptions};
+use tokio::io::AsyncWriteExt as _;
+
+use super::NotSent;
+use super::mail::{Mail, Sender};
+
+/// A folder of sent mails.
+pub(super) struct Outbox(PathBuf);
+
+impl Outbox {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    pub(super) async fn send(&self, mail: &Mail, from: &Sender) -> Result<(), NotSent> {
+        let message = mail.message(from)?.formatted();
+        self.keep(mail, &message).await.map_err(|error| NotSent::new(Outcome::Transport, error))
+    }
+
+    /// Written under another name first, so that whoever looks for mails finds whole ones.
+    async fn keep(&self, mail: &Mail, message: &[u8]) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).await?;
+        let time = mail.written_at.0.format("%Y%m%dT%H%M%S%.6fZ");
+        let name = format!("{time}-{}-{}.eml", mail.template.name(), mail.id);
+        let unfinished = self.0.join(format!(".{name}.{}", mail.attempt));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished).await?;
+        file.write_all(message).await?;
+        file.sync_all().await?;
+        fs::rename(unfinished, self.0.join(name)).await
+    }
+}

@@ -1,0 +1,183 @@
+//! What mails say. Nothing in them was written by a customer, not even a name: whoever signs up with somebody else's
+//! address must not have us tell that person anything of theirs. All of it is ASCII, so that links stand unbroken.
+
+use std::time::Duration;
+
+use askama::Template as Render;
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::emails::{Attempt, Template};
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::tokens::Token;
+
+/// A mail's words.
+pub(super) struct Letter<'a> {
+    pub(super) subject: &'static str,
+    heading: &'static str,
+    paragraphs: Vec<String>,
+    link: Option<Link>,
+    /// Below the link, smaller.
+    notes: Vec<String>,
+    /// Where the service is.
+    base_url: &'a str,
+}
+
+/// What a reader is to follow.
+struct Link {
+    label: &'static str,
+    url: String,
+}
+
+/// A letter for those who see it drawn.
+#[derive(Render)]
+#[template(path = "emails/letter.html")]
+pub(super) struct Html<'a> {
+    pub(super) letter: &'a Letter<'a>,
+}
+
+/// A letter for everybody else.
+#[derive(Render)]
+#[template(path = "emails/letter.txt")]
+pub(super) struct Text<'a> {
+    pub(super) letter: &'a Letter<'a>,
+}
+
+impl<'a> Letter<'a> {
+    pub(super) fn write(attempt: &Attempt, base_url: &'a str, token: Option<&Token>) -> Self {
+        let (subject, heading) = titles(attempt.template);
+        let mut notes = Vec::new();
+        let link = link(attempt.template).zip(token).map(|((label, path), token)| {
+            let left = (attempt.expires_at.0 - attempt.started_at.0).to_std().unwrap_or_default();
+            notes.push(format!("The link is good for {}, and once.", in_words(left)));
+            notes.push("If this was not you, ignore this mail: nothing happens unless the link is used.".to_owned());
+            Link { label, url: format!("{base_url}/{path}?token={}", token.reveal()) }
+        });
+        if let Some(event_type) = attempt.template.event_type() {
+            notes.push(format!(
+                "To get no more mails of this kind, opt out of {} in the account's e-mail preferences.",
+                event_type.name()
+            ));
+        }
+        Self { subject, heading, paragraphs: paragraphs(attempt, base_url), link, notes, base_url }
+    }
+}
+
+fn titles(template: Template) -> (&'static str, &'static str) {
+    match template {
+        Template::VerifyEmail => ("Verify your e-mail address", "Verify your e-mail address"),
+        Template::MagicLink => ("Your sign-in link", "Sign in to Kitfleet"),
+        Template::ResetPassword => ("Reset your password", "Choose a new password"),
+        Template::ConfirmSignIn => ("Confirm a new way to sign in", "Confirm a new way to sign in"),
+        Template::Welcome => ("Welcome to Kitfleet", "Welcome to Kitfleet"),
+        Template::SessionSuccessFirst => ("Your first session is up", "Your first session is up"),
+        Template::SessionFailedFirst => ("Your first session failed", "Your first session failed"),
+        Template::TierChanged => ("Your tier has changed", "Your tier has changed"),
+    }
+}
+
+/// The label and the path of a template's link.
+fn link(template: Template) -> Option<(&'static str, &'static str)> {
+    match template {
+        Template::VerifyEmail => Some(("Verify this address", "verify-email")),
+        Template::MagicLink => Some(("Sign in", "magic-link")),
+        Template::ResetPassword => Some(("Choose a new password", "reset-password")),
+        Template::ConfirmSignIn => Some(("Confirm", "confirm-sign-in")),
+        Template::Welcome | Template::SessionSuccessFirst | Template::SessionFailedFirst | Template::TierChanged => {
+            None
+        }
+    }
+}
+
+fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
+    let say = |sentences: &[&str]| sentences.iter().map(ToString::to_string).collect();
+    match attempt.template {
+        Template::VerifyEmail => say(&["Somebody, hopefully you, signed up to Kitfleet with this e-mail address.",
+            "Follow the link to show that it is yours."]),
+        Template::MagicLink => say(&["Somebody, hopefully you, asked to sign in to Kitfleet with this e-mail address.",
+            "Follow the link on the device on which you want to be signed in."]),
+        Template::ResetPassword => say(&["Somebody, hopefully you, asked to reset the password of the Kitfleet account with this \
+             e-mail address.",
+            "Follow the link to choose a new one. Until then the present password stays."]),
+        Template::ConfirmSignIn => {
+            let provider = attempt.details["provider"].as_str().filter(|name| is_plain(name));
+            let with = provider.map_or_else(|| "an identity provider".to_owned(), |name| format!("the identity provider {name}"));
+            vec![
+                format!("Somebody, hopefully you, wants to sign in to your Kitfleet account with {with}."),
+                "Follow the link to allow that, now and in the future.".to_owned(),
+            ]
+        }
+        Template::Welcome => vec![
+            "Your e-mail address is verified, and your account is ready.".to_owned(),
+            format!("The documentation is at {base_url}/docs, and shows every request you can make."),
+        ],
+        Template::SessionSuccessFirst => vec![
+            format!("The first session of your account{} is ready to be driven.", session(attempt)),
+            format!("What you can do with it is at {base_url}/docs."),
+        ],
+        Template::SessionFailedFirst => vec![
+            format!("For the first time, a session of your account{} has failed.", session(attempt)),
+            "A failed session takes none of your slots; create another to go on. Should that fail too, tell whoever runs this \
+             service, with the session's id."
+                .to_owned(),
+        ],
+        Template::TierChanged => vec![
+            format!("Your account has moved{}.", tiers(attempt).unwrap_or_default()),
+            "Sessions that are live stay as they are; new ones count against the new tier's limits.".to_owned(),
+        ],
+    }
+}
+
+/// Whether a name can stand in a mail as it is.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 40 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+}
+
+fn session(attempt: &Attempt) -> String {
+    let id = attempt.details["session_id"].as_str().and_then(|id| id.parse::<SessionId>().ok());
+    id.map(|id| format!(", {id},")).unwrap_or_default()
+}
+
+fn tiers(attempt: &Attempt) -> Option<String> {
+    let tier = |name: &str| attempt.details[name].as_str()?.parse::<Tier>().ok();
+    Some(format!(" from the tier {} to the tier {}", tier("from")?, tier("to")?))
+}
+
+fn in_words(time: Duration) -> String {
+    // To the nearest unit: an attempt begins a moment after its mail was asked for.
+    let seconds = (time.as_millis() + 500) / 1000;
+    let (count, unit) = match seconds {
+        0..60 => (seconds.max(1), "second"),
+        60..7_200 => ((seconds + 30) / 60, "minute"),
+        7_200..172_800 => ((seconds + 1_800) / 3_600, "hour"),
+        _ => ((seconds + 43_200) / 86_400, "day"),
+    };
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_people_tell_them() {
+        for (millis, words) in [
+            (0, "1 second"),
+            (1_999, "2 seconds"),
+            (60_000, "1 minute"),
+            (899_990, "15 minutes"),
+            (1_799_950, "30 minutes"),
+            (3_599_400, "60 minutes"),
+            (86_399_000, "24 hours"),
+            (604_800_000, "7 days"),
+        ] {
+            assert_eq!(in_words(Duration::from_millis(millis)), words);
+        }
+    }
+
+    #[test]
+    fn only_plain_names_stand_in_a_mail() {
+        assert!(is_plain("acme-sso_2"));
+        for bad in ["", "a b", "<b>", "a\r\nBcc: x", "caf\u{e9}", &"x".repeat(41)] {
+            assert!(!is_plain(bad), "{bad:?}");
+        }
+    }
+}
