@@ -12,6 +12,7 @@ mod emails;
 mod faults;
 mod http;
 mod orchestration;
+mod rate_limits;
 mod sessions;
 mod support;
 mod webkit;

@@ -8,6 +8,7 @@ pub mod mail;
 pub mod postmark;
 pub mod raw;
 pub mod records;
+pub mod redis;
 pub mod routes;
 pub mod site;
 pub mod smtp;
@@ -20,6 +21,7 @@ use tokio::task::JoinSet;
 
 pub use app::{App, Role};
 pub use client::{Answer, Client};
+pub use redis::Redis;
 pub use site::Site;
 
 /// Polls until `check` answers something, for at most `limit`.
