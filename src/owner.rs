@@ -12,7 +12,7 @@ use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::AccountId;
 use sqlx::{Connection as _, PgConnection};
 
-/// The address of an account that gets no mail.
+/// An address to which no mail server delivers.
 const EMAIL: &str = "owner@localhost";
 
 /// Where the owner's key is.

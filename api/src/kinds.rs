@@ -117,7 +117,7 @@ pub static RATE_LIMITED: Kind = Kind {
     slug: "rate-limited",
     title: "RateLimited",
     status: StatusCode::TOO_MANY_REQUESTS,
-    meaning: "Too many requests came from one place in a short time.",
+    meaning: "Too many requests came from one place, or with one credential, in a short time.",
     remedy: "Wait as many seconds as the Retry-After header says.",
 };
 pub static CONCURRENCY_LIMIT: Kind = Kind {

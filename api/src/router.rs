@@ -53,7 +53,7 @@ fn cross(router: Router<App>, app: App) -> Router {
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
-    use axum::extract::Request;
+    use axum::extract::{Request, State};
     use axum::http::Method;
     use axum::routing::get;
     use http_body_util::BodyExt;
@@ -62,6 +62,9 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+    use crate::client::{ClientInfo, Peer};
+    use crate::error::Result;
+    use crate::rate_limits::Bucket;
     use crate::state::ApiConfig;
 
     /// An API whose database does not exist.
@@ -129,6 +132,39 @@ mod tests {
         let (status, _, body) = ask(cross(Router::new().route("/p", get(panics)), app), Method::GET, "/p").await;
         assert_eq!((status, &body["title"]), (500, &"Internal".into()));
         assert!(!body.to_string().contains("42"), "{body}");
+    }
+
+    /// Issue 3, "Build" 9: the client's address by `server.trusted_proxies` only. Interface, "Errors": `Retry-After`.
+    #[tokio::test]
+    async fn a_forwarded_address_counts_only_from_a_trusted_proxy() {
+        async fn limited(client: ClientInfo, State(app): State<App>) -> Result<()> {
+            app.rate_limits.check(Bucket::SendMagicLink, &client).await
+        }
+        let proxies = ["10.0.0.0/8".parse().expect("a prefix")];
+        let config = ApiConfig { trusted_proxies: proxies.to_vec(), ..ApiConfig::default() };
+        let router = cross(Router::new().route("/l", get(limited)), app_with(config));
+        let ask = async |peer: &str, forwarded: &str| {
+            let request = Request::builder().uri("/l").header("x-forwarded-for", forwarded);
+            let request = request.extension(Peer(peer.parse().expect("an address"))).body(Body::empty());
+            router.clone().oneshot(request.expect("a request")).await.expect("an answer")
+        };
+        for (nth, remaining) in [(1, "2"), (2, "1"), (3, "0")] {
+            let answer = ask("203.0.113.9", &format!("198.51.100.{nth}")).await;
+            assert_eq!(answer.status(), 200);
+            assert_eq!(answer.headers()["ratelimit-limit"], "3");
+            assert_eq!(answer.headers()["ratelimit-remaining"], remaining);
+            assert_eq!(answer.headers()["ratelimit-reset"], (20 * nth).to_string());
+        }
+        let refused = ask("203.0.113.9", "198.51.100.4").await;
+        assert_eq!(refused.status(), 429);
+        assert_eq!(refused.headers()["retry-after"], "20");
+
+        for _ in 0..3 {
+            assert_eq!(ask("10.0.0.1", "198.51.100.7").await.status(), 200);
+        }
+        assert_eq!(ask("10.0.0.1", "198.51.100.7").await.status(), 429);
+        assert_eq!(ask("10.0.0.1", "1.2.3.4, 198.51.100.7").await.status(), 429, "what the client wrote itself");
+        assert_eq!(ask("10.0.0.1", "198.51.100.8").await.status(), 200);
     }
 
     #[tokio::test]

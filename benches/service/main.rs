@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
 mod browsers;
+mod logins;
 mod orchestrator;
 mod report;
 mod service;
@@ -21,6 +22,9 @@ async fn main() -> Result<()> {
     let wants = |section: &str| wanted.is_empty() || wanted.iter().any(|name| name == section);
     if wants("orchestrator") {
         orchestrator::run().await?;
+    }
+    if wants("logins") {
+        logins::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

@@ -1,5 +1,6 @@
 //! The service under measurement: the real binary, its embedded database and as many workers as wanted.
 
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -96,6 +97,14 @@ impl Service {
         Ok(Client { base_url: self.base_url.clone(), key, http })
     }
 
+    /// A verified account that can log in; answers its e-mail address.
+    pub fn account_with_password(&self, email: &str, password: &str) -> Result<String> {
+        let args = ["account", "create", "--email", email, "--name", "Ada", "--verified", "--password-stdin"];
+        let mut child = self.command(&args).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        writeln!(child.stdin.take().ok_or("no pipe")?, "{password}")?;
+        if child.wait()?.success() { Ok(email.to_owned()) } else { Err("account create failed".into()) }
+    }
+
     /// The process ids of `kitfleet up` and the workers.
     pub fn pids(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
@@ -165,6 +174,15 @@ impl Client {
 
     pub async fn state(&self, session: &str) -> Result<Answer> {
         self.call(Method::GET, &format!("/v1/sessions/{session}/state"), None).await
+    }
+
+    pub async fn read(&self, path: &str) -> Result<Duration> {
+        Ok(self.call(Method::GET, path, None).await?.total)
+    }
+
+    pub async fn log_in(&self, email: &str, password: &str) -> Result<Duration> {
+        let body = serde_json::json!({"email": email, "password": password});
+        Ok(self.call(Method::POST, "/v1/auth/login", Some(body)).await?.total)
     }
 
     pub async fn delete(&self, session: &str) -> Result<Duration> {

@@ -351,7 +351,7 @@ pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome
 ///
 /// # Errors
 /// When the database fails.
-pub async fn drop(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<()> {
+pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<()> {
     sqlx::query!(
         "update emails set status = 'done', done_at = now() where id = $1 and status = 'sending' and attempts = $2",
         attempt.id as _,

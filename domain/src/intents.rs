@@ -351,8 +351,8 @@ pub async fn any_open(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result
 /// # Errors
 /// When the database fails.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
-    // Locked first: a claim that comes meanwhile waits, and then finds the session errored. By account, as everybody who
-    // fails several sessions does: two of them may wait for each other's account's one mail about its first failure.
+    // Locked first: a claim that comes meanwhile waits, and then finds the session errored. By account, as in [`rescue`]:
+    // an account gets one mail about its first failure, and two workers that stop must not wait for each other's.
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!"

@@ -48,13 +48,20 @@ pub async fn send(
     Ok(Some(queued.expires_at))
 }
 
-/// Enqueues the mails that are due: those that wait for another attempt, and those whose job or worker was lost. Answers
-/// how many.
+/// Enqueues the mails that are due: those that wait for another attempt, and those whose job or worker was lost; with
+/// those that are enqueued already no more than `limit`, so that a mail server that is slow does not make jobs pile up.
+/// Answers how many.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn send_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
-    let due = emails::take_due(&mut *conn, limit).await?;
+    let enqueued: i64 = sqlx::query_scalar(
+        "select count(*) from apalis.jobs where job_type = $1 and status in ('Pending', 'Queued', 'Running')",
+    )
+    .bind(EmailJob::QUEUE)
+    .fetch_one(&mut *conn)
+    .await?;
+    let due = emails::take_due(&mut *conn, (limit - enqueued).max(0)).await?;
     for email in &due {
         crate::enqueue(&mut *conn, &EmailJob { email: *email }).await?;
     }

@@ -502,6 +502,7 @@ async fn metrics_have_bounded_labels() {
         "service_http_request_total",
         "service_auth_total",
         "service_account_audit_emit_total",
+        "service_email_send_total",
         "service_scheduled_job_chain_pending",
         "service_unhandled_rejection_total",
     ] {

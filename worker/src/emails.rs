@@ -2,8 +2,8 @@
 //!
 //! A link's token is made here and goes into the message and, hashed, into `mail_links`: no row ever holds one. An
 //! attempt holds no connection of the pool while it waits for a mail server, and has a time limit; there are few at a
-//! time. What failed and may pass is tried again by its row's back-off. A worker that dies between a mail server's yes
-//! and our note of it has the mail sent twice; there is no way to have both at once, and none is worse than two.
+//! time. What failed and may pass is tried again by its row's back-off, with another token. A worker that dies between a
+//! mail server's yes and our note of it has the mail sent twice; that cannot be excluded, and none would be worse.
 
 mod file;
 mod letter;
@@ -126,7 +126,7 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
 /// The mail, with a fresh link where it has one. `None` when nobody is to get it, which is noted.
 async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) -> sqlx::Result<Option<Mail>> {
     let Some(reader) = emails::reader(&mut *conn, attempt).await? else {
-        emails::drop(conn, attempt).await?;
+        emails::discard(conn, attempt).await?;
         return Ok(None);
     };
     if reader.status != AccountStatus::Active {
@@ -135,7 +135,7 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
     }
     let pointless = attempt.template == Template::VerifyEmail && reader.verified;
     if pointless || !reader.opted_in || attempt.expires_at <= attempt.started_at {
-        emails::drop(conn, attempt).await?;
+        emails::discard(conn, attempt).await?;
         return Ok(None);
     }
     let token = match attempt.template.purpose() {

@@ -26,6 +26,7 @@ pub struct Shared {
     connection: ConnectionManager,
     script: Script,
     breaker: Breaker,
+    patience: Duration,
 }
 
 impl Shared {
@@ -37,7 +38,8 @@ impl Shared {
         // The manager connects while somebody waits for it, and no request waits for long enough.
         let mut first = connection.clone();
         tokio::spawn(async move { redis::cmd("PING").exec_async(&mut first).await });
-        Ok(Self { connection, script: Script::new(include_str!("shared.lua")), breaker: Breaker::default() })
+        let script = Script::new(include_str!("shared.lua"));
+        Ok(Self { connection, script, breaker: Breaker::default(), patience: ANSWER_WITHIN })
     }
 
     /// `None` when Redis did not say in time.
@@ -45,7 +47,7 @@ impl Shared {
         if !self.breaker.lets_through() {
             return None;
         }
-        match timeout(ANSWER_WITHIN, self.ask(bucket, quota, visit)).await {
+        match timeout(self.patience, self.ask(bucket, quota, visit)).await {
             Ok(Ok(verdict)) => {
                 self.breaker.close();
                 Some(verdict)
@@ -108,5 +110,173 @@ impl Breaker {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
             tracing::info!("Redis answers again: rate limits are shared");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::num::NonZeroU32;
+    use std::process::{Child, Command, Stdio};
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    use super::super::{Bucket, RateLimiter, RateLimits};
+    use super::*;
+    use crate::metrics;
+
+    /// What a request may lose, and what a busy machine adds to that.
+    const AT_ONCE: Duration = Duration::from_millis(200);
+    /// For a Redis that is well, on a machine that is not.
+    const PATIENT: Duration = Duration::from_secs(5);
+
+    /// A Redis of the test's own.
+    struct Redis {
+        port: u16,
+        process: Child,
+    }
+
+    impl Redis {
+        fn start() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let port = listener.local_addr().expect("an address").port();
+            drop(listener);
+            Self { port, process: Self::spawn(port) }
+        }
+
+        fn spawn(port: u16) -> Child {
+            let mut command = Command::new("redis-server");
+            command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+            command.stdout(Stdio::null()).spawn().expect("ops/setup installs redis-server")
+        }
+
+        /// A limiter as a replica has one: two recorded failures an hour.
+        fn limiter(&self) -> RateLimiter {
+            let two = NonZeroU32::new(2).expect("more than none");
+            let limits = RateLimits { login_failures_per_hour: two, signup_per_minute: two, ..RateLimits::default() };
+            let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
+            let mut limiter = RateLimiter::new(&limits, Some(&client)).expect("a limiter");
+            be_patient(&mut limiter, PATIENT);
+            limiter
+        }
+
+        fn signal(&self, signal: Signal) {
+            kill_process(Pid::from_child(&self.process), signal).expect("it runs");
+        }
+
+        fn kill(&mut self) {
+            self.process.kill().expect("it runs");
+            self.process.wait().expect("it is ours");
+        }
+    }
+
+    impl Drop for Redis {
+        fn drop(&mut self) {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+
+    fn be_patient(limiter: &mut RateLimiter, patience: Duration) {
+        limiter.shared.as_mut().expect("a Redis").patience = patience;
+    }
+
+    /// Waits until a limiter gets answers from Redis.
+    async fn connected(limiter: &RateLimiter) {
+        let shared = limiter.shared.as_ref().expect("a Redis");
+        let quota = Quota::per_minute(NonZeroU32::MIN);
+        let visit = Visit { key: "anybody".into(), takes: false };
+        let answers = async {
+            while shared.visit("test", quota, visit).await.is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(20), answers).await.expect("Redis answers");
+    }
+
+    /// Checks as often as the limit of this process alone allows, and asserts that Redis delayed none of them.
+    async fn goes_on_alone(limiter: &mut RateLimiter, email: &str) {
+        be_patient(limiter, ANSWER_WITHIN);
+        let before = fallbacks();
+        for _ in 0..2 {
+            let asked = Instant::now();
+            limiter.look(Bucket::LoginFailures, email).await.expect("this process knows of none");
+            limiter.record(Bucket::LoginFailures, email).await;
+            assert!(asked.elapsed() < 2 * AT_ONCE, "{:?}", asked.elapsed());
+        }
+        limiter.look(Bucket::LoginFailures, email).await.expect_err("two failures are too many here, too");
+        assert_eq!(fallbacks() - before, 5);
+        be_patient(limiter, PATIENT);
+    }
+
+    fn fallbacks() -> u64 {
+        let text = metrics::install().expect("the recorder is ours").render();
+        let series = r#"service_rate_limit_store_fallback_total{limiter="login_failures"} "#;
+        text.lines()
+            .find_map(|line| line.strip_prefix(series)?.parse().ok())
+            .expect("the series is there from the start")
+    }
+
+    /// Issue 3, "Build" 9: replicas share their counts; a Redis that is frozen or dead neither fails nor delays anything,
+    /// each process counts for itself meanwhile, and that is counted; and when it is back they share again.
+    #[tokio::test]
+    async fn replicas_share_a_limit_and_lose_only_that_when_redis_is_away() {
+        let mut redis = Redis::start();
+        let (mut one, other) = (redis.limiter(), redis.limiter());
+        metrics::install().expect("the recorder is ours");
+        connected(&one).await;
+        connected(&other).await;
+
+        one.record(Bucket::LoginFailures, "ada").await;
+        other.record(Bucket::LoginFailures, "ada").await;
+        for limiter in [&one, &other] {
+            limiter.look(Bucket::LoginFailures, "ada").await.expect_err("two failures, one at each");
+            limiter.look(Bucket::LoginFailures, "bob").await.expect("somebody else has none");
+        }
+        assert_eq!(fallbacks(), 0);
+
+        redis.signal(Signal::STOP);
+        goes_on_alone(&mut one, "frozen").await;
+        redis.signal(Signal::CONT);
+        connected(&one).await;
+        one.look(Bucket::LoginFailures, "ada").await.expect_err("Redis knows both failures still");
+
+        redis.kill();
+        goes_on_alone(&mut one, "dead").await;
+        redis.process = Redis::spawn(redis.port);
+        connected(&one).await;
+        connected(&other).await;
+        one.record(Bucket::LoginFailures, "eve").await;
+        other.record(Bucket::LoginFailures, "eve").await;
+        one.look(Bucket::LoginFailures, "eve").await.expect_err("they share again");
+    }
+
+    /// The script counts as governor does.
+    #[tokio::test]
+    async fn the_script_is_a_bucket_that_fills_up_evenly() {
+        let redis = Redis::start();
+        let limiter = redis.limiter();
+        connected(&limiter).await;
+        let shared = limiter.shared.as_ref().expect("a Redis");
+        let ask = async |bucket: &str, each: Duration, takes| {
+            let quota = Quota::with_period(each).expect("a quota").allow_burst(NonZeroU32::new(3).expect("some"));
+            shared.visit(bucket, quota, Visit { key: "a".into(), takes }).await.expect("an answer")
+        };
+
+        let each = Duration::from_mins(20);
+        assert_eq!(ask("slow", each, false).await, Verdict::Within { remaining: 3 });
+        for remaining in [2, 1, 0] {
+            assert_eq!(ask("slow", each, true).await, Verdict::Within { remaining });
+        }
+        for takes in [true, false, true] {
+            let Verdict::Exceeded { wait } = ask("slow", each, takes).await else { panic!("it is empty") };
+            assert!(wait <= each && wait > Duration::from_mins(19), "{wait:?}");
+        }
+
+        let each = Duration::from_millis(100);
+        ask("fast", each, true).await;
+        let fills_up = async { while ask("fast", each, false).await != (Verdict::Within { remaining: 3 }) {} };
+        timeout(Duration::from_secs(20), fills_up).await.expect("it is full again");
+        assert_eq!(ask("fast", each, true).await, Verdict::Within { remaining: 2 }, "it holds no more than its quota");
     }
 }

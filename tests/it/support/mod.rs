@@ -6,10 +6,13 @@ pub mod commands;
 pub mod database;
 pub mod identity_provider;
 pub mod mail;
+pub mod postmark;
 pub mod raw;
 pub mod records;
+pub mod redis;
 pub mod routes;
 pub mod site;
+pub mod smtp;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -19,6 +22,7 @@ use tokio::task::JoinSet;
 
 pub use app::{App, Role};
 pub use client::{Answer, Client};
+pub use redis::Redis;
 pub use site::Site;
 
 /// Polls until `check` answers something, for at most `limit`.

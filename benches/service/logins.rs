@@ -1,0 +1,101 @@
+//! Logging in: how much of what the machine can hash gets through, and what a flood of it costs everybody else.
+
+use std::num::NonZeroUsize;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::passwords::{self, NewPassword};
+use tokio::task::JoinSet;
+
+use crate::Result;
+use crate::report::{self, Samples};
+use crate::service::{Client, Service};
+
+/// How long each load lasts.
+const LOAD: Duration = Duration::from_secs(10);
+/// Clients that log in over and over.
+const CLIENTS: usize = 32;
+const PASSWORD: &str = "correct horse battery staple";
+
+pub async fn run() -> Result<()> {
+    let ceiling = ceiling()?;
+    // They come from one address, more often than the limits of a deployment allow.
+    let unlimited = [
+        ("WORKER__DRIVER", "simulated"),
+        ("RATE_LIMITS__LOGIN_PER_MINUTE", "1000000"),
+        ("RATE_LIMITS__CREDENTIAL_PER_MINUTE", "10000000"),
+    ];
+    let service = Service::start(&unlimited, 1).await?;
+    let client = service.client("reader")?;
+    let email = service.account_with_password("login@example.com", PASSWORD)?;
+
+    report::heading("Reading, in milliseconds, while nobody logs in and while everybody does");
+    let idle = read_for(&client, LOAD).await?;
+    let mut flood = JoinSet::new();
+    let began = Instant::now();
+    for _ in 0..CLIENTS {
+        let (client, email) = (client.clone(), email.clone());
+        flood.spawn(async move {
+            let mut samples = Samples::default();
+            while began.elapsed() < LOAD {
+                samples.push(client.log_in(&email, PASSWORD).await?);
+            }
+            Result::Ok(samples)
+        });
+    }
+    let flooded = read_for(&client, LOAD).await?;
+    let mut logins = Samples::default();
+    while let Some(ended) = flood.join_next().await {
+        logins.extend(ended??);
+    }
+    let rate = per_second(logins.len(), began.elapsed());
+    for ((path, idle), (_, flooded)) in idle.iter().zip(&flooded) {
+        report::durations(&format!("{path}, idle"), idle, None, None);
+        report::durations(&format!("{path}, {CLIENTS} clients log in"), flooded, None, Some(2.0 * idle.quantile(0.99)));
+    }
+    report::durations(&format!("a login, {CLIENTS} at once"), &logins, None, None);
+    report::figure("passwords checked a second, without the service", ceiling, "/s", "no bound", true);
+    let bound = format!("≥ 85 % of that, {:.0} %", rate / ceiling * 100.0);
+    report::figure("logins a second", rate, "/s", &bound, rate >= 0.85 * ceiling);
+    Ok(())
+}
+
+/// Passwords a second that this machine checks on all of its cores and nothing else.
+fn ceiling() -> Result<f64> {
+    let hash = NewPassword::parse(PASSWORD, "password", &Limits::default())?.hash();
+    let began = Instant::now();
+    let check_on = |_| {
+        let hash = hash.clone();
+        thread::spawn(move || {
+            let mut checked = 0;
+            while began.elapsed() < LOAD {
+                assert!(passwords::verify(PASSWORD, Some(&hash)), "it is the password");
+                checked += 1;
+            }
+            checked
+        })
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads: Vec<_> = (0..cores).map(check_on).collect();
+    let checked = threads.into_iter().map(|thread| thread.join().unwrap_or_default()).sum();
+    Ok(per_second(checked, began.elapsed()))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a few thousand")]
+fn per_second(count: usize, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64()
+}
+
+/// Reads what comes from memory and what comes from the database, in turn, at a pace that is no load.
+async fn read_for(client: &Client, time: Duration) -> Result<[(&'static str, Samples); 2]> {
+    let mut read = ["/v1/archetypes", "/v1/sessions"].map(|path| (path, Samples::default()));
+    let began = Instant::now();
+    while began.elapsed() < time {
+        for (path, samples) in &mut read {
+            samples.push(client.read(path).await?);
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(read)
+}

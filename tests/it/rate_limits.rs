@@ -1,0 +1,146 @@
+//! Rate limits (interface, "Limits", "Errors" 429 and "Operator metrics"). What a limit counts, and how, is tested in the
+//! API's own crate; here is what a customer and an operator see.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::support::{Answer, App, Client, Redis, eventually};
+
+fn header(answer: &Answer, name: &str) -> u64 {
+    let value = answer.headers.get(name).unwrap_or_else(|| panic!("no {name}: {answer:?}"));
+    value.to_str().expect("text").parse().expect("a number")
+}
+
+/// Issue 3, "Build" 9: a limit per key on everything, `Retry-After` and `RateLimit-*`; interface, "Errors" (429).
+#[tokio::test]
+async fn a_key_that_asks_too_often_is_told_when_to_come_back() {
+    let app = App::simulated()
+        .set("rate_limits.credential_per_minute", "4")
+        .set("metrics.scrape_token", "scrape")
+        .start()
+        .await;
+    let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    // An answer that is no success counts, and says how the caller stands, as well.
+    let paths = ["/v1/sessions", "/v1/sessions?limit=0", "/v1/sessions/x", "/v1/sessions"];
+    for (path, remaining) in paths.into_iter().zip([3, 2, 1, 0]) {
+        let answer = client.get(path).await;
+        assert_ne!(answer.status, 429);
+        assert_eq!((header(&answer, "ratelimit-limit"), header(&answer, "ratelimit-remaining")), (4, remaining));
+        assert_eq!(header(&answer, "ratelimit-reset"), 15 * (4 - remaining));
+    }
+    let spoofed = client.request(reqwest::Method::GET, "/v1/sessions").header("x-forwarded-for", "198.51.100.7");
+    for refused in [client.get("/v1/sessions").await, client.send(spoofed).await] {
+        let refused = refused.problem(429, "rate-limited");
+        assert_eq!(refused.body["title"], "RateLimited");
+        let wait = header(&refused, "retry-after");
+        assert!((1..=15).contains(&wait), "{wait}");
+        assert_eq!(header(&refused, "ratelimit-reset"), wait);
+        assert_eq!((header(&refused, "ratelimit-limit"), header(&refused, "ratelimit-remaining")), (4, 0));
+    }
+    client.post("/v1/sessions", json!({})).await.problem(429, "rate-limited");
+
+    // Another key of the same account has its own, and what needs no key has no such limit.
+    app.client_of(account, &["read"]).await.get("/v1/sessions").await.expect(200);
+    assert!(!app.stranger().get("/v1/archetypes").await.expect(200).headers.contains_key("ratelimit-limit"));
+    app.stranger().get("/v1/sessions").await.problem(401, "unauthorized");
+
+    let metrics = metrics(&app.base_url).await;
+    for (outcome, count) in [("allowed", 5), ("exceeded", 3)] {
+        let sample = format!(r#"service_rate_limit_total{{bucket="credential",outcome="{outcome}"}} {count}"#);
+        assert!(metrics.lines().any(|line| line == sample), "no {sample} in {metrics}");
+    }
+    app.stop().await;
+}
+
+async fn metrics(base_url: &str) -> String {
+    let scraper = Client::new(base_url, Some("scrape"));
+    scraper.request(reqwest::Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text")
+}
+
+/// Interface, "Limits": 3 requests a minute and address; issue 3, "Build" 9: replicas share them through Redis, and when
+/// it is frozen or dead requests are answered as before, and that is counted.
+#[tokio::test]
+async fn replicas_share_the_limit_of_an_address() {
+    let mut redis = Redis::start();
+    let mut app = App::simulated()
+        .set("redis.url", &redis.url())
+        .set("metrics.scrape_token", "scrape")
+        .set("server.trusted_proxies", "127.0.0.1")
+        .start()
+        .await;
+    let (_, other) = app.start_another_api().await;
+    let replicas = [app.stranger(), Client::new(&other, None)];
+    let ask = async |replica: usize, address: &str| {
+        let client = &replicas[replica];
+        let request = client.request(reqwest::Method::POST, "/v1/auth/password-reset/request");
+        let asked = Instant::now();
+        let request = request.header("x-forwarded-for", address).json(&json!({"email": "ada@example.com"}));
+        let answer = client.send(request).await;
+        assert!(asked.elapsed() < Duration::from_millis(500), "{:?}", asked.elapsed());
+        answer
+    };
+    // The first request after a pause, or on a busy machine, may not have waited for Redis.
+    let addresses = AtomicU8::new(0);
+    let share = async || {
+        let address = format!("192.0.2.{}", addresses.fetch_add(1, Ordering::Relaxed));
+        let mut statuses = Vec::new();
+        for replica in [0, 1, 0, 1, 0] {
+            statuses.push(ask(replica, &address).await.status.as_u16());
+        }
+        (statuses == [200, 200, 200, 429, 429]).then_some(())
+    };
+    let alone = async |address: &str| {
+        for replica in [0, 1, 0, 1, 0, 1] {
+            ask(replica, address).await.expect(200);
+        }
+        ask(0, address).await.problem(429, "rate-limited");
+        let fallbacks = r#"service_rate_limit_store_fallback_total{limiter="send_password_reset"} 0"#;
+        for replica in &replicas {
+            assert!(!metrics(&replica.base_url).await.contains(fallbacks));
+        }
+    };
+    eventually(Duration::from_secs(20), "they share a limit", share).await;
+    redis.signal(Signal::SIGSTOP);
+    alone("198.51.100.2").await;
+    redis.signal(Signal::SIGCONT);
+    redis.kill();
+    alone("198.51.100.3").await;
+    redis.restart();
+    eventually(Duration::from_secs(20), "they share it again", share).await;
+    app.stop().await;
+}
+
+/// Decisions D2 (`redis.url`) and D3 (`doctor`): without Redis everything works, and the doctor says when one that is
+/// configured does not answer.
+#[tokio::test]
+async fn the_doctor_asks_redis() {
+    let mut redis = Redis::start();
+    let app = App::simulated().set("redis.url", &redis.url()).start().await;
+    let found = async || {
+        let checks = app.run(&["doctor", "--json"]).await.json();
+        let redis = checks.as_array().expect("checks").iter().find(|check| check["subject"] == "Redis").cloned();
+        redis.expect("a check")["status"].clone()
+    };
+    eventually(Duration::from_secs(20), "Redis is well", async || (found().await == "ok").then_some(())).await;
+    redis.kill();
+    assert_eq!(found().await, "warn");
+    app.client().await.get("/v1/sessions").await.expect(200);
+    app.stop().await;
+}
+
+/// Decisions D2: a limit is a configuration value, and one that would let nobody in is refused.
+#[tokio::test]
+async fn a_limit_of_nothing_is_no_limit() {
+    let app = App::simulated().start().await;
+    for key in ["KITFLEET_RATE_LIMITS__LOGIN_PER_MINUTE", "KITFLEET_AUTH__SEND_RATE_PER_MINUTE"] {
+        let mut command = app.command(&["config"]);
+        command.env(key, "0");
+        let ran = crate::support::commands::run(command, "").await;
+        assert!(ran.complaint().contains(key), "{ran:?}");
+    }
+    app.stop().await;
+}

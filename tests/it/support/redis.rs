@@ -1,0 +1,58 @@
+//! A Redis of the test's own, which can freeze and die.
+
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use super::app::free_port;
+
+/// It ends with this value, and keeps nothing.
+pub struct Redis {
+    port: u16,
+    folder: TempDir,
+    process: Child,
+}
+
+impl Redis {
+    pub fn start() -> Self {
+        let (port, folder) = (free_port(), TempDir::new().expect("a folder"));
+        let process = spawn(port, &folder);
+        Self { port, folder, process }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// SIGSTOP freezes it, SIGCONT lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.process.id()).expect("a process id"));
+        kill(pid, signal).expect("Redis runs");
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().expect("Redis runs");
+        self.process.wait().expect("Redis is ours");
+    }
+
+    /// Starts it again, where it was.
+    pub fn restart(&mut self) {
+        self.process = spawn(self.port, &self.folder);
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn spawn(port: u16, folder: &TempDir) -> Child {
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
+    command.spawn().expect("ops/setup installs redis-server")
+}
