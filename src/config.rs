@@ -9,6 +9,7 @@ mod email;
 mod later;
 mod limits;
 mod machine;
+mod providers;
 mod rate_limits;
 mod values;
 
@@ -403,6 +404,7 @@ impl Config {
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
             (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),
+            (self.auth.oauth_token_ttl >= Duration::from_secs(1), "auth.oauth_token_ttl", "must be at least a second"),
             (limits.password_min_chars >= 1, "limits.password_min_chars", "must be at least 1"),
             (
                 limits.password_min_chars <= limits.password_max_chars,
@@ -574,6 +576,39 @@ mod tests {
     }
 
     #[test]
+    fn identity_providers_have_names_and_issuers_that_are_told_apart() {
+        let file = "[auth.providers.work]\nissuer = \"https://idp.example/\"\nclient_id = \"kitfleet\"";
+        let variables = [
+            ("KITFLEET_AUTH__PROVIDERS__LOCAL__ISSUER", "http://127.0.0.1:9000"),
+            ("KITFLEET_AUTH__PROVIDERS__LOCAL__CLIENT_ID", "kitfleet"),
+            ("KITFLEET_AUTH__PROVIDERS__LOCAL__SCOPES", "openid,email"),
+        ];
+        let config = read(file, &variables).expect("a good configuration");
+        let providers = config.auth().providers;
+        let seen: Vec<_> = providers.iter().map(|(name, provider)| (name.as_str(), provider)).collect();
+        let [("local", local), ("work", work)] = &seen[..] else { panic!("names") };
+        assert_eq!((&*work.issuer, &*local.issuer), ("https://idp.example/", "http://127.0.0.1:9000"));
+        assert_eq!(work.scopes, ["openid", "email", "profile"]);
+        assert_eq!(local.scopes, ["openid", "email"]);
+        let printed = toml::to_string(&config.effective()).expect("TOML");
+        assert_eq!(read(&printed, &[]).expect("a good configuration").auth.providers.len(), 2);
+
+        for (file, key) in [
+            ("[auth.providers.a]\nissuer = \"http://idp.example\"\nclient_id = \"k\"", "`auth.providers.a.issuer`"),
+            ("[auth.providers.a]\nissuer = \"https://idp.example?x\"\nclient_id = \"k\"", "`auth.providers.a.issuer`"),
+            ("[auth.providers.a]\nissuer = \"https://idp.example\"", "`auth.providers.a`"),
+            ("[auth.providers.\"a/b\"]\nissuer = \"https://idp.example\"\nclient_id = \"k\"", "a/b"),
+            (
+                "[auth.providers.a]\nissuer = \"https://i.example\"\nclient_id = \"k\"\nsecret = \"s\"",
+                "`auth.providers.a.secret`",
+            ),
+        ] {
+            let told = mistake(file, &[]);
+            assert!(told.contains(key), "{told}");
+        }
+    }
+
+    #[test]
     fn a_transport_of_mails_needs_what_it_needs() {
         assert!(mistake("[email]\ntransport = \"pigeon\"", &[]).contains("`email.transport`"));
         assert!(mistake("[email]\ntransport = \"smtp\"", &[]).contains("`email.smtp_url`"));
@@ -628,6 +663,9 @@ mod tests {
             ("REDIS_URL", "redis://:hunter2@h"),
             ("MFA_ENCRYPTION_KEY", key),
             ("KITFLEET_EMAIL__SMTP_URL", "smtps://u:hunter2@h:465"),
+            ("KITFLEET_AUTH__PROVIDERS__IDP__ISSUER", "https://idp.example"),
+            ("KITFLEET_AUTH__PROVIDERS__IDP__CLIENT_ID", "kitfleet"),
+            ("KITFLEET_AUTH__PROVIDERS__IDP__CLIENT_SECRET", "hunter2"),
             ("KITFLEET_EMAIL__POSTMARK_TOKEN", "hunter2"),
             ("KITFLEET_BILLING__CARD__SECRET_KEY", "hunter2"),
             ("KITFLEET_BILLING__CARD__WEBHOOK_SECRET", "hunter2"),

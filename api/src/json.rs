@@ -73,7 +73,11 @@ impl FromRequest<App> for Unused {
     }
 }
 
-async fn read(body: Body, config: &ApiConfig) -> Result<Bytes> {
+/// A whole body, within the limits of size and time.
+///
+/// # Errors
+/// When it is too large, too slow, or breaks off.
+pub async fn read(body: Body, config: &ApiConfig) -> Result<Bytes> {
     let limit = config.max_body_bytes;
     let too_large = || {
         let detail = format!("the request's body has more than {limit} bytes");

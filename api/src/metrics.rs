@@ -23,6 +23,7 @@ use crate::state::App;
 
 const REQUESTS: &str = "service_http_request_total";
 const AUTH: &str = "service_auth_total";
+const OAUTH_TOKENS: &str = "service_oauth_token_total";
 const PANICS: &str = "service_unhandled_rejection_total";
 const CHAINS: &str = "service_scheduled_job_chain_pending";
 const LIMITS: &str = "service_rate_limit_total";
@@ -59,6 +60,43 @@ impl AuthOutcome {
     }
 }
 
+/// How a request for an OAuth access token ended.
+#[derive(Debug, Clone, Copy)]
+pub enum OauthOutcome {
+    Ok,
+    InvalidRequest,
+    InvalidClient,
+    InvalidScope,
+    UnauthorizedClient,
+    UnsupportedGrantType,
+    Error,
+}
+
+impl OauthOutcome {
+    const ALL: [Self; 7] = [
+        Self::Ok,
+        Self::InvalidRequest,
+        Self::InvalidClient,
+        Self::InvalidScope,
+        Self::UnauthorizedClient,
+        Self::UnsupportedGrantType,
+        Self::Error,
+    ];
+
+    /// For the refusals of RFC 6749, section 5.2, its own word.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::InvalidRequest => "invalid_request",
+            Self::InvalidClient => "invalid_client",
+            Self::InvalidScope => "invalid_scope",
+            Self::UnauthorizedClient => "unauthorized_client",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::Error => "error",
+        }
+    }
+}
+
 pub fn count_request(method: &'static str, route: &str, status: StatusCode) {
     let class = match status.as_u16() / 100 {
         1 => "1xx",
@@ -72,6 +110,10 @@ pub fn count_request(method: &'static str, route: &str, status: StatusCode) {
 
 pub fn count_auth(outcome: AuthOutcome) {
     counter!(AUTH, "outcome" => outcome.label()).increment(1);
+}
+
+pub fn count_oauth_token(outcome: OauthOutcome) {
+    counter!(OAUTH_TOKENS, "outcome" => outcome.label()).increment(1);
 }
 
 /// How a check of a rate limit ended.
@@ -111,6 +153,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         let handle = PrometheusBuilder::new().install_recorder().map_err(|error| error.to_string())?;
         describe_counter!(REQUESTS, "Requests answered, by method, route template and class of status.");
         describe_counter!(AUTH, "Authentications, by outcome.");
+        describe_counter!(OAUTH_TOKENS, "Requests for an OAuth access token, by outcome.");
         describe_counter!(PANICS, "Handlers that panicked.");
         describe_gauge!(CHAINS, "Whether a scheduled job has its next tick in the queue.");
         describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
@@ -121,6 +164,9 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         counter!(PANICS).absolute(0);
         for outcome in AuthOutcome::ALL {
             counter!(AUTH, "outcome" => outcome.label()).absolute(0);
+        }
+        for outcome in OauthOutcome::ALL {
+            counter!(OAUTH_TOKENS, "outcome" => outcome.label()).absolute(0);
         }
         for bucket in Bucket::ALL {
             for outcome in LimitOutcome::ALL {

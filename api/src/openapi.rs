@@ -131,6 +131,7 @@ pub fn skeleton() -> OpenApi {
             tag("Sessions", "Making, driving and ending browser sessions"),
             tag("Account", "What its owner decides"),
             tag("Archetypes", "The devices a session can be"),
+            tag("Authentication", "Proving who calls"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
         ]))
@@ -211,6 +212,12 @@ problem_sets! {
     InvalidQuery: VALIDATION_FAILED;
     /// A body that cannot be read or breaks a rule.
     Body: VALIDATION_FAILED BAD_REQUEST REQUEST_TIMEOUT PAYLOAD_TOO_LARGE UNSUPPORTED_MEDIA_TYPE;
+    /// A form that cannot be read.
+    Form: REQUEST_TIMEOUT PAYLOAD_TOO_LARGE;
+    /// An OAuth client that is not the caller's.
+    NoOauthClient: NOT_FOUND;
+    /// An identity provider that this deployment does not have.
+    NoProvider: NOT_FOUND;
     /// A web session that is not the caller's to see.
     NoWebSession: NOT_FOUND;
     /// A key that is not the caller's to see.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use kitfleet_domain::ids::{ApiKeyId, SessionId, WebSessionId};
+use kitfleet_domain::ids::{ApiKeyId, OauthClientId, SessionId, WebSessionId};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{ObjectBuilder, Required, Type};
 
@@ -34,6 +34,7 @@ resources! {
     SessionId: "session";
     WebSessionId: "web session";
     ApiKeyId: "API key";
+    OauthClientId: "OAuth client";
 }
 
 /// The same for an unknown one, another account's and a malformed id.

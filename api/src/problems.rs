@@ -1,4 +1,4 @@
-//! Writes problem documents (interface, "Errors"; decisions D1): every answer that is no success is one, whoever made it.
+//! Writes problem documents (interface, "Errors"; decisions D1): every failure is one, whoever answers it.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -13,6 +13,10 @@ use crate::kinds;
 use crate::request_id::RequestId;
 use crate::state::App;
 
+/// Marks the answer of a handler that tells of a failure in the words of another standard (decisions D13, OAuth).
+#[derive(Clone)]
+pub struct Untouched;
+
 /// What RFC 9457 calls the documents.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
@@ -20,7 +24,8 @@ pub async fn render(State(app): State<App>, request: Request, next: Next) -> Res
     let instance = request.uri().path().to_owned();
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone());
     let mut response = next.run(request).await;
-    if response.status().is_success() {
+    let failed = response.status().is_client_error() || response.status().is_server_error();
+    if !failed || response.extensions().get::<Untouched>().is_some() {
         return response;
     }
     let problem = response.extensions_mut().remove::<Problem>().unwrap_or_else(|| of_framework(response.status()));

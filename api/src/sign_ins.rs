@@ -135,9 +135,9 @@ async fn send(
 
 /// Body of a link's routes
 #[derive(Deserialize, ToSchema)]
-struct LinkToken {
+pub struct LinkToken {
     /// The `token` of the link that was mailed
-    token: String,
+    pub token: String,
 }
 
 /// Prove an address
@@ -170,8 +170,14 @@ async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token
 /// Whoever follows a link has the account's mail; the first time they are welcomed.
 pub async fn note_verified(tx: &mut Transaction<'static, Postgres>, account: AccountId, origin: &Origin) -> Result<()> {
     if accounts::verify_email(&mut *tx, account, origin).await? {
-        emails::send(tx, Template::Welcome, Recipient::Account(account), json!({}), WELCOME_FOR).await?;
+        welcome(tx, account).await?;
     }
+    Ok(())
+}
+
+/// Greets whoever has an account whose address was just proven.
+pub async fn welcome(tx: &mut Transaction<'static, Postgres>, account: AccountId) -> Result<()> {
+    emails::send(tx, Template::Welcome, Recipient::Account(account), json!({}), WELCOME_FOR).await?;
     Ok(())
 }
 

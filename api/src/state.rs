@@ -1,5 +1,6 @@
 //! What every handler can reach.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
 use crate::hashing::Hashing;
+use crate::identities::{ProviderConfig, Providers};
 use crate::last_used::LastUsed;
 use crate::rate_limits::{RateLimiter, RateLimits};
 use crate::replies::Replies;
@@ -101,6 +103,10 @@ pub struct AuthConfig {
     pub device_bound_ttl: Duration,
     /// How long an API key works beside its successor.
     pub rotation_grace: Duration,
+    /// How long an OAuth client's access token is good.
+    pub oauth_token_ttl: Duration,
+    /// Who else may say who somebody is, by name.
+    pub providers: BTreeMap<String, ProviderConfig>,
     /// What second factors are sealed with; without it nobody can enroll one.
     pub vault: Option<Vault>,
 }
@@ -116,6 +122,8 @@ impl Default for AuthConfig {
             device_code_ttl: Duration::from_mins(10),
             device_bound_ttl: Duration::from_mins(2),
             rotation_grace: Duration::from_hours(24),
+            oauth_token_ttl: Duration::from_hours(1),
+            providers: BTreeMap::new(),
             vault: None,
         }
     }
@@ -132,6 +140,8 @@ pub struct Shared {
     pub rate_limits: RateLimiter,
     /// Where passwords are hashed.
     pub hashing: Hashing,
+    /// Who else may say who somebody is.
+    pub providers: Providers,
     /// When credentials were last used.
     pub last_used: LastUsed,
     /// The requests under way: the process must not end before they do.
@@ -147,6 +157,7 @@ impl App {
         let replies = Replies::new(db.clone());
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
+        let providers = Providers::new(&config.auth.providers, &config.base_url);
         let (handlers, cursors) = (TaskTracker::new(), OnceCell::new());
         Ok(Self(Arc::new(Shared {
             config,
@@ -154,6 +165,7 @@ impl App {
             replies,
             rate_limits,
             hashing,
+            providers,
             last_used: LastUsed::default(),
             handlers,
             metrics,

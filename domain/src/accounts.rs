@@ -127,7 +127,7 @@ pub struct Account {
 pub struct AccountName(String);
 
 impl AccountName {
-    const MAX_CHARS: usize = 120;
+    pub(crate) const MAX_CHARS: usize = 120;
 
     /// # Errors
     /// On field `name`, when it does not have 1 to 120 characters or holds one that does not show.
@@ -325,6 +325,18 @@ pub async fn reset_password(
     let payload = origin.issued(serde_json::json!({"via": "password_reset"}));
     let entry = Entry { action: "account.password_changed", target: Some(id.to_string()), payload };
     audit::record(conn, id, &Actor::person(id, origin), entry).await
+}
+
+/// Makes the password worthless, and whatever is signed in, waiting or mailed: it was chosen when the address was not
+/// proven, by somebody who may not be the one who has proven it since.
+///
+/// # Errors
+/// When the database fails.
+pub async fn forget_password(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {
+    sqlx::query!("update accounts set password_hash = null, updated_at = now() where id = $1", id as _)
+        .execute(&mut *conn)
+        .await?;
+    end_sign_ins(conn, id).await
 }
 
 async fn end_sign_ins(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {

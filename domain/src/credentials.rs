@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use crate::accounts::{AccountStatus, Tier};
 use crate::api_keys::{self, KeyKind, Scopes, Secret};
 use crate::ids::{AccountId, ApiKeyId, OauthClientId, WebSessionId};
+use crate::oauth::{self, AccessToken};
 use crate::web_sessions;
 
 /// What a bearer showed.
@@ -59,6 +60,18 @@ pub struct Bearer {
 /// # Errors
 /// When the database fails.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
+    if token.starts_with(AccessToken::PREFIX) {
+        let found = oauth::find_by_token(conn, token).await?;
+        return Ok(found.map(|token| Bearer {
+            credential: Credential::OauthToken { client: token.client_id },
+            account_id: token.account_id,
+            scopes: token.scopes,
+            revoked: token.revoked,
+            expired: token.expired,
+            account_status: token.account_status,
+            tier: token.tier,
+        }));
+    }
     if token.starts_with("svc_") {
         let Some(secret) = Secret::parse(token) else { return Ok(None) };
         let found = api_keys::find_by_secret(conn, &secret).await?;

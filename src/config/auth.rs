@@ -9,6 +9,7 @@ use kitfleet_domain::vault::Vault;
 use serde::{Deserialize, Serialize};
 
 use super::Config;
+use super::providers::Providers;
 use super::values::{EncryptionKey, duration, encryption_keys};
 
 /// `auth.*`
@@ -41,6 +42,11 @@ pub struct Auth {
     pub device_bound_ttl: Duration,
     /// Requests a minute and address that send a message.
     pub send_rate_per_minute: NonZeroU32,
+    /// How long an OAuth client's access token is good for.
+    #[serde(with = "duration")]
+    pub oauth_token_ttl: Duration,
+    /// Who else may say who somebody is.
+    pub providers: Providers,
 }
 
 impl Default for Auth {
@@ -56,6 +62,8 @@ impl Default for Auth {
             device_code_ttl: defaults.device_code_ttl,
             device_bound_ttl: defaults.device_bound_ttl,
             send_rate_per_minute: const { NonZeroU32::new(3).expect("more than none") },
+            oauth_token_ttl: defaults.oauth_token_ttl,
+            providers: Providers::new(),
         }
     }
 }
@@ -106,6 +114,8 @@ impl Config {
             device_code_ttl: auth.device_code_ttl,
             device_bound_ttl: auth.device_bound_ttl,
             rotation_grace: self.api_keys.rotation_grace,
+            oauth_token_ttl: auth.oauth_token_ttl,
+            providers: auth.providers.iter().map(|(name, one)| (name.as_str().to_owned(), one.config(name))).collect(),
             vault: self.mfa.vault(),
         }
     }

@@ -292,6 +292,21 @@ pub mod durations {
     }
 }
 
+/// A list of texts.
+pub mod texts {
+    use serde::{Deserializer, Serialize, Serializer};
+
+    use super::list;
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+        list(deserializer, |item| Ok(item.to_owned()))
+    }
+
+    pub fn serialize<S: Serializer>(texts: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+        texts.serialize(serializer)
+    }
+}
+
 /// Addresses and prefixes.
 pub mod networks {
     use std::net::IpAddr;

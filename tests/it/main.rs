@@ -11,6 +11,8 @@ mod egress;
 mod emails;
 mod faults;
 mod http;
+mod identities;
+mod oauth;
 mod orchestration;
 mod rate_limits;
 mod sessions;

@@ -98,7 +98,8 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
              e-mail address.",
             "Follow the link to choose a new one. Until then the present password stays."]),
         Template::ConfirmSignIn => {
-            let provider = attempt.details["provider"].as_str().filter(|name| is_plain(name));
+            let plain = |member: &str| attempt.details[member].as_str().filter(|name| is_plain(name));
+            let provider = plain("provider_name").or_else(|| plain("provider"));
             let with = provider.map_or_else(|| "an identity provider".to_owned(), |name| format!("the identity provider {name}"));
             vec![
                 format!("Somebody, hopefully you, wants to sign in to your Kitfleet account with {with}."),

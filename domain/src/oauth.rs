@@ -1,0 +1,286 @@
+//! OAuth clients and the access tokens they get (RFC 6749, section 4.4; interface, "Authentication" 2 and 11).
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+
+use crate::accounts::{AccountStatus, Tier};
+use crate::api_keys::Scopes;
+use crate::ids::{AccountId, OauthClientId};
+use crate::timestamp::Timestamp;
+use crate::tokens::{self, Token};
+use crate::validation::{Invalid, Rules};
+
+/// A program that gets tokens by itself.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Its id, which is also what it calls itself.
+    pub id: OauthClientId,
+    /// As its owner calls it.
+    pub name: String,
+    /// What its tokens may do at most.
+    pub scopes: Scopes,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Makes a client of `account`. Of its secret only the hash is stored.
+///
+/// # Errors
+/// When the name does not have 1 to 120 characters, or the database fails.
+pub async fn create_client(
+    conn: &mut PgConnection,
+    account: AccountId,
+    name: &str,
+    scopes: Scopes,
+) -> Result<(Client, Token), CreateClientError> {
+    let name = name.trim();
+    let mut rules = Rules::default();
+    rules.length(name, 1, 120, "name");
+    rules.check()?;
+    let (id, secret) = (OauthClientId::generate(), Token::generate());
+    let created_at = sqlx::query_scalar!(
+        "insert into oauth_clients (id, account_id, name, scopes, secret_hash, created_by_account_id)
+         values ($1, $2, $3, $4, $5, $2) returning created_at",
+        id as _,
+        account as _,
+        name,
+        &scopes.names(),
+        secret.hash(),
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok((Client { id, name: name.to_owned(), scopes, created_at }, secret))
+}
+
+/// Why there is no new client.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateClientError {
+    /// A field breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// The clients of `account` that work, the newest first.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Client>> {
+    sqlx::query!(
+        "select id, name, scopes, created_at from oauth_clients where account_id = $1 and revoked_at is null order by id desc",
+        account as _,
+    )
+    .map(|row| Client { id: row.id, name: row.name, scopes: Scopes::stored(&row.scopes), created_at: row.created_at })
+    .fetch_all(conn)
+    .await
+}
+
+/// Ends a client and every token it got, at once. `false` when the account has no such client; ending it again changes
+/// nothing.
+///
+/// # Errors
+/// When the database fails.
+pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: OauthClientId) -> sqlx::Result<bool> {
+    let found = sqlx::query!(
+        "update oauth_clients set revoked_at = coalesce(revoked_at, now()) where id = $1 and account_id = $2",
+        id as _,
+        account as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(found.rows_affected() > 0)
+}
+
+/// A client that proved to be one.
+#[derive(Debug)]
+pub struct Authenticated {
+    id: OauthClientId,
+    scopes: Scopes,
+    account_status: AccountStatus,
+}
+
+/// The client of this id and secret. An unknown one takes the same steps as a wrong secret. `None` for both, and for a
+/// client whose account is deleted.
+///
+/// # Errors
+/// When the database fails.
+pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sqlx::Result<Option<Authenticated>> {
+    let id = id.parse().unwrap_or_else(|_| OauthClientId::from(Uuid::nil()));
+    let found = sqlx::query!(
+        r#"select c.secret_hash, c.scopes, a.status as "status: AccountStatus"
+           from oauth_clients c join accounts a on a.id = c.account_id
+           where c.id = $1 and c.revoked_at is null and a.status <> 'deleted'"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    let given = tokens::hash(secret);
+    let stored = found.as_ref().map_or(&[0; 32][..], |row| &row.secret_hash);
+    let matches = bool::from(given.ct_eq(stored));
+    Ok(found.filter(|_| matches).map(|row| Authenticated {
+        id,
+        scopes: Scopes::stored(&row.scopes),
+        account_status: row.status,
+    }))
+}
+
+/// A whole access token. Only its hash is stored. Its beginning tells it from the other kinds of bearer tokens.
+#[derive(Clone)]
+pub struct AccessToken(String);
+
+impl AccessToken {
+    /// What every access token begins with.
+    pub const PREFIX: &str = "svc_oauth_";
+
+    fn generate() -> Self {
+        Self(format!("{}{}", Self::PREFIX, Token::generate().reveal()))
+    }
+
+    /// The token itself, for the one time it is shown.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("svc_oauth_…")
+    }
+}
+
+/// Gives `client` a token for `lifetime` with the scopes it asks for, or with all it may have.
+///
+/// # Errors
+/// When its account is suspended, it may not have such a scope, or the database fails.
+pub async fn issue_token(
+    conn: &mut PgConnection,
+    client: &Authenticated,
+    wanted: Option<&str>,
+    lifetime: Duration,
+) -> Result<(AccessToken, Scopes), IssueError> {
+    if client.account_status != AccountStatus::Active {
+        return Err(IssueError::Suspended);
+    }
+    let scopes = match wanted {
+        Some(wanted) => narrowed(&client.scopes, wanted).ok_or(IssueError::Scope)?,
+        None => client.scopes.clone(),
+    };
+    let token = AccessToken::generate();
+    sqlx::query!(
+        "insert into oauth_tokens (token_hash, client_id, scopes, expires_at)
+         values ($1, $2, $3, now() + $4)",
+        tokens::hash(token.reveal()),
+        client.id as _,
+        &scopes.names(),
+        lifetime as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok((token, scopes))
+}
+
+/// What `wanted` names, if a client with `scopes` may have all of it. A narrower scope is part of the broad one that
+/// satisfies it.
+fn narrowed(scopes: &Scopes, wanted: &str) -> Option<Scopes> {
+    let names: Vec<_> = wanted.split(' ').filter(|name| !name.is_empty()).collect();
+    Scopes::grantable(&names, scopes).ok()
+}
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum IssueError {
+    /// Staff stopped the client's account.
+    #[error("the client's account is suspended")]
+    Suspended,
+    /// The client may not have it, or nobody may.
+    #[error("the scope is unknown, or more than the client was given")]
+    Scope,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// What a token that exists says of its bearer.
+#[derive(Debug, Clone)]
+pub struct TokenRecord {
+    /// Who got it.
+    pub client_id: OauthClientId,
+    /// Whose client that is.
+    pub account_id: AccountId,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// Whether its time is over.
+    pub expired: bool,
+    /// Whether its client was deleted.
+    pub revoked: bool,
+    /// Whether its account may act.
+    pub account_status: AccountStatus,
+    /// What its account pays for.
+    pub tier: Tier,
+}
+
+/// # Errors
+/// When the database fails.
+pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<TokenRecord>> {
+    sqlx::query!(
+        r#"select t.client_id, c.account_id, t.scopes, t.expires_at <= now() as "expired!",
+                  c.revoked_at is not null as "revoked!", a.status as "status: AccountStatus", a.tier as "tier: Tier"
+           from oauth_tokens t join oauth_clients c on c.id = t.client_id join accounts a on a.id = c.account_id
+           where t.token_hash = $1"#,
+        tokens::hash(token),
+    )
+    .map(|row| TokenRecord {
+        client_id: row.client_id,
+        account_id: row.account_id,
+        scopes: Scopes::stored(&row.scopes),
+        expired: row.expired,
+        revoked: row.revoked,
+        account_status: row.status,
+        tier: row.tier,
+    })
+    .fetch_optional(conn)
+    .await
+}
+
+/// Deletes up to `batch` tokens that expired more than a day ago: for so long their bearers hear why they are refused.
+/// Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_tokens(conn: &mut PgConnection, batch: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from oauth_tokens where token_hash in
+            (select token_hash from oauth_tokens where expires_at < now() - interval '1 day' limit $1)",
+        batch,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 6749, section 3.3.
+    #[test]
+    fn a_token_has_no_more_than_its_client() {
+        let narrowed = |scopes: &[&str], wanted: &str| {
+            narrowed(&Scopes::parse(scopes).expect("known scopes"), wanted).map(|scopes| scopes.names().join(" "))
+        };
+        assert_eq!(narrowed(&["read", "write"], "write").as_deref(), Some("write"));
+        assert_eq!(narrowed(&["read"], "read:sessions read:audit").as_deref(), Some("read:sessions read:audit"));
+        assert_eq!(narrowed(&["account_owner"], "read write").as_deref(), Some("read write"));
+        for wanted in ["write", "read write", "account_owner", "nonsense", "read nonsense", "READ", " ", "read,write"] {
+            assert_eq!(narrowed(&["read"], wanted), None, "{wanted:?}");
+        }
+        assert_eq!(narrowed(&["account_owner"], "admin"), None, "staff only");
+    }
+}

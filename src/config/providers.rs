@@ -1,0 +1,97 @@
+//! `auth.providers.*`: who else may say who somebody is.
+
+use std::collections::BTreeMap;
+
+use kitfleet_api::ProviderConfig;
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+use super::values::{Secret, secret, texts};
+
+/// Identity providers, by the name that stands in their routes.
+pub type Providers = BTreeMap<ProviderName, Provider>;
+
+/// `auth.providers.<name>.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Provider {
+    /// Where it publishes what it is, without `/.well-known/openid-configuration`.
+    pub issuer: Issuer,
+    /// What it calls us.
+    pub client_id: String,
+    /// What we prove that with; without one PKCE alone protects the exchange.
+    #[serde(default, deserialize_with = "secret", skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<Secret>,
+    /// What we ask to be told.
+    #[serde(with = "texts", default = "scopes")]
+    pub scopes: Vec<String>,
+    /// What people call it; by default its name here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+}
+
+impl Provider {
+    /// What the API is told of it.
+    pub fn config(&self, name: &ProviderName) -> ProviderConfig {
+        ProviderConfig {
+            issuer: self.issuer.0.clone(),
+            client_id: self.client_id.clone(),
+            client_secret: self.client_secret.as_ref().map(Secret::reveal).map(str::to_owned),
+            scopes: self.scopes.clone(),
+            display_name: self.display_name.clone().unwrap_or_else(|| name.0.clone()),
+        }
+    }
+}
+
+fn scopes() -> Vec<String> {
+    ["openid", "email", "profile"].map(str::to_owned).to_vec()
+}
+
+/// A provider's name: a segment of a path, and what its accounts here are stored under.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ProviderName(String);
+
+impl ProviderName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ProviderName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        let sound = (1..=40).contains(&text.len()) && text.chars().all(known);
+        sound
+            .then_some(Self(text.clone()))
+            .ok_or_else(|| format!("{text:?} is no name of up to 40 characters from a-z, 0-9, _ and -"))
+    }
+}
+
+/// An issuer, exactly as it calls itself: a slash at its end makes it another.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Issuer(String);
+
+impl TryFrom<String> for Issuer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let url = Url::parse(&text).map_err(|error| format!("{text:?} is not a URL: {error}"))?;
+        let local = match url.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        if url.scheme() != "https" && !(url.scheme() == "http" && local) {
+            return Err(format!("{text:?} is not an https URL, and not on this machine"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(format!("{text:?} has more than a path"));
+        }
+        Ok(Self(text))
+    }
+}

@@ -1,0 +1,272 @@
+//! OAuth clients and their tokens (interface, "Authentication" 2 and 11; decisions D4 and D13 "Auth"; RFC 6749).
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::records::uuid_of;
+use crate::support::{Answer, App, Client, assert_timestamp, eventually, members, unknown_id};
+
+const CLIENTS: &str = "/v1/oauth/clients";
+
+/// A client as it was created.
+struct Credentials {
+    id: String,
+    secret: String,
+}
+
+async fn created(owner: &Client, scopes: &[&str]) -> Credentials {
+    let answer = owner.post(CLIENTS, json!({"name": "nightly", "scopes": scopes})).await.expect(201);
+    let text = |member: &str| answer.body[member].as_str().expect("a text").to_owned();
+    Credentials { id: text("client_id"), secret: text("client_secret") }
+}
+
+/// A token request with these parameters, and these credentials by HTTP Basic.
+async fn request(app: &App, basic: Option<&Credentials>, form: &[(&str, &str)]) -> Answer {
+    let stranger = app.stranger();
+    let mut request = stranger.request(Method::POST, "/v1/oauth/token").form(form);
+    if let Some(Credentials { id, secret }) = basic {
+        request = request.basic_auth(id, Some(secret));
+    }
+    stranger.send(request).await
+}
+
+/// A token of the client, with all its scopes.
+async fn token(app: &App, client: &Credentials) -> Client {
+    let answer = request(app, Some(client), &[("grant_type", "client_credentials")]).await.expect(200);
+    Client::new(&app.base_url, answer.body["access_token"].as_str())
+}
+
+/// RFC 6749, section 5.2.
+#[track_caller]
+fn refused(answer: &Answer, status: u16, error: &str) {
+    assert_eq!((answer.status.as_u16(), &answer.body["error"]), (status, &error.into()), "{}", answer.body);
+    assert!(answer.body["error_description"].is_string(), "{}", answer.body);
+    assert_eq!(members(&answer.body).len(), 2, "{}", answer.body);
+    assert_eq!(answer.headers["content-type"], "application/json");
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    assert!(answer.headers.contains_key("x-request-id"), "decisions D1");
+    assert_eq!(answer.headers.contains_key("www-authenticate"), status == 401);
+}
+
+/// Decisions D4: a client is made by an owner, and its secret is shown once and stored nowhere; `admin` is staff's.
+#[tokio::test]
+async fn a_client_is_made_by_an_owner_and_its_secret_is_shown_once() {
+    let app = App::simulated().start().await;
+    let owner = app.client().await;
+    let made =
+        owner.post(CLIENTS, json!({"name": " nightly ", "scopes": ["read", "write:sessions"]})).await.expect(201);
+    let names = ["client_id", "client_secret", "created_at", "name", "scopes"];
+    assert_eq!(members(&made.body).into_iter().collect::<Vec<_>>(), names);
+    assert!(made.body["client_id"].as_str().is_some_and(|id| id.starts_with("ocl_")));
+    assert_eq!((&made.body["name"], &made.body["scopes"]), (&"nightly".into(), &json!(["read", "write:sessions"])));
+    assert_timestamp(&made.body["created_at"]);
+    let secret = made.body["client_secret"].as_str().expect("a secret");
+    assert_eq!(app.tables_with(secret).await, <[String; 0]>::default());
+
+    let second = created(&owner, &["read"]).await;
+    let list = owner.get(CLIENTS).await.expect(200);
+    let ids: Vec<_> = list.body["data"].as_array().expect("a list").iter().map(|one| &one["client_id"]).collect();
+    assert_eq!(ids, [&Value::from(second.id.as_str()), &made.body["client_id"]]);
+    assert!(!list.body.to_string().contains("secret"), "{}", list.body);
+
+    let refusals = [
+        (json!({"scopes": ["read"]}), "name"),
+        (json!({"name": " ", "scopes": ["read"]}), "name"),
+        (json!({"name": "x".repeat(121), "scopes": ["read"]}), "name"),
+        (json!({"name": "x"}), "scopes"),
+        (json!({"name": "x", "scopes": []}), "scopes"),
+        (json!({"name": "x", "scopes": ["read", "nonsense"]}), "scopes.1"),
+        (json!({"name": "x", "scopes": ["read", "admin"]}), "scopes.1"),
+    ];
+    for (body, field) in refusals {
+        owner.post(CLIENTS, body).await.invalid(field);
+    }
+    let program = app.client_with(Tier::Enterprise, &["read", "write"]).await;
+    program.post(CLIENTS, json!({"name": "x", "scopes": ["read"]})).await.problem(403, "forbidden");
+    program.get(CLIENTS).await.problem(403, "forbidden");
+    app.stranger().get(CLIENTS).await.problem(401, "unauthorized");
+    app.stop().await;
+}
+
+/// RFC 6749, sections 2.3.1, 4.4 and 5.1: a client authenticates by HTTP Basic or in the body, and gets a bearer token
+/// that is good for an hour.
+#[tokio::test]
+async fn a_client_gets_a_token_by_header_or_by_body() {
+    let app = App::simulated().start().await;
+    let client = created(&app.client().await, &["read", "write:sessions"]).await;
+    let Credentials { id, secret } = &client;
+    let grant = ("grant_type", "client_credentials");
+    let in_body = [grant, ("client_id", id), ("client_secret", secret), ("unknown", "1"), ("scope", "")];
+    for answer in [
+        request(&app, Some(&client), &[grant]).await,
+        request(&app, Some(&client), &[grant, ("client_id", id)]).await,
+        request(&app, None, &in_body).await,
+    ] {
+        let answer = answer.expect(200);
+        assert_eq!(answer.headers["cache-control"], "no-store");
+        assert_eq!(answer.headers["pragma"], "no-cache");
+        let names = ["access_token", "expires_in", "scope", "token_type"];
+        assert_eq!(members(&answer.body).into_iter().collect::<Vec<_>>(), names);
+        assert_eq!((&answer.body["token_type"], &answer.body["expires_in"]), (&"Bearer".into(), &3600.into()));
+        assert_eq!(answer.body["scope"], "read write:sessions");
+        let text = answer.body["access_token"].as_str().expect("a token");
+        assert!(text.starts_with("svc_oauth_"));
+        assert_eq!(app.tables_with(text).await, <[String; 0]>::default());
+        Client::new(&app.base_url, Some(text)).session().await;
+    }
+
+    // A narrower token; a scope of a broad one counts as narrower.
+    let scoped = async |scope: &str| request(&app, Some(&client), &[grant, ("scope", scope)]).await;
+    for scope in ["read", "write:sessions read", "read:sessions"] {
+        assert_eq!(scoped(scope).await.expect(200).body["scope"], scope);
+    }
+    let narrow = scoped("read:sessions").await;
+    let narrow = Client::new(&app.base_url, narrow.body["access_token"].as_str());
+    narrow.get("/v1/sessions").await.expect(200);
+    narrow.post("/v1/sessions", json!({})).await.problem(403, "forbidden");
+    for scope in ["write", "account_owner", "admin", "read nonsense", "READ", "read,write"] {
+        refused(&scoped(scope).await, 400, "invalid_scope");
+    }
+    app.stop().await;
+}
+
+/// RFC 6749, sections 2.3.1, 3.2 and 5.2: what is wrong is told in the RFC's words; decisions D13: and not as a problem
+/// document. An unknown client and a wrong secret are answered alike. Every outcome is counted (interface, "Operator
+/// metrics").
+#[tokio::test]
+async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
+    let app = App::simulated().set("metrics.scrape_token", "t").start().await;
+    let owner = app.client().await;
+    let client = created(&owner, &["read"]).await;
+    let Credentials { id, secret } = &client;
+    let grant = ("grant_type", "client_credentials");
+
+    refused(&request(&app, Some(&client), &[]).await, 400, "invalid_request");
+    refused(&request(&app, Some(&client), &[("grant_type", "")]).await, 400, "invalid_request");
+    refused(&request(&app, Some(&client), &[grant, grant]).await, 400, "invalid_request");
+    refused(&request(&app, Some(&client), &[grant, ("client_secret", secret)]).await, 400, "invalid_request");
+    refused(&request(&app, Some(&client), &[grant, ("client_id", &unknown_id("ocl"))]).await, 400, "invalid_request");
+    for grant in ["password", "authorization_code", "CLIENT_CREDENTIALS"] {
+        refused(&request(&app, Some(&client), &[("grant_type", grant)]).await, 400, "unsupported_grant_type");
+    }
+    let stranger = app.stranger();
+    let post = |body: &'static str, media_type: &'static str| {
+        stranger
+            .request(Method::POST, "/v1/oauth/token")
+            .basic_auth(id, Some(secret))
+            .header("content-type", media_type)
+            .body(body)
+    };
+    refused(&stranger.send(post("{}", "application/json")).await, 400, "invalid_request");
+    stranger
+        .send(post("grant_type=client_credentials", "application/x-www-form-urlencoded; charset=UTF-8"))
+        .await
+        .expect(200);
+
+    let no_such = Credentials { id: unknown_id("ocl"), secret: secret.clone() };
+    let wrong = Credentials { id: id.clone(), secret: format!("{secret}x") };
+    let malformed = Credentials { id: "\0 nobody".to_owned(), secret: secret.clone() };
+    let mut answers = Vec::new();
+    for credentials in [&no_such, &wrong, &malformed] {
+        let answer = request(&app, Some(credentials), &[grant]).await;
+        refused(&answer, 401, "invalid_client");
+        answers.push(answer.body);
+        let in_body = [grant, ("client_id", &credentials.id), ("client_secret", &credentials.secret)];
+        let answer = request(&app, None, &in_body).await;
+        refused(&answer, 401, "invalid_client");
+        answers.push(answer.body);
+    }
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:?}");
+    refused(&request(&app, None, &[grant]).await, 401, "invalid_client");
+    refused(&request(&app, None, &[grant, ("client_id", id)]).await, 401, "invalid_client");
+    let bearer = stranger.request(Method::POST, "/v1/oauth/token").bearer_auth(secret).form(&[grant]);
+    refused(&stranger.send(bearer).await, 401, "invalid_client");
+
+    let account: Value = owner.get("/v1/account/me").await.expect(200).body;
+    let account = uuid_of(account["id"].as_str().expect("an id"));
+    app.execute("update accounts set status = 'suspended' where id = $1", account).await;
+    refused(&request(&app, Some(&client), &[grant]).await, 400, "unauthorized_client");
+    app.execute("update accounts set status = 'deleted' where id = $1", account).await;
+    refused(&request(&app, Some(&client), &[grant]).await, 401, "invalid_client");
+
+    // What is not about OAuth is a problem like everywhere else.
+    stranger.get("/v1/oauth/token").await.problem(405, "method-not-allowed");
+    let long = stranger.request(Method::POST, "/v1/oauth/token").body(vec![b'a'; 2 * 1024 * 1024]);
+    stranger.send(long).await.problem(413, "payload-too-large");
+
+    let scrape = stranger.http.get(format!("{}/metrics", app.base_url)).bearer_auth("t");
+    let text = scrape.send().await.expect("an answer").text().await.expect("a text");
+    let counted = |outcome: &str| {
+        let prefix = format!("service_oauth_token_total{{outcome=\"{outcome}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&prefix)?.parse::<u64>().ok())
+    };
+    let expected = [
+        ("ok", 1),
+        ("invalid_request", 6),
+        ("invalid_client", 10),
+        ("invalid_scope", 0),
+        ("unauthorized_client", 1),
+        ("unsupported_grant_type", 3),
+        ("error", 1),
+    ];
+    for (outcome, count) in expected {
+        assert_eq!(counted(outcome), Some(count), "{outcome}");
+    }
+    app.stop().await;
+}
+
+/// Decisions D4 and interface, "Errors" (401): a token ends with its time and, at once, with its client.
+#[tokio::test]
+async fn a_token_ends_with_its_time_and_with_its_client() {
+    let app = App::simulated().set("auth.oauth_token_ttl", "2s").start().await;
+    let owner = app.client().await;
+    let client = created(&owner, &["account_owner"]).await;
+    let short = token(&app, &client).await;
+    short.get("/v1/sessions").await.expect(200);
+    eventually(Duration::from_secs(10), "the token expires", async || {
+        (short.get("/v1/sessions").await.status == 401).then_some(())
+    })
+    .await;
+    short.get("/v1/sessions").await.problem(401, "unauthorized");
+
+    let bearer = token(&app, &client).await;
+    let path = format!("{CLIENTS}/{}", client.id);
+    let stranger = app.client().await;
+    for unknown in [path.clone(), format!("{CLIENTS}/{}", unknown_id("ocl")), format!("{CLIENTS}/x")] {
+        stranger.delete(&unknown).await.problem(404, "not-found");
+    }
+    bearer.get("/v1/sessions").await.expect(200);
+    for _ in 0..2 {
+        owner.delete(&path).await.expect(204);
+        bearer.get("/v1/sessions").await.problem(401, "unauthorized");
+    }
+    refused(&request(&app, Some(&client), &[("grant_type", "client_credentials")]).await, 401, "invalid_client");
+    assert_eq!(owner.get(CLIENTS).await.expect(200).body, json!({"data": []}));
+    app.stop().await;
+}
+
+/// Interface, "Authentication" 2: an access token is refused while the account is on the free tier, also one that worked a
+/// moment ago, and works again after an upgrade.
+#[tokio::test]
+async fn a_token_does_not_work_on_the_free_tier() {
+    let app = App::simulated().start().await;
+    let owner = app.client().await;
+    let client = created(&owner, &["account_owner"]).await;
+    let bearer = token(&app, &client).await;
+    let account = bearer.get("/v1/account/me").await.expect(200).body["id"].clone();
+    let account = uuid_of(account.as_str().expect("an id"));
+    app.execute("update accounts set tier = 'free' where id = $1", account).await;
+    for bearer in [bearer.clone(), token(&app, &client).await] {
+        let refused = bearer.get("/v1/sessions").await.problem(403, "forbidden");
+        let detail = refused.body["detail"].as_str().expect("a detail");
+        for word in ["apiAccess", "free", "upgrade"] {
+            assert!(detail.contains(word), "{detail}");
+        }
+    }
+    app.execute("update accounts set tier = 'api_starter' where id = $1", account).await;
+    bearer.get("/v1/sessions").await.expect(200);
+    app.stop().await;
+}

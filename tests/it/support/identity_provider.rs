@@ -1,0 +1,151 @@
+//! An identity provider on loopback, and the browsers of people who sign in with it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::redirect::Policy;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::app::{Builder, free_port};
+use super::{Answer, App, Client};
+
+/// The provider's name in the configuration.
+pub const NAME: &str = "work";
+
+/// A provider, which runs or does not.
+pub struct IdentityProvider {
+    port: u16,
+    process: Option<Child>,
+}
+
+impl IdentityProvider {
+    /// One that does not run yet.
+    pub fn new() -> Self {
+        Self { port: free_port(), process: None }
+    }
+
+    pub fn issuer(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// A service that knows the provider.
+    pub fn configure(&self, app: Builder) -> Builder {
+        app.set(&format!("auth.providers.{NAME}.issuer"), &self.issuer())
+            .set(&format!("auth.providers.{NAME}.client_id"), "kitfleet")
+            .set(&format!("auth.providers.{NAME}.client_secret"), "kitfleet-secret")
+            .set(&format!("auth.providers.{NAME}.display_name"), "Work")
+    }
+
+    /// Starts it; it tells who people are when it is asked.
+    pub fn start(&mut self, app: &App) {
+        self.start_with(app, false);
+    }
+
+    /// Starts it; it tells who people are in its ID tokens.
+    pub fn start_talkative(&mut self, app: &App) {
+        self.start_with(app, true);
+    }
+
+    fn start_with(&mut self, app: &App, claims_in_id_token: bool) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oidc-provider");
+        assert!(folder.join("node_modules").exists(), "./ops/test installs what the provider is made of");
+        let options = json!({
+            "port": self.port,
+            "redirect_uri": format!("{}/v1/auth/oauth/{NAME}/callback", app.base_url),
+            "claims_in_id_token": claims_in_id_token,
+        });
+        let mut command = Command::new("node");
+        command.current_dir(folder).arg("provider.js").arg(options.to_string());
+        // It ends with its standard input, also when this process is killed.
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("node runs");
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        assert_eq!(line, "listening\n");
+        self.process = Some(process);
+    }
+
+    /// Ends it, as an outage does.
+    pub fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Whether a URL is one of its pages.
+    fn has(&self, url: &str) -> bool {
+        url.starts_with(&format!("{}/", self.issuer()))
+    }
+}
+
+impl Drop for IdentityProvider {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Somebody's browser: it keeps cookies, and is told where to go.
+pub struct Browser {
+    client: Client,
+}
+
+impl Browser {
+    pub fn new(app: &App) -> Self {
+        let http = reqwest::Client::builder().no_proxy().cookie_store(true).redirect(Policy::none()).build();
+        Self { client: Client { base_url: app.base_url.clone(), key: None, http: http.expect("an HTTP client") } }
+    }
+
+    /// Goes to a page.
+    pub async fn open(&self, url: &str) -> Answer {
+        self.client.send(self.client.http.get(url)).await
+    }
+
+    /// Leaves for the provider, which will find that the person is whom `claims` say. Answers where that leads.
+    pub async fn leave(&self, claims: &Value) -> Url {
+        let start = self.client.get(&format!("/v1/auth/oauth/{NAME}/start")).await.expect(303);
+        let mut url: Url = location(&start).parse().expect("a URL");
+        url.query_pairs_mut().append_pair("login_hint", &URL_SAFE_NO_PAD.encode(claims.to_string()));
+        url
+    }
+
+    /// Follows the provider's pages from one to the next. Answers where it sends the person in the end.
+    pub async fn through(&self, provider: &IdentityProvider, from: Url) -> String {
+        let mut url = from.to_string();
+        for _ in 0..10 {
+            if !provider.has(&url) {
+                return url;
+            }
+            let page = self.open(&url).await;
+            assert!(page.status.is_redirection(), "{url}: {} {}", page.status, page.body);
+            let next = from.join(&location(&page)).expect("a URL");
+            url = next.to_string();
+        }
+        panic!("the provider sends people in circles");
+    }
+
+    /// The whole trip, to where the provider sends the person back to.
+    pub async fn to_callback(&self, provider: &IdentityProvider, claims: &Value) -> String {
+        let away = self.leave(claims).await;
+        self.through(provider, away).await
+    }
+
+    /// The whole trip and back.
+    pub async fn sign_in(&self, provider: &IdentityProvider, claims: &Value) -> Answer {
+        let callback = self.to_callback(provider, claims).await;
+        self.open(&callback).await
+    }
+}
+
+fn location(answer: &Answer) -> String {
+    answer.headers["location"].to_str().expect("a text").to_owned()
+}
+
+/// Somebody whose address the provider has verified.
+pub fn person(subject: &str, email: &str) -> Value {
+    json!({"sub": subject, "email": email, "email_verified": true, "name": "Ada Lovelace"})
+}
