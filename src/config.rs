@@ -554,9 +554,9 @@ mod tests {
     #[test]
     fn keys_of_later_areas_are_checked_and_named() {
         let file = "[webhooks]\nretry_schedule = [\"1s\", \"2s\"]\n[retention]\nfinished_jobs = \"1d\"\n\
-                    [billing.prices]\napi_scale = 9900\n[limits]\nenterprise_profiles = 2";
+                    [billing.prices]\napi_scale = 9900\n[limits]\nform_teardown = \"2s\"";
         let config = read(file, &[("KITFLEET_WEBHOOKS__RETRY_SCHEDULE", "3s,4s")]).expect("a good configuration");
-        assert_eq!(config.unused(), ["webhooks", "billing", "limits.enterprise_profiles"]);
+        assert_eq!(config.unused(), ["webhooks", "billing", "limits.form_teardown"]);
         let printed = toml::to_string(&config.effective()).expect("TOML");
         assert!(
             printed.contains(r#"retry_schedule = ["3s", "4s"]"#) && printed.contains("api_scale = 9900"),
