@@ -191,10 +191,10 @@ impl Provider {
         };
         let subject = claims.subject();
         // A provider may tell of people in their token, or only when it is asked with one.
-        if claims.email().is_none() || claims.email_verified().is_none() {
-            if let Some(told) = known.ask(tokens.access_token(), subject).await? {
-                return Ok(Person::new(subject, told.email(), told.email_verified(), told.name()));
-            }
+        if (claims.email().is_none() || claims.email_verified().is_none())
+            && let Some(told) = known.ask(tokens.access_token(), subject).await?
+        {
+            return Ok(Person::new(subject, told.email(), told.email_verified(), told.name()));
         }
         Ok(Person::new(subject, claims.email(), claims.email_verified(), claims.name()))
     }
@@ -208,10 +208,11 @@ impl Provider {
                 Ok(known) => *memory = Memory { known: Some(Arc::new(known)), failed_at: None },
                 Err(failure) => {
                     memory.failed_at = Some(Instant::now());
-                    // What it said last time is better than nothing.
                     if memory.known.is_none() {
                         return Err(failure);
                     }
+                    // What it said last time is better than nothing.
+                    tracing::warn!(provider = self.name, error = %failure, "an identity provider cannot be asked about itself");
                 }
             }
         }
