@@ -191,10 +191,10 @@ impl Provider {
         };
         let subject = claims.subject();
         // A provider may tell of people in their token, or only when it is asked with one.
-        if claims.email().is_none() || claims.email_verified().is_none() {
-            if let Some(told) = known.ask(tokens.access_token(), subject).await? {
-                return Ok(Person::new(subject, told.email(), told.email_verified(), told.name()));
-            }
+        if (claims.email().is_none() || claims.email_verified().is_none())
+            && let Some(told) = known.ask(tokens.access_token(), subject).await?
+        {
+            return Ok(Person::new(subject, told.email(), told.email_verified(), told.name()));
         }
         Ok(Person::new(subject, claims.email(), claims.email_verified(), claims.name()))
     }
