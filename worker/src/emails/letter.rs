@@ -129,7 +129,7 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
 
 /// Whether a name can stand in a mail as it is.
 fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 40 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    !name.is_empty() && name.len() <= 40 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_ ".contains(&b))
 }
 
 fn session(attempt: &Attempt) -> String {
