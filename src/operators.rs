@@ -86,10 +86,8 @@ async fn account(conn: &mut PgConnection, order: Account, limits: &Limits) -> Re
 }
 
 async fn create_account(conn: &mut PgConnection, new: NewAccount, limits: &Limits) -> Result<()> {
-    let password_hash = match new.password_stdin {
-        true => Some(NewPassword::parse(&password()?, "password", limits)?.hash()),
-        false => None,
-    };
+    let password_hash =
+        if new.password_stdin { Some(NewPassword::parse(&password()?, "password", limits)?.hash()) } else { None };
     let format = new.format;
     let account = accounts::NewAccount {
         email: new.email,

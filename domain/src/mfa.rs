@@ -126,13 +126,11 @@ async fn pending_step(
     if let Some(wait) = factor.locked_out(guesses) {
         return Ok(Err(Verification::TooMany(wait)));
     }
-    match factor.accepted_step(vault, account, code, guesses.drift)? {
-        Some(step) => Ok(Ok(step)),
-        None => {
-            count_wrong_guess(conn, account, guesses.window).await?;
-            Ok(Err(Verification::Wrong))
-        }
+    if let Some(step) = factor.accepted_step(vault, account, code, guesses.drift)? {
+        return Ok(Ok(step));
     }
+    count_wrong_guess(conn, account, guesses.window).await?;
+    Ok(Err(Verification::Wrong))
 }
 
 /// Completes the enrolment with a code that is right, and writes `account.mfa_enrolled`. The code is used up.
