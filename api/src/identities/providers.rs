@@ -230,9 +230,11 @@ impl Provider {
     }
 
     async fn discover(&self) -> Result<Known, Failure> {
-        // Following a redirect would lead wherever somebody else likes.
+        // Following a redirect would lead wherever somebody else likes. Sign-ins are so far apart that the provider closes
+        // an idle connection just about when it is used again.
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
+            .pool_max_idle_per_host(0)
             .timeout(ANSWER_WITHIN)
             .no_proxy()
             .build()
