@@ -89,7 +89,7 @@ async fn the_first_sign_in_makes_an_account_and_the_next_one_finds_it() {
     app.stop().await;
 }
 
-/// `OpenID` Connect Core, section 5.4: a provider may also tell who people are in the ID token.
+/// OpenID Connect Core, section 5.4: a provider may also tell who people are in the ID token.
 #[tokio::test]
 async fn a_provider_may_tell_everything_in_its_id_token() {
     let mut provider = IdentityProvider::new();

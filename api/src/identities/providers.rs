@@ -208,10 +208,11 @@ impl Provider {
                 Ok(known) => *memory = Memory { known: Some(Arc::new(known)), failed_at: None },
                 Err(failure) => {
                     memory.failed_at = Some(Instant::now());
-                    // What it said last time is better than nothing.
                     if memory.known.is_none() {
                         return Err(failure);
                     }
+                    // What it said last time is better than nothing.
+                    tracing::warn!(provider = self.name, error = %failure, "an identity provider cannot be asked about itself");
                 }
             }
         }
