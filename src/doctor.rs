@@ -85,6 +85,7 @@ pub async fn examine(config: &Config, format: Format) -> Result<()> {
     checks.extend(browsers(&worker).await);
     checks.push(mails(&worker).await);
     checks.push(owner_key(&config.data_dir));
+    checks.push(second_factors(config));
     checks.push(metrics_token(config));
     format.print(&checks, |checks| checks.iter().map(Check::line).collect())?;
     let failed = checks.iter().filter(|check| check.status == Status::Fail).count();
@@ -318,6 +319,19 @@ fn owner_key(data_dir: &Path) -> Check {
             Check::warn(subject, format!("others can read {}", file.display()), format!("chmod 600 {}", file.display()))
         }
         Ok(_) => Check::ok(subject, format!("in {}", file.display())),
+    }
+}
+
+fn second_factors(config: &Config) -> Check {
+    match (&config.mfa.encryption_key, config.mfa.retired_encryption_keys.len()) {
+        (Some(_), 0) => Check::ok("second factors", "sealed with mfa.encryption_key"),
+        (Some(_), retired) => {
+            Check::ok("second factors", format!("sealed with mfa.encryption_key; {retired} retired keys still open"))
+        }
+        (None, _) => {
+            let mend = "set MFA_ENCRYPTION_KEY to what `openssl rand -base64 32` prints, and keep it";
+            Check::warn("second factors", "nobody can enroll one: there is no key to seal them with", mend)
+        }
     }
 }
 

@@ -180,21 +180,6 @@ fn name_of(said: Option<&str>, email: &EmailAddress) -> String {
     if name.is_empty() { local.to_owned() } else { name.to_owned() }
 }
 
-/// Deletes up to `batch` sign-ins that took too long. Answers how many.
-///
-/// # Errors
-/// When the database fails.
-pub async fn purge_flows(conn: &mut PgConnection, batch: i64) -> sqlx::Result<u64> {
-    let purged = sqlx::query!(
-        "delete from identity_flows where state_hash in
-            (select state_hash from identity_flows where expires_at < now() limit $1)",
-        batch,
-    )
-    .execute(conn)
-    .await?;
-    Ok(purged.rows_affected())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

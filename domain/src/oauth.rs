@@ -249,22 +249,6 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
     .await
 }
 
-/// Deletes up to `batch` tokens that expired more than a day ago: for so long their bearers hear why they are refused.
-/// Answers how many.
-///
-/// # Errors
-/// When the database fails.
-pub async fn purge_tokens(conn: &mut PgConnection, batch: i64) -> sqlx::Result<u64> {
-    let purged = sqlx::query!(
-        "delete from oauth_tokens where token_hash in
-            (select token_hash from oauth_tokens where expires_at < now() - interval '1 day' limit $1)",
-        batch,
-    )
-    .execute(conn)
-    .await?;
-    Ok(purged.rows_affected())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

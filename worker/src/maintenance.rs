@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
-use kitfleet_domain::{emails, identities, intents, oauth};
+use kitfleet_domain::{emails, intents, tokens};
 use kitfleet_jobs::browser;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
@@ -69,9 +69,8 @@ async fn purge_finished(context: &Context) -> sqlx::Result<()> {
         let intents = intents::purge(&mut conn, config.result_retention, config.job_retention, BATCH).await?;
         let jobs = inspect::purge(&mut conn, config.job_retention, BATCH).await?;
         let emails = emails::purge(&mut conn, config.job_retention, BATCH).await?;
-        let tokens = oauth::purge_tokens(&mut conn, BATCH).await?;
-        let flows = identities::purge_flows(&mut conn, BATCH).await?;
-        let touched = intents + jobs + emails + tokens + flows;
+        let tokens = tokens::purge_expired(&mut conn, BATCH).await?;
+        let touched = intents + jobs + emails + tokens;
         purged += touched;
         if touched == 0 {
             break;
