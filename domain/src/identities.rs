@@ -116,13 +116,18 @@ pub enum Arrival {
 /// When the database fails.
 pub async fn arrive(conn: &mut PgConnection, visitor: &Visitor<'_>) -> Result<Arrival, CreateError> {
     loop {
+        // In this order, because an account is made together with its link: who sees the one sees the other.
+        let has_address = match visitor.email {
+            Some(email) => accounts::find_login(conn, email).await?,
+            None => None,
+        };
         if let Some(account) = find(conn, visitor.provider, visitor.subject).await? {
             return Ok(Arrival::Linked(account));
         }
-        let Some(email) = visitor.email else { return Ok(Arrival::Unknown) };
-        if let Some(account) = accounts::find_login(conn, email).await? {
+        if let Some(account) = has_address {
             return Ok(Arrival::Unlinked(account.id));
         }
+        let Some(email) = visitor.email else { return Ok(Arrival::Unknown) };
         let new = NewAccount {
             email: email.as_str().to_owned(),
             name: name_of(visitor.name, email),
