@@ -220,10 +220,8 @@ async fn confirm(
     if !identities::link(&mut tx, account, &provider, &subject).await? {
         return Err(Problem::bad_link());
     }
-    if accounts::verify_email(&mut tx, account, &origin).await? {
-        // Whoever chose the password had not proven that the address is theirs.
+    if sign_ins::note_verified(&mut tx, account, &origin).await? {
         accounts::forget_password(&mut tx, account).await?;
-        sign_ins::welcome(&mut tx, account).await?;
     }
     sign_ins::complete(&app, tx, account, Method::Oauth { provider: &provider }, &origin).await
 }

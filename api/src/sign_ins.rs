@@ -163,16 +163,24 @@ async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token
     let origin = client.origin();
     let mut tx = app.db.begin().await?;
     let followed = mail_links::follow(&mut tx, purpose, token).await?.ok_or_else(Problem::bad_link)?;
-    note_verified(&mut tx, followed.account, &origin).await?;
+    if note_verified(&mut tx, followed.account, &origin).await? && purpose == Purpose::MagicLink {
+        accounts::forget_password(&mut tx, followed.account).await?;
+    }
     complete(app, tx, followed.account, Method::MailLink, &origin).await
 }
 
-/// Whoever follows a link has the account's mail; the first time they are welcomed.
-pub async fn note_verified(tx: &mut Transaction<'static, Postgres>, account: AccountId, origin: &Origin) -> Result<()> {
-    if accounts::verify_email(&mut *tx, account, origin).await? {
+/// Whoever follows a link has the account's mail; the first time they are welcomed. `true` when it is the first: unless
+/// it was the signup's own link, whoever chose the password had not proven that the address is theirs.
+pub async fn note_verified(
+    tx: &mut Transaction<'static, Postgres>,
+    account: AccountId,
+    origin: &Origin,
+) -> Result<bool> {
+    let first = accounts::verify_email(&mut *tx, account, origin).await?;
+    if first {
         welcome(tx, account).await?;
     }
-    Ok(())
+    Ok(first)
 }
 
 /// Greets whoever has an account whose address was just proven.
