@@ -90,6 +90,7 @@ create table mfa_challenges (
 );
 
 create unique index mfa_challenges_token_hash_key on mfa_challenges (token_hash);
+create index mfa_challenges_account_id_idx on mfa_challenges (account_id);
 create index mfa_challenges_expires_at_idx on mfa_challenges (expires_at);
 
 -- What kind of credential a key is. A device's works on the free tier too, for some routes.

@@ -171,6 +171,7 @@ struct ApiKeyList {
     extensions(("x-required-scope" = json!("read"))),
 )]
 async fn list(caller: Scoped<ReadKeys>, State(app): State<App>, query: Query) -> Result<Answer<ApiKeyList>> {
+    app.last_used.write_now(&app.db).await?;
     let account = caller.account_id;
     let scope = CursorScope { account, list: "api_keys", filters: &[] };
     let id_of = |key: &api_keys::ApiKey| key.id.as_uuid();
@@ -191,6 +192,7 @@ async fn list(caller: Scoped<ReadKeys>, State(app): State<App>, query: Query) ->
     extensions(("x-required-scope" = json!("read"))),
 )]
 async fn get(caller: Scoped<ReadKeys>, State(app): State<App>, path: IdPath<ApiKeyId>) -> Result<Answer<ApiKey>> {
+    app.last_used.write_now(&app.db).await?;
     let found = api_keys::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
     Ok(Answer(found.ok_or_else(not_found::<ApiKeyId>)?.into()))
 }

@@ -4,6 +4,7 @@ use axum::Json as Answer;
 use axum::extract::{RawPathParams, State};
 use axum::middleware::map_response;
 use kitfleet_domain::api_keys::{MintError, Scopes};
+use kitfleet_domain::crockford;
 use kitfleet_domain::devices::{self, BindError, Exchange, NewDevice};
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::timestamp::Timestamp;
@@ -180,7 +181,7 @@ async fn bind(
         None => Scopes::account_owner(),
     };
     app.rate_limits.check(Bucket::DeviceBind, &client).await?;
-    app.rate_limits.check(Bucket::DeviceBind, body.user_code.as_str()).await?;
+    app.rate_limits.check(Bucket::DeviceBind, crockford::normalized(&body.user_code).as_str()).await?;
     let by = (caller.account_id, &caller.actor);
     let mut tx = app.db.begin().await?;
     let held_for = app.config.auth.device_bound_ttl;

@@ -54,7 +54,11 @@ impl LastUsed {
         }
     }
 
-    async fn write_now(&self, db: &PgPool) -> sqlx::Result<()> {
+    /// Writes at once, for whoever is about to show what was used when.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn write_now(&self, db: &PgPool) -> sqlx::Result<()> {
         let used = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         if used.keys.is_empty() && used.web_sessions.is_empty() {
             return Ok(());

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::middleware::map_response;
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mfa::challenges::{self, Refused};
-use kitfleet_domain::mfa::{self, Batch, Enrollment, Guesses, MfaError, Proof, Verdict, Verification};
+use kitfleet_domain::mfa::{self, Batch, Enrollment, Guesses, MfaError, NotVerified, Proof, Verdict};
 use kitfleet_domain::sign_ins;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Invalid;
@@ -169,16 +169,17 @@ async fn verify(
     app.rate_limits.check(Bucket::Verify, &client).await?;
     let (account, vault, guesses) = (caller.account_id, vault(&app)?, Guesses::of(&app.config.limits));
 
-    // Recovery codes take a while to hash: only for somebody whose code is right.
     let mut tx = app.db.begin().await?;
-    let verification = mfa::check_pending(&mut tx, account, &body.code, vault, guesses).await?;
+    let verified = mfa::verify(&mut tx, account, &body.code, vault, guesses).await?;
     tx.commit().await?;
-    accept(verification)?;
+    let verified = verified?;
+    // These take a while to hash: only for somebody whose code is right.
     let batch = new_batch(&app).await?;
     let mut tx = app.db.begin().await?;
-    let verification = mfa::complete(&mut tx, account, &body.code, vault, guesses, &batch, &caller.actor).await?;
+    if !mfa::complete(&mut tx, account, &verified, &batch, &caller.actor).await? {
+        return Err(NotVerified::Wrong.into());
+    }
     tx.commit().await?;
-    accept(verification)?;
     Ok(Answer(RecoveryCodes { recovery_codes: batch.shown() }))
 }
 
@@ -192,12 +193,13 @@ async fn new_batch(app: &App) -> Result<Batch> {
     app.hashing.run(move || Batch::generate(codes)).await
 }
 
-fn accept(verification: Verification) -> Result<()> {
-    match verification {
-        Verification::Right => Ok(()),
-        Verification::Wrong => Err(Problem::invalid("code", "is not right, or no enrolment is pending")),
-        Verification::TooMany(wait) => Err(Problem::rate_limited(wait.as_secs() + 1)),
-        Verification::Enrolled => Err(already_enrolled()),
+impl From<NotVerified> for Problem {
+    fn from(why: NotVerified) -> Self {
+        match why {
+            NotVerified::Wrong => Self::invalid("code", "is not right, or no enrolment is pending"),
+            NotVerified::TooMany(wait) => Self::rate_limited(wait.as_secs() + 1),
+            NotVerified::Enrolled => already_enrolled(),
+        }
     }
 }
 
@@ -479,7 +481,13 @@ impl From<Refused> for Problem {
 impl From<MfaError> for Problem {
     fn from(error: MfaError) -> Self {
         match error {
-            MfaError::Sealed(error) => Self::internal(&error),
+            MfaError::Sealed(error) => {
+                tracing::error!(%error, "a second factor was sealed with another key: see mfa.retired_encryption_keys");
+                Self::new(
+                    &kinds::FEATURE_UNAVAILABLE,
+                    "this deployment lacks the key that the second factor was sealed with",
+                )
+            }
             MfaError::Database(error) => error.into(),
         }
     }

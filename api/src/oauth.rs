@@ -11,6 +11,7 @@ use axum::Json as Answer;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, PRAGMA, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -34,10 +35,15 @@ use crate::path::{IdPath, not_found};
 use crate::permissions::AccountOwner;
 use crate::problems::Untouched;
 use crate::rate_limits::Bucket;
+use crate::sign_ins::forbid_storing;
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(delete)).routes(routes!(token))
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(delete))
+        .routes(routes!(token))
+        .layer(map_response(forbid_storing))
 }
 
 /// A client to be

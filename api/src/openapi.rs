@@ -132,6 +132,9 @@ pub fn skeleton() -> OpenApi {
             tag("Account", "What its owner decides"),
             tag("Archetypes", "The devices a session can be"),
             tag("Authentication", "Proving who calls"),
+            tag("MFA", "Second factors"),
+            tag("Devices", "Desktop apps that ask for a credential"),
+            tag("API keys", "Credentials of programs"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
         ]))

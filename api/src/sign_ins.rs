@@ -4,6 +4,8 @@
 //! sent, only the worker looks whether there is anybody to send it to, and a password is checked against somebody's hash
 //! or, when there is nobody, against nobody's.
 
+use std::time::Duration;
+
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::HeaderValue;
@@ -18,13 +20,14 @@ use kitfleet_domain::mail_links::{self, Purpose};
 use kitfleet_domain::passwords::{self, NewPassword};
 use kitfleet_domain::sign_ins::{self, Method, SignInError, SignedIn};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::Rules;
 use kitfleet_domain::web_sessions::{self, NewWebSession};
 use kitfleet_jobs::emails;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::{Postgres, Transaction};
-use std::time::Duration;
 use utoipa::ToSchema;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -97,15 +100,14 @@ async fn sign_up(
     client: ClientInfo,
     OpenJson(body): OpenJson<SignUp>,
 ) -> Result<Answer<SignedUp>> {
-    let mut errors = Vec::new();
-    let password = NewPassword::parse(&body.password, "password", &app.config.limits).map_err(|e| errors.extend(e.0));
-    let checks = [EmailAddress::parse(&body.email).map(drop), AccountName::parse(&body.name).map(drop)];
-    errors.extend(checks.into_iter().filter_map(Result::err).flat_map(|invalid| invalid.0));
-    let Ok(password) = password else { return Err(kitfleet_domain::validation::Invalid(errors).into()) };
-    if !errors.is_empty() {
-        return Err(kitfleet_domain::validation::Invalid(errors).into());
-    }
     app.rate_limits.check(Bucket::Signup, &client).await?;
+    let password = NewPassword::parse(&body.password, "password", &app.config.limits);
+    let mut rules = Rules::default();
+    rules.note(EmailAddress::parse(&body.email).err());
+    rules.note(AccountName::parse(&body.name).err());
+    rules.note(password.as_ref().err().cloned());
+    rules.check()?;
+    let password = password?;
     let password_hash = app.hashing.run(move || password.hash()).await?;
     let new = NewAccount {
         email: body.email,
@@ -279,19 +281,25 @@ async fn log_in(
     app.rate_limits.check(Bucket::Login, &client).await?;
     app.rate_limits.look(Bucket::LoginFailures, email.key()).await?;
     let found = accounts::find_login(&mut *app.db.acquire().await?, &email).await?;
+    let wrong = || Problem::unauthorized("the e-mail address or the password is wrong");
     let hash = found.as_ref().and_then(|login| login.password_hash.clone());
     let right = app.hashing.run(move || passwords::verify(&body.password, hash.as_deref())).await?;
-    let Some(login) = found.filter(|_| right) else {
+    let Some(Login { id, status, verified, password_hash: Some(hash) }) = found.filter(|_| right) else {
         app.rate_limits.record(Bucket::LoginFailures, email.key()).await;
-        return Err(Problem::unauthorized("the e-mail address or the password is wrong"));
+        return Err(wrong());
     };
-    let Login { id, status, verified, .. } = login;
     if status == AccountStatus::Active && !verified {
         return Err(Problem::forbidden("the e-mail address is not verified yet; follow the link that was mailed")
             .titled("EmailNotVerified"));
     }
-    let tx = app.db.begin().await?;
-    complete(&app, tx, id, Method::Password, &client.origin()).await
+    let mut tx = app.db.begin().await?;
+    let method = Method::Password { hash: &hash };
+    let signed_in = sign_ins::complete(&mut tx, id, method, &client.origin(), app.config.auth.lifetimes).await;
+    tx.commit().await?;
+    match signed_in {
+        Err(SignInError::Gone) => Err(wrong()),
+        signed_in => Ok(Answer(signed_in?.into())),
+    }
 }
 
 /// Mail a link that signs in
@@ -369,8 +377,8 @@ async fn confirm_password_reset(
     client: ClientInfo,
     OpenJson(body): OpenJson<ResetPassword>,
 ) -> Result<Answer<LoginResult>> {
-    let password = NewPassword::parse(&body.new_password, "new_password", &app.config.limits)?;
     app.rate_limits.check(Bucket::Verify, &client).await?;
+    let password = NewPassword::parse(&body.new_password, "new_password", &app.config.limits)?;
     // Nobody has us hash a password for a token that they made up.
     let mut conn = app.db.acquire().await?;
     if !mail_links::is_good(&mut conn, Purpose::ResetPassword, &body.token).await? {
@@ -409,7 +417,9 @@ async fn refresh(State(app): State<App>, OpenJson(body): OpenJson<SessionToken>)
         return Ok(Answer(fresh.into()));
     }
     match web_sessions::find_by_token(&mut conn, &body.token).await? {
-        Some(record) if record.account_status == AccountStatus::Suspended => Err(Problem::account_suspended()),
+        Some(record) if record.account_status == AccountStatus::Suspended && !record.revoked && !record.expired => {
+            Err(Problem::account_suspended())
+        }
         _ => Err(Problem::unauthorized("the token is not valid, or not any more")),
     }
 }
@@ -471,6 +481,7 @@ impl From<NewWebSession> for WebSession {
 /// What signing in answers: a session or, for an account with a second factor, a challenge. Clients branch on
 /// `mfa_required`.
 #[derive(Serialize, ToSchema)]
+#[schema(as = SignInResult)]
 #[serde(untagged)]
 pub enum LoginResult {
     /// Signed in
@@ -483,6 +494,7 @@ pub enum LoginResult {
     #[schema(title = "MfaRequired")]
     Challenge {
         /// Always true
+        #[schema(schema_with = literally_true)]
         mfa_required: bool,
         /// What to send with the code, once, from the same address
         challenge_token: String,
@@ -490,6 +502,11 @@ pub enum LoginResult {
         #[schema(value_type = String, format = DateTime)]
         challenge_expires_at: Timestamp,
     },
+}
+
+fn literally_true() -> RefOr<Schema> {
+    let schema = ObjectBuilder::new().schema_type(Type::Boolean).enum_values(Some([true]));
+    RefOr::T(Schema::Object(schema.build()))
 }
 
 impl From<SignedIn> for LoginResult {

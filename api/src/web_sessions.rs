@@ -73,6 +73,7 @@ async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<An
         Credential::WebSession { id, .. } => Some(id),
         Credential::Key { .. } | Credential::OauthToken { .. } => None,
     };
+    app.last_used.write_now(&app.db).await?;
     let sessions = web_sessions::list(&mut *app.db.acquire().await?, caller.account_id).await?;
     let data = sessions.into_iter().map(|session| SignedInDevice {
         id: session.id,

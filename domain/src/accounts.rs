@@ -142,7 +142,6 @@ impl AccountName {
 }
 
 /// An account to be.
-#[derive(Debug)]
 pub struct NewAccount {
     /// Where its mail goes.
     pub email: String,
@@ -258,8 +257,33 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
     .await
 }
 
+/// Holds an account's row until the transaction ends: its deletion, its suspension and the reset of its password wait.
+/// Whoever needs rows of the account as well takes this one first, as those do. `None` when it is deleted.
+///
+/// # Errors
+/// When the database fails.
+pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Held>> {
+    sqlx::query_as!(
+        Held,
+        r#"select status as "status: _", tier as "tier: _", password_hash
+           from accounts where id = $1 and status <> 'deleted' for share"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// What is so of an account for as long as it is held.
+pub struct Held {
+    /// Whether it may act.
+    pub status: AccountStatus,
+    /// What it pays for.
+    pub tier: Tier,
+    /// Its password's hash.
+    pub password_hash: Option<String>,
+}
+
 /// What a login needs to know of an account.
-#[derive(Debug)]
 pub struct Login {
     /// The account.
     pub id: AccountId,

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::accounts::{AccountStatus, Tier};
+use crate::accounts::{self, AccountStatus, Tier};
 use crate::audit::{self, Actor, Entry};
 use crate::events;
 use crate::ids::{AccountId, ApiKeyId};
@@ -18,6 +18,9 @@ use crate::validation::{FieldError, Invalid, Rules};
 
 /// Characters of a name, at most.
 const NAME_CHARS: usize = 120;
+
+/// Entries of a list of scopes, at most: more than there are.
+const MOST_SCOPES: usize = 64;
 
 /// A right a credential can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,6 +121,9 @@ impl Scopes {
     pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, Invalid> {
         if names.is_empty() {
             return Err(Invalid::field("scopes", "must not be empty"));
+        }
+        if names.len() > MOST_SCOPES {
+            return Err(Invalid::field("scopes", format!("must have at most {MOST_SCOPES} entries")));
         }
         let mut scopes = Vec::new();
         let mut errors = Vec::new();
@@ -326,19 +332,15 @@ pub async fn mint(
     rules.length(name, 1, NAME_CHARS, "name");
     rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
     rules.check()?;
-    let row = sqlx::query!(
-        r#"select tier as "tier: Tier", coalesce($2::timestamptz <= now(), false) as "past!"
-           from accounts where id = $1 and status <> 'deleted' for share"#,
-        account as _,
-        new.expires_at as _,
-    )
-    .fetch_optional(&mut *conn)
-    .await?
-    .ok_or(MintError::NoAccount)?;
-    if row.past {
+    let held = accounts::hold(&mut *conn, account).await?.ok_or(MintError::NoAccount)?;
+    let past =
+        sqlx::query_scalar!(r#"select coalesce($1::timestamptz <= now(), false) as "past!""#, new.expires_at as _)
+            .fetch_one(&mut *conn)
+            .await?;
+    if past {
         return Err(Invalid::field("expires_at", "must be in the future").into());
     }
-    let secret = Secret::generate(new.kind, row.tier);
+    let secret = Secret::generate(new.kind, held.tier);
     let key = insert(&mut *conn, account, actor, &NewKey { name, ..new }, &secret, None).await?;
     let payload = json!({"name": name, "scopes": new.scopes});
     let entry = Entry { action: "api_key.minted", target: Some(key.id.to_string()), payload };
@@ -462,12 +464,12 @@ pub async fn rotate(
     actor: &Actor,
     grace: Duration,
 ) -> Result<(ApiKey, Secret), RotateError> {
+    let held = accounts::hold(&mut *conn, account).await?.ok_or(RotateError::NoKey)?;
     let old = sqlx::query!(
-        r#"select k.name, k.scopes, k.kind as "kind: KeyKind", k.expires_at, a.tier as "tier: Tier",
+        r#"select k.name, k.scopes, k.kind as "kind: KeyKind", k.expires_at,
                   k.revoked_at is not null or coalesce(k.expires_at <= now(), false) as "worthless!",
                   exists(select from api_keys s where s.rotated_from = k.id) as "rotated!"
-           from api_keys k join accounts a on a.id = k.account_id
-           where k.id = $1 and k.account_id = $2 for update of k for share of a"#,
+           from api_keys k where k.id = $1 and k.account_id = $2 for update"#,
         id as _,
         account as _,
     )
@@ -482,7 +484,7 @@ pub async fn rotate(
     }
     let scopes = Scopes::stored(&old.scopes);
     let new = NewKey { name: &old.name, scopes: &scopes, kind: old.kind, expires_at: old.expires_at };
-    let secret = Secret::generate(old.kind, old.tier);
+    let secret = Secret::generate(old.kind, held.tier);
     let key = match insert(&mut *conn, account, actor, &new, &secret, Some(id)).await {
         Err(error) if error.as_database_error().and_then(|e| e.constraint()) == Some("api_keys_rotated_from_key") => {
             return Err(RotateError::RotatedBefore);

@@ -76,8 +76,10 @@ pub struct Entry {
 /// When the database fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
     let (by_account, by_key, ip_address, user_agent) = match actor {
-        Actor::Customer { account, key, ip_address, user_agent } => {
-            (Some(*account), *key, ip_address.as_deref(), user_agent.as_deref())
+        // Where somebody is who acts on another's account is none of its owner's business.
+        Actor::Customer { account: by, key, .. } if *by != account => (Some(*by), *key, None, None),
+        Actor::Customer { account: by, key, ip_address, user_agent } => {
+            (Some(*by), *key, ip_address.as_deref(), user_agent.as_deref())
         }
         Actor::System => (None, None, None, None),
     };

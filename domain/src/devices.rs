@@ -214,7 +214,8 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
     let owner = sqlx::query!(
         r#"select a.id, a.tier as "tier: Tier", a.status as "status: AccountStatus"
            from api_keys k join accounts a on a.id = k.account_id
-           where k.id = $1 and k.revoked_at is null for update of k"#,
+           where k.id = $1 and k.revoked_at is null
+             and not exists(select from api_keys s where s.rotated_from = k.id) for update of k"#,
         key as _,
     )
     .fetch_optional(&mut *conn)

@@ -17,7 +17,6 @@ use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 /// A sign-in that leaves for a provider.
-#[derive(Debug)]
 pub struct Flow<'a> {
     /// The provider's name in the configuration.
     pub provider: &'a str,
@@ -50,7 +49,6 @@ pub async fn start(conn: &mut PgConnection, flow: Flow<'_>, good_for: Duration) 
 }
 
 /// A sign-in that came back.
-#[derive(Debug)]
 pub struct Returned {
     /// As it was told to [`start`].
     pub nonce: String,

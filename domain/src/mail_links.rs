@@ -57,14 +57,29 @@ pub struct Followed {
     pub subject: Option<Value>,
 }
 
-/// Uses a link up. `None` when it is unknown, expired, or was used before: of several callers one gets it.
+/// Uses a link up, and holds its account's row against everybody else who follows one. `None` when the link is unknown,
+/// expired, or was used before, or the account is deleted: of several callers one gets it.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<Followed>> {
+    let hash = tokens::hash(token);
+    // The account's row first: who changes the account goes on to its links.
+    let held = sqlx::query_scalar!(
+        "select id from accounts
+         where id = (select account_id from mail_links where token_hash = $1 and purpose = $2) and status <> 'deleted'
+         for no key update",
+        hash,
+        purpose as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if held.is_none() {
+        return Ok(None);
+    }
     let row = sqlx::query!(
         "delete from mail_links where token_hash = $1 and purpose = $2 and expires_at > now() returning account_id, subject",
-        tokens::hash(token),
+        hash,
         purpose as _,
     )
     .fetch_optional(conn)

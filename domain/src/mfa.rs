@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::PgConnection;
 
+use crate::accounts;
 use crate::audit::{self, Actor, Entry};
 use crate::ids::AccountId;
 use crate::limits::Limits;
@@ -84,11 +85,9 @@ pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) 
     Ok(row.map(|email| enrollment.labelled(email)))
 }
 
-/// What came of a code that should complete an enrolment.
+/// Why a code does not complete an enrolment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verification {
-    /// It is right.
-    Right,
+pub enum NotVerified {
     /// It is wrong, or nothing is pending. A pending secret stays.
     Wrong,
     /// There were too many wrong ones; how long to wait.
@@ -97,70 +96,68 @@ pub enum Verification {
     Enrolled,
 }
 
-/// Holds `code` against the pending secret. A wrong one is counted: commit what was done.
+/// A pending secret of which a code was right.
+pub struct Verified {
+    sealed_secret: Vec<u8>,
+}
+
+/// Holds `code` against the pending secret, and uses it up. A wrong one is counted: commit what was done either way.
 ///
 /// # Errors
 /// When the secret cannot be opened, or the database fails.
-pub async fn check_pending(
+pub async fn verify(
     conn: &mut PgConnection,
     account: AccountId,
     code: &str,
     vault: &Vault,
     guesses: Guesses,
-) -> Result<Verification, MfaError> {
-    Ok(pending_step(conn, account, code, vault, guesses).await?.err().unwrap_or(Verification::Right))
-}
-
-/// The time step of a code that is right.
-async fn pending_step(
-    conn: &mut PgConnection,
-    account: AccountId,
-    code: &str,
-    vault: &Vault,
-    guesses: Guesses,
-) -> Result<Result<i64, Verification>, MfaError> {
-    let Some(factor) = lock(conn, account, guesses.window).await? else { return Ok(Err(Verification::Wrong)) };
+) -> Result<Result<Verified, NotVerified>, MfaError> {
+    let Some(factor) = lock(conn, account, guesses.window).await? else { return Ok(Err(NotVerified::Wrong)) };
     if factor.enrolled {
-        return Ok(Err(Verification::Enrolled));
+        return Ok(Err(NotVerified::Enrolled));
     }
     if let Some(wait) = factor.locked_out(guesses) {
-        return Ok(Err(Verification::TooMany(wait)));
+        return Ok(Err(NotVerified::TooMany(wait)));
     }
-    if let Some(step) = factor.accepted_step(vault, account, code, guesses.drift)? {
-        return Ok(Ok(step));
+    let Some(step) = factor.accepted_step(vault, account, code, guesses.drift)? else {
+        count_wrong_guess(conn, account, guesses.window).await?;
+        return Ok(Err(NotVerified::Wrong));
+    };
+    if use_step(conn, account, step).await? {
+        Ok(Ok(Verified { sealed_secret: factor.sealed_secret }))
+    } else {
+        // Whoever was faster with this code is about to complete the enrolment.
+        Ok(Err(NotVerified::Wrong))
     }
-    count_wrong_guess(conn, account, guesses.window).await?;
-    Ok(Err(Verification::Wrong))
 }
 
-/// Completes the enrolment with a code that is right, and writes `account.mfa_enrolled`. The code is used up.
+/// Completes the enrolment of a secret of which a code was right, and writes `account.mfa_enrolled`. `false` when another
+/// secret has taken its place, or is enrolled.
 ///
 /// # Errors
-/// When the secret cannot be opened, or the database fails.
+/// When the database fails.
 pub async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
-    code: &str,
-    vault: &Vault,
-    guesses: Guesses,
+    verified: &Verified,
     batch: &Batch,
     actor: &Actor,
-) -> Result<Verification, MfaError> {
-    let step = match pending_step(&mut *conn, account, code, vault, guesses).await? {
-        Ok(step) => step,
-        Err(verification) => return Ok(verification),
-    };
-    use_step(conn, account, step).await?;
-    sqlx::query!(
-        "update mfa_factors set enrolled_at = now(), wrong_guesses = 0, guessing_since = null where account_id = $1",
+) -> sqlx::Result<bool> {
+    let completed = sqlx::query!(
+        "update mfa_factors set enrolled_at = now(), wrong_guesses = 0, guessing_since = null
+         where account_id = $1 and sealed_secret = $2 and enrolled_at is null",
         account as _,
+        verified.sealed_secret,
     )
     .execute(&mut *conn)
     .await?;
+    if completed.rows_affected() == 0 {
+        return Ok(false);
+    }
     recovery_codes::replace(conn, account, batch).await?;
     let entry = Entry { action: "account.mfa_enrolled", target: None, payload: json!({}) };
     audit::record(conn, account, actor, entry).await?;
-    Ok(Verification::Right)
+    Ok(true)
 }
 
 /// Takes the account's second factor away and writes `account.mfa_disabled`. `false` when it has none, in which case a
@@ -223,7 +220,6 @@ pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx:
 }
 
 /// A second factor, as presented.
-#[derive(Debug)]
 pub enum Proof<'a> {
     /// Six digits.
     Totp {
@@ -372,11 +368,15 @@ impl Factor {
 }
 
 async fn lock(conn: &mut PgConnection, account: AccountId, window: Duration) -> sqlx::Result<Option<Factor>> {
+    // The account's row first: who changes the account goes on to its factor.
+    if accounts::hold(&mut *conn, account).await?.is_none() {
+        return Ok(None);
+    }
     let row = sqlx::query!(
         r#"select enrolled_at is not null as "enrolled!", sealed_secret,
                   case when guessing_since + $2 > now() then wrong_guesses else 0 end as "wrong_guesses!",
                   coalesce(extract(epoch from guessing_since + $2 - now()), 0)::float8 as "window_left!",
-                  extract(epoch from now())::int8 as "now!"
+                  floor(extract(epoch from now()))::int8 as "now!"
            from mfa_factors where account_id = $1 for update"#,
         account as _,
         window as _,

@@ -40,6 +40,7 @@ pub async fn create_client(
     let name = name.trim();
     let mut rules = Rules::default();
     rules.length(name, 1, 120, "name");
+    rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
     rules.check()?;
     let (id, secret) = (OauthClientId::generate(), Token::generate());
     let created_at = sqlx::query_scalar!(

@@ -15,6 +15,9 @@ use crate::validation::{Invalid, Rules};
 const NOBODYS: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$8Fq2ZrXyqT0m3gJm5oY2Uw$0mFv3n4b3Hq1mTt0yS9cPzK0o8h2pZb5x7Vd6uJwQe8";
 
+/// Bytes that nobody's password has, whatever the limits are.
+const LONGEST: usize = 256 * 1024;
+
 /// A password that somebody wants to have.
 pub struct NewPassword(String);
 
@@ -22,8 +25,9 @@ impl NewPassword {
     /// # Errors
     /// On `field`, when it has too few characters, or more than anybody types.
     pub fn parse(text: &str, field: &str, limits: &Limits) -> Result<Self, Invalid> {
-        let normalized = normalize(text);
         let mut rules = Rules::default();
+        // What is this long has too many characters in any form; some grow a lot when they are normalized.
+        let normalized = if text.len() > 16 * limits.password_max_chars { text.to_owned() } else { normalize(text) };
         rules.length(&normalized, limits.password_min_chars, limits.password_max_chars, field);
         rules.check()?;
         Ok(Self(normalized))
@@ -45,6 +49,7 @@ impl NewPassword {
 /// Whether `password` is the one that was hashed. Without a hash it is not, after just as long.
 #[must_use]
 pub fn verify(password: &str, hash: Option<&str>) -> bool {
+    let (password, hash) = if password.len() > LONGEST { ("", None) } else { (password, hash) };
     let Ok(parsed) = PasswordHash::new(hash.unwrap_or(NOBODYS)) else { return false };
     let verified = argon2id().verify_password(normalize(password).as_bytes(), &parsed).is_ok();
     verified && hash.is_some()

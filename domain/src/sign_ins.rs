@@ -6,19 +6,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use crate::accounts::AccountStatus;
+use crate::accounts::{self, AccountStatus, Held};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::ids::AccountId;
-use crate::mfa::{Via, challenges};
+use crate::mfa::{self, Via, challenges};
 use crate::timestamp::Timestamp;
 use crate::tokens::Token;
 use crate::web_sessions::{self, NewWebSession};
 
 /// How somebody proved it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub enum Method<'a> {
     /// By the password.
-    Password,
+    Password {
+        /// The hash that it was held against: another password may have been chosen since.
+        hash: &'a str,
+    },
     /// By a link that was mailed: to sign in, to prove the address or to choose a new password. Such a sign-in leaves
     /// no row of its own in the audit log.
     MailLink,
@@ -58,8 +61,8 @@ pub enum SignInError {
     /// The account is suspended.
     #[error("the account is suspended")]
     Suspended,
-    /// The account was deleted meanwhile.
-    #[error("the account is gone")]
+    /// The account was deleted meanwhile, or its password changed.
+    #[error("what was proven is not so any more")]
     Gone,
     /// The database failed.
     #[error(transparent)]
@@ -77,13 +80,19 @@ pub async fn complete(
     origin: &Origin,
     lifetimes: Lifetimes,
 ) -> Result<SignedIn, SignInError> {
-    if lock_active(&mut *conn, account).await? {
+    let held = hold_active(&mut *conn, account).await?;
+    if let Method::Password { hash } = method
+        && held.password_hash.as_deref() != Some(hash)
+    {
+        return Err(SignInError::Gone);
+    }
+    if mfa::status(&mut *conn, account).await?.enrolled_at.is_some() {
         let (token, expires_at) = challenges::open(conn, account, origin, lifetimes.challenge).await?;
         return Ok(SignedIn::Challenge { token, expires_at });
     }
     let session = web_sessions::begin(conn, account, origin, lifetimes.session, false).await?;
     let payload = match method {
-        Method::Password => Some(json!({"method": "password"})),
+        Method::Password { .. } => Some(json!({"method": "password"})),
         Method::MailLink => None,
         Method::Oauth { provider } => {
             Some(json!({"kind": "oauth_callback", "provider": provider, "session_id": session.id}))
@@ -119,7 +128,7 @@ pub async fn prove(
     origin: &Origin,
     lifetime: Duration,
 ) -> Result<NewWebSession, SignInError> {
-    lock_active(&mut *conn, account).await?;
+    hold_active(&mut *conn, account).await?;
     let session = web_sessions::begin(&mut *conn, account, origin, lifetime, true).await?;
     let method = match via {
         Via::Totp => "mfa_totp",
@@ -129,19 +138,11 @@ pub async fn prove(
     Ok(session)
 }
 
-/// Sees to it that the account may act until the transaction ends. Answers whether it has a second factor.
-async fn lock_active(conn: &mut PgConnection, account: AccountId) -> Result<bool, SignInError> {
-    let row = sqlx::query!(
-        r#"select a.status as "status: AccountStatus",
-                  exists(select from mfa_factors f where f.account_id = a.id and f.enrolled_at is not null) as "enrolled!"
-           from accounts a where a.id = $1 for share of a"#,
-        account as _,
-    )
-    .fetch_optional(conn)
-    .await?;
-    match row {
-        Some(row) if row.status == AccountStatus::Active => Ok(row.enrolled),
-        Some(row) if row.status == AccountStatus::Suspended => Err(SignInError::Suspended),
-        _ => Err(SignInError::Gone),
+/// Sees to it that the account may act until the transaction ends.
+async fn hold_active(conn: &mut PgConnection, account: AccountId) -> Result<Held, SignInError> {
+    match accounts::hold(conn, account).await? {
+        Some(held) if held.status == AccountStatus::Active => Ok(held),
+        Some(_) => Err(SignInError::Suspended),
+        None => Err(SignInError::Gone),
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use chrono::{DateTime, SecondsFormat, Utc};
-use serde::{Deserialize, Serialize, Serializer};
+use chrono::{DateTime, Datelike, SecondsFormat, Utc};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An instant of the database's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Timestamp(pub DateTime<Utc>);
 
@@ -19,5 +20,15 @@ impl fmt::Display for Timestamp {
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let read = DateTime::parse_from_rfc3339(&text).map(|instant| instant.to_utc());
+        // A year of RFC 3339 has four digits, and the database knows fewer years than the calendar does.
+        let known = read.ok().filter(|instant| (1..=9_999).contains(&instant.year()));
+        known.map(Self).ok_or_else(|| D::Error::custom("must be a time such as 2026-11-20T18:05:00Z"))
     }
 }

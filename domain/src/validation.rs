@@ -35,6 +35,11 @@ impl Rules {
         }
     }
 
+    /// Notes what another check found.
+    pub fn note(&mut self, found: Option<Invalid>) {
+        self.0.extend(found.into_iter().flat_map(|invalid| invalid.0));
+    }
+
     /// `text` must have `min` to `max` characters.
     pub fn length(&mut self, text: &str, min: usize, max: usize, field: &str) {
         let characters = text.chars().count();

@@ -27,7 +27,7 @@ impl EmailAddress {
     }
 
     fn read(text: &str) -> Option<Self> {
-        let (local, host) = text.trim().rsplit_once('@')?;
+        let (local, host) = text.trim().rsplit_once('@').filter(|_| text.len() <= 1_024)?;
         let local: String = local.nfc().collect();
         let host = match Host::parse(host).ok()? {
             Host::Domain(name) => name,

@@ -85,7 +85,7 @@ pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::R
     }))
 }
 
-/// Notes what the account wants, and writes `account.email_preferences_changed` when that is something else than before.
+/// Notes what the account wants, and writes `account.email_preferences_changed`.
 ///
 /// # Errors
 /// When the database fails.
@@ -95,22 +95,16 @@ pub async fn set_preference(
     actor: &Actor,
     Preference { event_type, opted_in }: Preference,
 ) -> sqlx::Result<()> {
-    let changed = sqlx::query!(
-        "insert into email_preferences as p (account_id, event_type, opted_in)
-         select $1, $2, $3
-         where not $3 or exists(select from email_preferences where account_id = $1 and event_type = $2)
-         on conflict (account_id, event_type) do update set opted_in = excluded.opted_in, updated_at = now()
-         where p.opted_in <> excluded.opted_in",
+    sqlx::query!(
+        "insert into email_preferences (account_id, event_type, opted_in) values ($1, $2, $3)
+         on conflict (account_id, event_type) do update set opted_in = excluded.opted_in, updated_at = now()",
         account as _,
         event_type.name(),
         opted_in,
     )
     .execute(&mut *conn)
     .await?;
-    if changed.rows_affected() > 0 {
-        let payload = json!({"event_type": event_type.name(), "opted_in": opted_in});
-        let action = "account.email_preferences_changed";
-        audit::record(conn, account, actor, Entry { action, target: None, payload }).await?;
-    }
-    Ok(())
+    let payload = json!({"event_type": event_type.name(), "opted_in": opted_in});
+    let entry = Entry { action: "account.email_preferences_changed", target: None, payload };
+    audit::record(conn, account, actor, entry).await
 }

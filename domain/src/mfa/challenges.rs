@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
+use crate::accounts;
 use crate::audit::Origin;
 use crate::ids::{AccountId, MfaChallengeId};
 use crate::timestamp::Timestamp;
@@ -63,7 +64,7 @@ pub enum Refused {
     Database(#[from] sqlx::Error),
 }
 
-/// Finds the challenge of this token, and locks it until the transaction ends.
+/// Finds the challenge of this token, and locks it and its account until the transaction ends.
 ///
 /// # Errors
 /// When it cannot be met from `origin`, or the database fails.
@@ -73,6 +74,12 @@ pub async fn find(
     origin: &Origin,
     guesses_allowed: u32,
 ) -> Result<Challenge, Refused> {
+    // The account's row first: who changes the account goes on to its challenges.
+    let account =
+        sqlx::query_scalar!("select account_id from mfa_challenges where token_hash = $1", tokens::hash(token))
+            .fetch_optional(&mut *conn)
+            .await?;
+    accounts::hold(&mut *conn, account.ok_or(Refused::Unknown)?).await?.ok_or(Refused::Unknown)?;
     let row = sqlx::query!(
         r#"select id, account_id, ip_address, wrong_guesses, consumed_at, expires_at <= now() as "expired!"
            from mfa_challenges where token_hash = $1 for update"#,

@@ -11,7 +11,6 @@ use crate::passwords;
 const LENGTH: usize = 10;
 
 /// Fresh codes, and what is stored of them.
-#[derive(Debug)]
 pub struct Batch {
     codes: Vec<String>,
     salt: Vec<u8>,
