@@ -4,17 +4,25 @@
 #![expect(clippy::disallowed_methods, reason = "tests find their database server and their PATH in the environment")]
 #![expect(clippy::print_stderr, reason = "a failing test shows what its service logged")]
 
+mod accounts;
+mod api_keys;
 mod archetypes;
 mod authentication;
 mod command_line;
+mod devices;
 mod egress;
 mod emails;
 mod faults;
 mod http;
 mod identities;
+mod mfa;
+mod migrations;
 mod oauth;
 mod orchestration;
 mod rate_limits;
 mod sessions;
+mod sign_ins;
 mod support;
+mod timing;
+mod web_sessions;
 mod webkit;

@@ -6,6 +6,7 @@ pub mod commands;
 pub mod database;
 pub mod identity_provider;
 pub mod mail;
+pub mod people;
 pub mod postmark;
 pub mod raw;
 pub mod records;

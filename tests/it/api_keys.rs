@@ -1,0 +1,595 @@
+//! API keys over HTTP (interface, "Authentication" 1, 2 and 6, "Event payloads" and "Audit-log actions"; decisions D1, D4
+//! and D13 "Scopes"; issue 3, "Build" 5). Which scope opens which route is in [`crate::authentication`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::ids::AccountId;
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::records::uuid_of;
+use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
+
+pub const KEYS: &str = "/v1/api-keys";
+
+/// Decisions D4.
+const FIELDS: [&str; 10] = [
+    "id",
+    "account_id",
+    "name",
+    "scopes",
+    "key_prefix",
+    "created_by_account_id",
+    "created_at",
+    "last_used_at",
+    "expires_at",
+    "revoked_at",
+];
+
+/// A key as its one answer shows it.
+#[derive(Debug, Clone)]
+pub struct Minted {
+    pub id: String,
+    pub key: String,
+}
+
+impl Minted {
+    /// From the answer to a creation or a rotation.
+    pub fn of(answer: &Answer) -> Self {
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        let text = |member: &str| answer.body[member].as_str().expect("a text").to_owned();
+        Self { id: text("id"), key: text("key") }
+    }
+
+    pub fn path(&self) -> String {
+        format!("{KEYS}/{}", self.id)
+    }
+
+    /// Somebody who has it.
+    pub fn client(&self, base_url: &str) -> Client {
+        Client::new(base_url, Some(&self.key))
+    }
+
+    async fn rotate(&self, by: &Client) -> Answer {
+        by.post(&format!("{}/rotate", self.path()), json!({})).await
+    }
+
+    async fn revoke(&self, by: &Client) -> Answer {
+        by.delete(&self.path()).await
+    }
+}
+
+/// A new key with these scopes.
+pub async fn mint(by: &Client, scopes: &[&str]) -> Minted {
+    Minted::of(&by.post(KEYS, json!({"name": "CI", "scopes": scopes})).await)
+}
+
+/// What the events of an account say of revoked keys, the oldest first.
+pub async fn revocations(app: &App, account: AccountId) -> Vec<Value> {
+    sqlx::query_scalar("select data from events where account_id = $1 and type = 'api_key.revoked' order by id")
+        .bind(account.as_uuid())
+        .fetch_all(&app.database.pool)
+        .await
+        .expect("the events")
+}
+
+/// Whether something holds for a key's row.
+async fn holds(app: &App, condition: &'static str, key: &Minted) -> bool {
+    let query = format!("select {condition} from api_keys where id = $1");
+    let holds = sqlx::query_scalar(sqlx::AssertSqlSafe(query)).bind(uuid_of(&key.id));
+    holds.fetch_one(&app.database.pool).await.expect("the key's row")
+}
+
+/// The CRC-32 of ISO 3309, bit by bit, as a secret scanner computes it.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
+}
+
+/// Issue 3, "Build" 5: `svc_live_`, 32 random bytes and a checksum that proves it offline.
+#[track_caller]
+pub fn assert_key(key: &str, prefix: &str) {
+    let rest = key.strip_prefix(prefix).unwrap_or_else(|| panic!("{key} does not begin with {prefix}"));
+    assert!(rest.len() == 72 && rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')), "{key}");
+    let (random, checksum) = rest.split_at(64);
+    assert_eq!(checksum, format!("{:08x}", crc32(random.as_bytes())));
+}
+
+/// Decisions D4 (the fields of a key; `key` once; its first 12 characters) and D1 (ids, timestamps); issue 3, "Build" 5
+/// (the key's form, SHA-256 at rest); interface, "Audit-log actions" (`api_key.minted`: name, scopes).
+#[tokio::test]
+async fn a_key_is_shown_once_and_proves_itself_offline() {
+    assert_eq!(crc32(b"123456789"), 0xCBF4_3926, "the check value of CRC-32");
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+
+    let made = ada.client.post(KEYS, json!({"name": " CI ", "scopes": ["read", "write:sessions"]})).await.expect(201);
+    let fields = BTreeSet::from(FIELDS);
+    assert_eq!(members(&made.body), &fields | &BTreeSet::from(["key"]));
+    let minted = Minted::of(&made);
+    assert!(minted.id.starts_with("key_"), "{}", minted.id);
+    assert_eq!(uuid_of(&minted.id).get_version_num(), 7);
+    assert_eq!(made.headers["location"], minted.path());
+    assert_eq!(made.headers["cache-control"], "no-store");
+    let account = ada.account.to_string();
+    assert_eq!((&made.body["account_id"], &made.body["created_by_account_id"]), (&json!(account), &json!(account)));
+    assert_eq!((&made.body["name"], &made.body["scopes"]), (&json!("CI"), &json!(["read", "write:sessions"])));
+    assert_timestamp(&made.body["created_at"]);
+    for null in ["last_used_at", "expires_at", "revoked_at"] {
+        assert_eq!(made.body[null], Value::Null, "{null}");
+    }
+    assert_key(&minted.key, "svc_live_");
+    assert_eq!(made.body["key_prefix"], minted.key[..12]);
+
+    // Never again, and nowhere: only its hash is kept.
+    let got = ada.client.get(&minted.path()).await.expect(200).body;
+    assert_eq!(members(&got), fields);
+    for member in FIELDS {
+        assert_eq!(got[member], made.body[member], "{member}");
+    }
+    let list = ada.client.get(KEYS).await.expect(200).body;
+    assert_eq!(list["data"], json!([got]));
+    for part in [minted.key.as_str(), &minted.key[9..73]] {
+        assert_eq!(app.tables_with(part).await, <[String; 0]>::default());
+        assert!(!app.log(0).contains(part), "a key is logged");
+    }
+    let hashed = sqlx::query_scalar("select key_hash = sha256(convert_to($2, 'UTF8')) from api_keys where id = $1");
+    let hashed: sqlx::Result<bool> =
+        hashed.bind(uuid_of(&minted.id)).bind(&minted.key).fetch_one(&app.database.pool).await;
+    assert!(hashed.expect("the key's row"), "SHA-256 at rest");
+
+    // It works, and its maker is told apart from the person.
+    let program = minted.client(&app.base_url);
+    assert_eq!(program.get("/v1/account/me").await.expect(200).body["id"], account);
+    let owner = mint(&ada.client, &["account_owner"]).await;
+    let second = mint(&owner.client(&app.base_url), &["read"]).await;
+    assert!(second.key != owner.key && second.id > owner.id && owner.id > minted.id);
+    let log = app.audit(ada.account).await;
+    let [first, _, last] = &log[..] else { panic!("{log:?}") };
+    for (row, key) in [(first, &minted), (last, &second)] {
+        assert_eq!((row.action.as_str(), row.actor_type.as_str()), ("api_key.minted", "customer"));
+        assert_eq!(row.actor_account_id, Some(ada.account.as_uuid()));
+        assert_eq!(row.target_resource_id.as_deref(), Some(key.id.as_str()));
+        assert_eq!(row.ip_address.as_deref(), Some("127.0.0.1"));
+    }
+    assert_eq!((first.actor_key_id, last.actor_key_id), (None, Some(uuid_of(&owner.id))));
+    assert_eq!(first.payload, json!({"name": "CI", "scopes": ["read", "write:sessions"]}));
+    app.stop().await;
+}
+
+/// Decisions D4 (name 1-120, scopes non-empty, the full list, `admin` is staff's, no more than the creator may do) and
+/// D1 (timestamps): a body that breaks a rule mints nothing.
+#[tokio::test]
+async fn a_key_that_breaks_a_rule_is_not_minted() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let scopes = json!(["read"]);
+    let named = |name: Value| json!({"name": name, "scopes": ["read"]});
+    let scoped = |scopes: Value| json!({"name": "CI", "scopes": scopes});
+    let expiring = |at: Value| json!({"name": "CI", "scopes": ["read"], "expires_at": at});
+    let refused = [
+        (json!({}), "name"),
+        (json!({"scopes": scopes}), "name"),
+        (json!({"name": "CI"}), "scopes"),
+        (named("".into()), "name"),
+        (named(" \t ".into()), "name"),
+        (named("x".repeat(121).into()), "name"),
+        (named("ü".repeat(121).into()), "name"),
+        (named("a\nb".into()), "name"),
+        (named("a\u{7f}b".into()), "name"),
+        (named("a\u{85}b".into()), "name"),
+        (named("a\0b".into()), "name"),
+        (named(5.into()), "name"),
+        (named(Value::Null), "name"),
+        (scoped(json!([])), "scopes"),
+        (scoped(Value::Null), "scopes"),
+        (scoped("read".into()), "scopes"),
+        (scoped(json!(["read", "sing"])), "scopes.1"),
+        (scoped(json!(vec!["read"; 10_000])), "scopes"),
+        (scoped(json!(["READ"])), "scopes.0"),
+        (scoped(json!([""])), "scopes.0"),
+        (scoped(json!(["read "])), "scopes.0"),
+        (scoped(json!(["read", "read\0"])), "scopes.1"),
+        (scoped(json!([1])), "scopes.0"),
+        (scoped(json!(["admin"])), "scopes.0"),
+        (scoped(json!(["account_owner", "admin"])), "scopes.1"),
+        (expiring("2020-01-01T00:00:00Z".into()), "expires_at"),
+        (expiring("0001-01-01T00:00:00Z".into()), "expires_at"),
+        (expiring("tomorrow".into()), "expires_at"),
+        (expiring("".into()), "expires_at"),
+        (expiring("2999-02-30T00:00:00Z".into()), "expires_at"),
+        (expiring("2999-01-01".into()), "expires_at"),
+        (expiring("2999-01-01T00:00:00".into()), "expires_at"),
+        (expiring(32_472_144_000_i64.into()), "expires_at"),
+    ];
+    for (body, field) in refused {
+        ada.client.post(KEYS, body).await.invalid(field);
+    }
+    // Not even a program that may do everything makes an `admin`, nor does one that may not mint.
+    let owner = app.client_of(ada.account, &["account_owner"]).await;
+    owner.post(KEYS, scoped(json!(["admin"]))).await.invalid("scopes.0");
+    let reader = app.client_of(ada.account, &["read", "write"]).await;
+    reader.post(KEYS, named("CI".into())).await.problem(403, "forbidden");
+    let made = ada.client.get(KEYS).await.expect(200).body;
+    assert_eq!(made["data"].as_array().expect("a list").len(), 2, "those that the test made itself");
+    assert_eq!(app.audit(ada.account).await.len(), 2);
+
+    for name in ["x".to_owned(), "ü".repeat(120), "a\u{301} - \u{1f511}".to_owned()] {
+        let made = ada.client.post(KEYS, named(name.as_str().into())).await.expect(201);
+        assert_eq!(made.body["name"], name);
+    }
+    for scope in Scope::ALL.map(Scope::name).into_iter().filter(|scope| *scope != "admin") {
+        let made = ada.client.post(KEYS, scoped(json!([scope]))).await.expect(201);
+        assert_eq!(made.body["scopes"], json!([scope]));
+    }
+    let made = ada.client.post(KEYS, scoped(json!(["read", "write", "read"]))).await.expect(201);
+    assert_eq!(made.body["scopes"], json!(["read", "write"]), "said twice is meant once");
+    let soon = [
+        (json!("2999-01-01T00:00:00Z"), json!("2999-01-01T00:00:00.000Z")),
+        (json!("2999-01-01T02:00:00.1234+02:00"), json!("2999-01-01T00:00:00.123Z")),
+        (Value::Null, Value::Null),
+    ];
+    for (asked, answered) in soon {
+        let made = ada.client.post(KEYS, expiring(asked)).await.expect(201);
+        assert_eq!(made.body["expires_at"], answered);
+        Minted::of(&made).client(&app.base_url).get("/v1/sessions").await.expect(200);
+    }
+    app.stop().await;
+}
+
+/// Decisions D1 (timestamps are RFC 3339, whose years have four digits): what is no such timestamp is refused like any other
+/// bad field, also where the database could not hold it.
+#[tokio::test]
+async fn a_key_expires_at_a_moment_that_can_be_written() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    for moment in
+        ["-5000-01-01T00:00:00Z", "-262143-01-01T00:00:00Z", "+10000-01-01T00:00:00Z", "+262142-12-31T23:59:59Z"]
+    {
+        let body = json!({"name": "CI", "scopes": ["read"], "expires_at": moment});
+        ada.client.post(KEYS, body).await.invalid("expires_at");
+    }
+    assert_eq!(app.count("select count(*) from api_keys").await, 0);
+    app.stop().await;
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    let data = list["data"].as_array().expect("a list");
+    data.iter().map(|key| key["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+/// Decisions D1 (lists, limits and cursors) and D4: keys are listed newest first, page by page, those that were revoked
+/// or have expired too.
+#[tokio::test]
+async fn keys_are_listed_in_pages_newest_first() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let bob = app.person(Tier::Enterprise).await;
+    mint(&bob.client, &["read"]).await;
+    let mut keys = Vec::new();
+    for _ in 0..5 {
+        keys.insert(0, mint(&ada.client, &["read"]).await);
+    }
+    keys[1].revoke(&ada.client).await.expect(204);
+    app.execute("update api_keys set expires_at = now() where id = $1", uuid_of(&keys[2].id)).await;
+    let expected: Vec<_> = keys.iter().map(|key| key.id.clone()).collect();
+
+    let whole = ada.client.get(KEYS).await.expect(200).body;
+    assert_eq!(members(&whole), BTreeSet::from(["data", "has_more", "next_cursor"]));
+    assert_eq!(ids(&whole), expected);
+    assert_eq!((&whole["has_more"], &whole["next_cursor"]), (&json!(false), &Value::Null));
+    assert_timestamp(&whole["data"][1]["revoked_at"]);
+    assert_timestamp(&whole["data"][2]["expires_at"]);
+    for (entry, key) in whole["data"].as_array().expect("a list").iter().zip(&keys) {
+        assert_eq!(members(entry), BTreeSet::from(FIELDS));
+        assert_eq!(ada.client.get(&key.path()).await.expect(200).body, *entry);
+    }
+    for limit in [1, 2, 4, 5, 100] {
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = ada.client.get(&format!("{KEYS}?limit={limit}{cursor}")).await.expect(200).body;
+            assert!(ids(&page).len() <= limit);
+            found.extend(ids(&page));
+            assert_eq!(page["has_more"], page["next_cursor"].is_string());
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(found, expected, "by {limit}");
+    }
+    for limit in ["0", "101", "-1", "x", "%00"] {
+        ada.client.get(&format!("{KEYS}?limit={limit}")).await.invalid("limit");
+    }
+
+    let page = ada.client.get(&format!("{KEYS}?limit=2")).await.expect(200).body;
+    let cursor = page["next_cursor"].as_str().expect("a cursor").to_owned();
+    bob.client.get(&format!("{KEYS}?cursor={cursor}")).await.invalid("cursor");
+    ada.client.get(&format!("/v1/sessions?cursor={cursor}")).await.invalid("cursor");
+    for place in [0, cursor.len() / 3, cursor.len() - 2] {
+        let other = if cursor.as_bytes()[place] == b'A' { "B" } else { "A" };
+        let mut tampered = cursor.clone();
+        tampered.replace_range(place..=place, other);
+        ada.client.get(&format!("{KEYS}?cursor={tampered}")).await.invalid("cursor");
+    }
+    for garbage in ["", "x", "%00", &keys[1].id, &cursor[1..]] {
+        ada.client.get(&format!("{KEYS}?cursor={garbage}")).await.invalid("cursor");
+    }
+    for _ in 0..2 {
+        ada.client.session().await;
+    }
+    let sessions = ada.client.get("/v1/sessions?limit=1").await.expect(200).body;
+    let foreign = sessions["next_cursor"].as_str().expect("a cursor");
+    ada.client.get(&format!("{KEYS}?cursor={foreign}")).await.invalid("cursor");
+    // A cursor says where one was, whatever has come since.
+    mint(&ada.client, &["read"]).await;
+    let next = ada.client.get(&format!("{KEYS}?limit=2&cursor={cursor}")).await.expect(200).body;
+    assert_eq!(ids(&next), expected[2..4]);
+    app.stop().await;
+}
+
+/// Interface, "Errors" (non-enumeration): another account's key cannot be told from one that does not exist, whatever
+/// one tries to do with it, and nothing happens to it.
+#[tokio::test]
+async fn another_accounts_key_looks_like_none() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let bob = app.person(Tier::Enterprise).await;
+    let his = mint(&bob.client, &["read"]).await;
+    let uuid = Uuid::now_v7();
+    let ids = [
+        unknown_id("key"),
+        his.id.clone(),
+        his.id.to_uppercase(),
+        uuid_of(&his.id).to_string(),
+        format!("ses_{uuid}"),
+        format!("key_{}", uuid.simple()),
+        format!("{}x", his.id),
+        his.key[..12].to_owned(),
+        "key_".to_owned(),
+        "x".to_owned(),
+        "%00".to_owned(),
+        "'%20or%201=1".to_owned(),
+    ];
+    let owner = app.client_of(ada.account, &["account_owner"]).await;
+    for client in [&ada.client, &owner] {
+        for (method, suffix) in [(Method::GET, ""), (Method::DELETE, ""), (Method::POST, "/rotate")] {
+            let mut answers = BTreeSet::new();
+            for id in &ids {
+                let request = client.request(method.clone(), &format!("{KEYS}/{id}{suffix}"));
+                let answer = client.send(request).await.problem(404, "not-found");
+                answers.insert((answer.body["title"].to_string(), answer.body["detail"].to_string()));
+            }
+            assert_eq!(answers.len(), 1, "{method}: {answers:?}");
+        }
+    }
+    his.client(&app.base_url).get("/v1/sessions").await.expect(200);
+    assert_eq!(app.audit(bob.account).await.len(), 1);
+    assert_eq!(revocations(&app, bob.account).await, <[Value; 0]>::default());
+    app.stop().await;
+}
+
+/// Decisions D4 (`DELETE` is 204, idempotent for the owner); issue 3, "Must reach" (a revoked credential fails on its
+/// next use on every replica); interface, "Event payloads" and "Audit-log actions" (`api_key.revoked`, once).
+#[tokio::test]
+async fn a_revoked_key_fails_on_its_next_use_everywhere() {
+    let mut app = App::simulated().start().await;
+    let (_, elsewhere) = app.start_another_api().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let key = mint(&ada.client, &["read"]).await;
+    let (here, there) = (key.client(&app.base_url), key.client(&elsewhere));
+    for _ in 0..3 {
+        here.get("/v1/sessions").await.expect(200);
+        there.get("/v1/sessions").await.expect(200);
+    }
+    key.revoke(&ada.client).await.expect(204);
+    let refused = there.get("/v1/sessions").await.problem(401, "unauthorized");
+    assert!(!refused.body.to_string().contains(&key.key));
+    here.get("/v1/sessions").await.problem(401, "unauthorized");
+
+    let revoked_at = ada.client.get(&key.path()).await.expect(200).body["revoked_at"].clone();
+    assert_timestamp(&revoked_at);
+    for _ in 0..2 {
+        key.revoke(&ada.client).await.expect(204);
+    }
+    assert_eq!(ada.client.get(&key.path()).await.expect(200).body["revoked_at"], revoked_at);
+    let told = json!({"api_key_id": key.id, "name": "CI", "revoked_at": revoked_at});
+    assert_eq!(revocations(&app, ada.account).await, [told]);
+    let log = app.audit(ada.account).await;
+    let rows: Vec<_> = log.iter().filter(|row| row.action == "api_key.revoked").collect();
+    let [row] = rows[..] else { panic!("{rows:?}") };
+    assert_eq!((row.actor_type.as_str(), row.actor_account_id), ("customer", Some(ada.account.as_uuid())));
+    assert_eq!((row.actor_key_id, row.target_resource_id.as_deref()), (None, Some(key.id.as_str())));
+
+    // A key may end itself, and one that has expired can be revoked as well.
+    let own = mint(&ada.client, &["account_owner"]).await;
+    own.revoke(&own.client(&elsewhere)).await.expect(204);
+    own.client(&app.base_url).get("/v1/sessions").await.problem(401, "unauthorized");
+    let late = mint(&ada.client, &["read"]).await;
+    app.execute("update api_keys set expires_at = now() where id = $1", uuid_of(&late.id)).await;
+    late.client(&elsewhere).get("/v1/sessions").await.problem(401, "unauthorized");
+    late.revoke(&ada.client).await.expect(204);
+    assert_eq!(revocations(&app, ada.account).await.len(), 3);
+
+    // Sixteen at once are as one.
+    let raced = mint(&ada.client, &["read"]).await;
+    let (clients, path) = ([ada.client.clone(), Client::new(&elsewhere, Some(ada.token()))], raced.path());
+    let answers = at_once((0..16).map(|i| {
+        let (client, path) = (clients[i % 2].clone(), path.clone());
+        async move { client.delete(&path).await.status.as_u16() }
+    }));
+    assert_eq!(answers.await, [204; 16]);
+    assert_eq!(revocations(&app, ada.account).await.len(), 4);
+    app.stop().await;
+}
+
+/// Issue 3, "Bad input and faults" (key rotation and revocation racing use): while a key is rotated every use of it
+/// succeeds, while it is revoked each does or is 401, and once the revocation has answered none does, on any replica.
+#[tokio::test]
+async fn a_revocation_that_was_answered_holds() {
+    let mut app = App::simulated().start().await;
+    let (_, elsewhere) = app.start_another_api().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let key = mint(&ada.client, &["read"]).await;
+    let (revoking, revoked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let uses = Arc::new(AtomicUsize::new(0));
+    let users = (0..16).map(|i| {
+        let client = key.client(if i % 2 == 0 { &app.base_url } else { &elsewhere });
+        let (revoking, revoked, uses) = (Arc::clone(&revoking), Arc::clone(&revoked), Arc::clone(&uses));
+        async move {
+            let mut refused = false;
+            loop {
+                let was_revoked = revoked.load(Ordering::SeqCst);
+                let status = client.get("/v1/sessions").await.status.as_u16();
+                match status {
+                    200 => assert!(!was_revoked && !refused, "it worked after it was revoked"),
+                    401 => assert!(revoking.load(Ordering::SeqCst), "it failed before it was revoked"),
+                    other => panic!("{other}"),
+                }
+                refused |= status == 401;
+                uses.fetch_add(1, Ordering::SeqCst);
+                if was_revoked {
+                    return;
+                }
+            }
+        }
+    });
+    let users = tokio::spawn(at_once(users.collect::<Vec<_>>()));
+    let used = async |more: usize| {
+        let goal = uses.load(Ordering::SeqCst) + more;
+        let enough = async || (uses.load(Ordering::SeqCst) >= goal || users.is_finished()).then_some(());
+        eventually(Duration::from_secs(20), "the key is in use", enough).await;
+    };
+    used(32).await;
+    let successor = Minted::of(&key.rotate(&ada.client).await);
+    used(32).await;
+    revoking.store(true, Ordering::SeqCst);
+    key.revoke(&ada.client).await.expect(204);
+    revoked.store(true, Ordering::SeqCst);
+    users.await.expect("what a user saw is in order");
+    successor.client(&elsewhere).get("/v1/sessions").await.expect(200);
+    app.stop().await;
+}
+
+/// Decisions D4: a rotation is 201 with a new key, shown once, and `rotated_from`; the old one works for the grace of 24
+/// hours and then expires. Interface, "Audit-log actions" (`api_key.rotated`).
+#[tokio::test]
+async fn a_rotated_key_works_for_its_grace() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let old = mint(&ada.client, &["read", "write:sessions"]).await;
+    let answer = old.rotate(&ada.client).await.expect(201);
+    let new = Minted::of(&answer);
+    assert_eq!(members(&answer.body), &BTreeSet::from(FIELDS) | &BTreeSet::from(["key", "rotated_from"]));
+    assert_eq!(answer.headers["location"], new.path());
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    assert_eq!(answer.body["rotated_from"], old.id);
+    assert_key(&new.key, "svc_live_");
+    assert!(new.key != old.key && new.id > old.id);
+    assert_eq!(answer.body["key_prefix"], new.key[..12]);
+    assert_eq!((&answer.body["name"], &answer.body["scopes"]), (&json!("CI"), &json!(["read", "write:sessions"])));
+    assert_eq!((&answer.body["expires_at"], &answer.body["last_used_at"]), (&Value::Null, &Value::Null));
+    assert_eq!(app.tables_with(&new.key).await, <[String; 0]>::default());
+
+    let clients = [old.client(&app.base_url), new.client(&app.base_url)];
+    for client in &clients {
+        client.get("/v1/sessions").await.expect(200);
+    }
+    let grace = "expires_at - now() between interval '23:59' and interval '24:00'";
+    assert!(holds(&app, grace, &old).await);
+    let shown = ada.client.get(&old.path()).await.expect(200).body;
+    assert_timestamp(&shown["expires_at"]);
+    assert_eq!(shown["revoked_at"], Value::Null);
+    let log = app.audit(ada.account).await;
+    let rows: Vec<_> = log.iter().filter(|row| row.action == "api_key.rotated").collect();
+    let [row] = rows[..] else { panic!("{rows:?}") };
+    assert_eq!((row.actor_type.as_str(), row.target_resource_id.as_deref()), ("customer", Some(old.id.as_str())));
+    assert_eq!(row.payload["new_api_key_id"], new.id);
+    assert_eq!(row.payload["grace_expires_at"], shown["expires_at"]);
+    assert!(!row.payload.to_string().contains(&new.key[9..]), "{}", row.payload);
+
+    app.execute("update api_keys set expires_at = now() - interval '1 second' where id = $1", uuid_of(&old.id)).await;
+    clients[0].get("/v1/sessions").await.problem(401, "unauthorized");
+    clients[1].get("/v1/sessions").await.expect(200);
+    assert_eq!(revocations(&app, ada.account).await, <[Value; 0]>::default(), "it expired; nobody revoked it");
+
+    // A key that ends sooner by itself is not prolonged, and its successor ends with it.
+    let body = json!({"name": "short", "scopes": ["read"], "expires_at": "2999-01-01T00:00:00Z"});
+    let short = Minted::of(&ada.client.post(KEYS, body).await);
+    app.execute("update api_keys set expires_at = now() + interval '1 hour' where id = $1", uuid_of(&short.id)).await;
+    let ends = ada.client.get(&short.path()).await.expect(200).body["expires_at"].clone();
+    assert_eq!(short.rotate(&ada.client).await.expect(201).body["expires_at"], ends);
+    assert_eq!(ada.client.get(&short.path()).await.expect(200).body["expires_at"], ends);
+    app.stop().await;
+}
+
+/// Decisions D2 (`api_keys.rotation_grace`) and D4; interface, "Errors" (409 conflict); issue 3, "Bad input and faults":
+/// a key has one successor, however many ask at once, and one that works no more has none.
+#[tokio::test]
+async fn a_key_has_one_successor() {
+    let app = App::simulated().set("api_keys.rotation_grace", "3h").start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let raced = mint(&ada.client, &["account_owner"]).await;
+    let itself = raced.client(&app.base_url);
+    let answers = at_once((0..16).map(|i| {
+        let (raced, client) = (raced.clone(), if i % 2 == 0 { ada.client.clone() } else { itself.clone() });
+        async move { raced.rotate(&client).await }
+    }));
+    let (won, lost): (Vec<_>, Vec<_>) = answers.await.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!((won.len(), lost.len()), (1, 15));
+    for answer in lost {
+        answer.problem(409, "conflict");
+    }
+    let successor = Minted::of(&won[0]);
+    assert!(holds(&app, "expires_at - now() between interval '2:59' and interval '3:00'", &raced).await);
+    assert_eq!(app.count("select count(*) from api_keys where rotated_from is not null").await, 1);
+    assert_eq!(app.count("select count(*) from audit_log where action = 'api_key.rotated'").await, 1);
+
+    raced.rotate(&ada.client).await.problem(409, "conflict");
+    // The successor is a key like any other, also when the one before it is gone.
+    raced.revoke(&ada.client).await.expect(204);
+    let third = Minted::of(&successor.rotate(&ada.client).await);
+    third.client(&app.base_url).get("/v1/sessions").await.expect(200);
+
+    let revoked = mint(&ada.client, &["read"]).await;
+    revoked.revoke(&ada.client).await.expect(204);
+    revoked.rotate(&ada.client).await.problem(409, "conflict");
+    let expired = mint(&ada.client, &["read"]).await;
+    app.execute("update api_keys set expires_at = now() where id = $1", uuid_of(&expired.id)).await;
+    expired.rotate(&ada.client).await.problem(409, "conflict");
+    assert_eq!(app.count("select count(*) from api_keys where rotated_from is not null").await, 2);
+    app.stop().await;
+}
+
+/// Decisions D4 (`last_used_at`), issue 3, "Build" 5 (written lazily): a key's and a web session's last use is noted by
+/// and by, whatever the use came to, and nothing else is.
+#[tokio::test]
+async fn the_last_use_of_a_credential_is_noted() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let (device, _idle) = (app.device_of(ada.account).await, app.device_of(ada.account).await);
+    let long_ago = "update web_sessions set last_used_at = now() - interval '1 hour' where account_id = $1";
+    app.execute(long_ago, ada.account.as_uuid()).await;
+    let (used, refused, unused) =
+        (mint(&ada.client, &["read"]).await, mint(&ada.client, &["read"]).await, mint(&ada.client, &["read"]).await);
+    used.client(&app.base_url).get("/v1/sessions").await.expect(200);
+    refused.client(&app.base_url).get("/v1/sessions?limit=0").await.invalid("limit");
+    device.get("/v1/account/web-sessions").await.expect(200);
+    for key in [&used, &refused] {
+        eventually(Duration::from_secs(20), "its use is noted", async || {
+            let last = ada.client.get(&key.path()).await.expect(200).body["last_used_at"].clone();
+            (!last.is_null()).then(|| assert_timestamp(&last))
+        })
+        .await;
+        assert!(holds(&app, "last_used_at >= created_at", key).await);
+    }
+    assert_eq!(ada.client.get(&unused.path()).await.expect(200).body["last_used_at"], Value::Null);
+    let devices = "select count(*) from web_sessions where last_used_at > now() - interval '30 minutes'";
+    let used = async || (app.count(devices).await == 2).then_some(());
+    eventually(Duration::from_secs(20), "their use is noted", used).await;
+    app.stop().await;
+}

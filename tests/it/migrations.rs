@@ -1,0 +1,130 @@
+//! Migrations run forward, on an empty database and on that of the version before (decisions D3, `kitfleet migrate`).
+
+use kitfleet_domain::database::MIGRATIONS;
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::passwords::NewPassword;
+use nix::sys::signal::Signal;
+use serde_json::json;
+use sqlx::Executor;
+use uuid::Uuid;
+
+use crate::support::people::{PASSWORD, token_of};
+use crate::support::{App, Client, Role};
+
+/// The newest migration of the version that had no sign-ins: sessions, workers and jobs.
+const BEFORE_SIGN_INS: i64 = 20_261_120_000_004;
+
+/// A key that the version before minted.
+const KEY: &str = "svc_live_6276f0e8496d9ea42537bca82c8b72d8d75c73365227d6f7b8f3d199e87e5ba6495e1410";
+
+/// The service's database, emptied, while the service does not run.
+async fn emptied(schemas: &str) -> App {
+    let mut app = App::simulated().start().await;
+    app.signal(0, Signal::SIGTERM).await;
+    let drop = format!("drop schema {schemas} cascade; create schema public");
+    app.database.pool.execute(sqlx::AssertSqlSafe(drop)).await.expect("an empty database");
+    app
+}
+
+/// Issue 2, "Done means" (forward on an empty schema): one command makes everything, a second one nothing, and a role that
+/// leaves that to it does not start before.
+#[tokio::test]
+async fn an_empty_database_is_filled_once() {
+    let mut app = emptied("public, apalis").await;
+    app.run(&["api"]).await.code(1);
+    app.run(&["migrate"]).await.code(0);
+    let applied = app.count("select count(*) from _sqlx_migrations where success").await;
+    assert_eq!(usize::try_from(applied).expect("a count"), MIGRATIONS.iter().count());
+    app.run(&["migrate"]).await.code(0);
+    assert_eq!(app.count("select count(*) from _sqlx_migrations").await, applied);
+    app.start(Role::Up);
+    app.ready().await;
+    app.client().await.session().await;
+    app.stop().await;
+}
+
+/// Issue 3: what the version before wrote stays and works: addresses, which are compared without regard to case, passwords,
+/// keys, sessions and the audit log.
+#[tokio::test]
+async fn a_database_of_the_version_before_moves_on() {
+    assert!(MIGRATIONS.iter().any(|migration| migration.version == BEFORE_SIGN_INS));
+    let mut app = emptied("public").await;
+    MIGRATIONS.run_to(BEFORE_SIGN_INS, &app.database.pool).await.expect("the schema before");
+    let [account, gone, key, worker, session, row] = std::array::from_fn(|_| Uuid::now_v7());
+    let hash = NewPassword::parse(PASSWORD, "password", &Limits::default()).expect("a sound password").hash();
+    let statements = [
+        sqlx::query(
+            "insert into accounts (id, email, name, status, tier, password_hash, email_verified_at)
+             values ($1, 'Ada.Lovelace@Example.COM', 'Ada', 'active', 'api_starter', $2, now())",
+        )
+        .bind(account)
+        .bind(hash),
+        sqlx::query(
+            "insert into accounts (id, email, name, status) values ($1, 'ADA.LOVELACE@example.com', 'A', 'deleted')",
+        )
+        .bind(gone),
+        sqlx::query(
+            "insert into api_keys (id, account_id, name, scopes, key_prefix, key_hash, created_by_account_id)
+             values ($1, $2, 'CI', '{account_owner}', left($3, 12), sha256(convert_to($3, 'UTF8')), $2)",
+        )
+        .bind(key)
+        .bind(account)
+        .bind(KEY),
+        sqlx::query(
+            "insert into workers (id, name, status, driver, max_sessions, public_key)
+             values ($1, 'before', 'stopped', 'simulated', 1, '')",
+        )
+        .bind(worker),
+        sqlx::query(
+            "insert into sessions
+                (id, account_id, api_key_id, worker_id, status, archetype, purpose, behavioral_profile, destroyed_at)
+             values ($1, $2, $3, $4, 'destroyed', 'iphone-16-ios-18', 'production_customer', 'regular', now())",
+        )
+        .bind(session)
+        .bind(account)
+        .bind(key)
+        .bind(worker),
+        sqlx::query(
+            "insert into audit_log (id, account_id, actor_type, action, payload)
+             values ($1, $2, 'system', 'api_key.minted', '{}')",
+        )
+        .bind(row)
+        .bind(account),
+    ];
+    for statement in statements {
+        statement.execute(&app.database.pool).await.expect("a row of the version before");
+    }
+
+    app.run(&["api"]).await.code(1);
+    app.run(&["migrate"]).await.code(0);
+    app.start(Role::Up);
+    app.ready().await;
+    let keys: Vec<String> = sqlx::query_scalar("select email_key from accounts order by id")
+        .fetch_all(&app.database.pool)
+        .await
+        .expect("the accounts");
+    assert_eq!(keys, ["ada.lovelace@example.com"; 2]);
+
+    let program = Client::new(&app.base_url, Some(KEY));
+    let me = program.get("/v1/account/me").await.expect(200).body;
+    assert_eq!((&me["id"], &me["email"]), (&json!(format!("acc_{account}")), &json!("Ada.Lovelace@Example.COM")));
+    let shown = program.get(&format!("/v1/sessions/ses_{session}")).await.expect(200).body;
+    assert_eq!((&shown["status"], &shown["api_key_id"]), (&json!("destroyed"), &json!(format!("key_{key}"))));
+    let listed = program.get("/v1/api-keys").await.expect(200).body;
+    assert_eq!((&listed["data"][0]["name"], &listed["data"][0]["key_prefix"]), (&json!("CI"), &json!(KEY[..12])));
+    program.session().await;
+    for spelling in ["Ada.Lovelace@Example.COM", "ada.lovelace@example.com", "ADA.LOVELACE@EXAMPLE.COM"] {
+        let result = app.log_in(spelling, PASSWORD).await.expect(200);
+        let person = Client::new(&app.base_url, Some(token_of(&result)));
+        assert_eq!(person.get("/v1/account/me").await.expect(200).body, me);
+    }
+    let again = json!({"email": "aDa.lovelace@example.com", "password": PASSWORD, "name": "Ada"});
+    app.stranger().post("/v1/auth/signup", again).await.problem(409, "conflict");
+    // It is an ordinary key still: it does not work on the free tier, as a device's would, and can be rotated.
+    let rotated = program.post(&format!("/v1/api-keys/key_{key}/rotate"), json!({})).await.expect(201);
+    assert_eq!(rotated.body["rotated_from"], format!("key_{key}"));
+    app.run(&["account", "set-tier", &format!("acc_{account}"), "free"]).await.code(0);
+    program.get("/v1/account/me").await.problem(403, "forbidden");
+    assert_eq!(app.count("select count(*) from audit_log where payload = '{}'").await, 1);
+    app.stop().await;
+}

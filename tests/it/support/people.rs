@@ -1,0 +1,169 @@
+//! People: somebody with an address, a password, a browser that is signed in and, perhaps, an authenticator app.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use kitfleet_domain::accounts::{self, NewAccount, Tier};
+use kitfleet_domain::audit::Origin;
+use kitfleet_domain::emails::Template;
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::passwords::NewPassword;
+use kitfleet_domain::web_sessions;
+use serde_json::json;
+use totp_rs::Totp;
+use uuid::Uuid;
+
+use super::app::Builder;
+use super::client::{Answer, Client};
+use super::records::AuditRow;
+use super::{App, members};
+
+/// Everybody's password.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// What second factors are sealed with: 32 bytes in base64.
+pub const ENCRYPTION_KEY: &str = "S2l0ZmxlZXQga2VlcHMgc2Vjb25kIGZhY3RvcnMuLi4=";
+
+static PASSWORD_HASH: LazyLock<String> =
+    LazyLock::new(|| NewPassword::parse(PASSWORD, "password", &Limits::default()).expect("a sound password").hash());
+
+/// Somebody with an account whose password is [`PASSWORD`].
+#[derive(Clone)]
+pub struct Person {
+    pub account: AccountId,
+    pub email: String,
+    /// With a web session.
+    pub client: Client,
+}
+
+/// An authenticator app, and the recovery codes that its owner wrote down.
+pub struct Authenticator {
+    pub totp: Totp,
+    pub recovery_codes: Vec<String>,
+}
+
+impl Authenticator {
+    /// What the app shows at the moment.
+    pub fn code(&self) -> String {
+        self.totp.generate_current().to_string()
+    }
+
+    /// Six digits that it shows neither now, nor a little earlier or later.
+    pub fn wrong_code(&self) -> String {
+        let sound = |code: &String| self.totp.check_current(code).is_none();
+        (0..).map(|n| format!("{:06}", 111_111 * n % 1_000_000)).find(sound).expect("most codes are wrong")
+    }
+}
+
+impl Person {
+    /// Their web session's token.
+    pub fn token(&self) -> &str {
+        self.client.key.as_deref().expect("they are signed in")
+    }
+}
+
+impl Builder {
+    /// Lets people enroll second factors, with few recovery codes, which take long to hash.
+    pub fn with_second_factors(self) -> Self {
+        self.set("mfa.encryption_key", ENCRYPTION_KEY).set("limits.recovery_codes", "2")
+    }
+}
+
+impl App {
+    /// Somebody who is signed in, and has no second factor.
+    pub async fn person(&self, tier: Tier) -> Person {
+        let email = format!("{}@example.com", Uuid::now_v7().simple());
+        let password_hash = Some(PASSWORD_HASH.clone());
+        let new = NewAccount { email: email.clone(), name: "Ada".to_owned(), password_hash, tier, verified: true };
+        let mut conn = self.database.pool.acquire().await.expect("a connection");
+        let account = accounts::create(&mut conn, new).await.expect("a new account");
+        drop(conn);
+        Person { account, email, client: self.device_of(account).await }
+    }
+
+    /// Another device on which an account's owner is signed in, without a second-factor proof.
+    pub async fn device_of(&self, account: AccountId) -> Client {
+        let mut conn = self.database.pool.acquire().await.expect("a connection");
+        let origin = Origin { ip_address: Some("127.0.0.1".to_owned()), user_agent: None };
+        let begun = web_sessions::begin(&mut conn, account, &origin, Duration::from_hours(1), false).await;
+        Client::new(&self.base_url, Some(begun.expect("a web session").token.reveal()))
+    }
+
+    /// Enrolls a second factor. The web session has given no proof then.
+    pub async fn enroll(&self, person: &Person) -> Authenticator {
+        let enrollment = person.client.post("/v1/account/mfa/enroll", json!({})).await.expect(200).body;
+        let uri = enrollment["otpauth_uri"].as_str().expect("a URI");
+        let totp = Totp::from_url(uri).expect("authenticator apps read it");
+        let code = totp.generate_current().to_string();
+        let verified = person.client.post("/v1/account/mfa/verify", json!({"code": code})).await.expect(200);
+        Authenticator { totp, recovery_codes: recovery_codes(&verified) }
+    }
+
+    /// A code of the moment, as if none had been used yet.
+    pub async fn fresh_code(&self, person: &Person, authenticator: &Authenticator) -> String {
+        sqlx::query("delete from totp_steps where account_id = $1")
+            .bind(person.account.as_uuid())
+            .execute(&self.database.pool)
+            .await
+            .expect("a statement");
+        authenticator.code()
+    }
+
+    /// Has a person's web sessions give a second-factor proof.
+    pub async fn prove(&self, person: &Person) {
+        let proven = "update web_sessions set mfa_satisfied_at = now() where account_id = $1";
+        self.execute(proven, person.account.as_uuid()).await;
+    }
+
+    /// Signs up over HTTP and follows the link that is mailed. Answers the login result.
+    pub async fn sign_up(&self, email: &str) -> Answer {
+        let stranger = self.stranger();
+        let body = json!({"email": email, "password": PASSWORD, "name": "Ada"});
+        stranger.post("/v1/auth/signup", body).await.expect(200);
+        let token = self.mail_to(email, Template::VerifyEmail).await.token;
+        stranger.post("/v1/auth/verify-email", json!({"token": token})).await.expect(200)
+    }
+
+    /// The rows of this action in an account's audit log, the oldest first.
+    pub async fn audited(&self, account: AccountId, action: &str) -> Vec<AuditRow> {
+        self.audit(account).await.into_iter().filter(|row| row.action == action).collect()
+    }
+
+    /// What a login over HTTP answers.
+    pub async fn log_in(&self, email: &str, password: &str) -> Answer {
+        self.stranger().post("/v1/auth/login", json!({"email": email, "password": password})).await
+    }
+
+    /// A client with the web session that a login result has.
+    ///
+    /// # Panics
+    /// When it has none.
+    pub fn signed_in(&self, result: &Answer) -> Client {
+        assert_eq!(result.status, 200, "{}", result.body);
+        Client::new(&self.base_url, Some(token_of(result)))
+    }
+}
+
+/// The token of the web session that an answer holds.
+pub fn token_of(answer: &Answer) -> &str {
+    answer.body["session"]["token"].as_str().unwrap_or_else(|| panic!("no session: {}", answer.body))
+}
+
+/// The token of the challenge that a login result is.
+///
+/// # Panics
+/// When it is none.
+pub fn challenge_of(result: &Answer) -> &str {
+    assert_eq!(result.status, 200, "{}", result.body);
+    let expected = ["challenge_expires_at", "challenge_token", "mfa_required"];
+    assert_eq!(members(&result.body).into_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(result.body["mfa_required"], true, "clients branch on the literal");
+    result.body["challenge_token"].as_str().expect("a token")
+}
+
+/// The codes that an answer shows.
+pub fn recovery_codes(answer: &Answer) -> Vec<String> {
+    let codes = answer.body["recovery_codes"].as_array().unwrap_or_else(|| panic!("no codes: {}", answer.body));
+    codes.iter().map(|code| code.as_str().expect("a code").to_owned()).collect()
+}

@@ -1,0 +1,152 @@
+//! How long an answer takes tells nobody whether an address has an account (interface, "Non-enumeration rules"; decisions
+//! D4; issue 3, "Must reach").
+
+use std::time::Instant;
+
+use kitfleet_domain::accounts::Tier;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{App, Client};
+
+/// Requests about addresses that are known, and as many about others.
+const REQUESTS: usize = 200;
+
+/// What two samples say of where they come from (Mann and Whitney, 1947).
+#[derive(Debug, Clone, Copy)]
+struct MannWhitney {
+    /// How probable it is that one of the first sample is less than one of the second; 0.5 when it tells nothing.
+    less: f64,
+    /// How many standard deviations that is away from 0.5.
+    z: f64,
+}
+
+impl MannWhitney {
+    fn test(first: &[f64], second: &[f64]) -> Self {
+        let pairs = first.iter().flat_map(|a| second.iter().map(move |b| (a, b)));
+        let wins: f64 = pairs
+            .map(|(a, b)| {
+                if a < b {
+                    1.0
+                } else if a > b {
+                    0.0
+                } else {
+                    0.5
+                }
+            })
+            .sum();
+        let (n, m) = (count(first), count(second));
+        let deviation = ((n + m + 1.0) / (12.0 * n * m)).sqrt();
+        let less = wins / (n * m);
+        Self { less, z: (less - 0.5) / deviation }
+    }
+
+    /// Whether nobody could tell the samples apart. Three and a half standard deviations are noise once in two thousand
+    /// times.
+    fn is_indistinguishable(self) -> bool {
+        self.z.abs() < 4.0 && (self.less - 0.5).abs() < 0.1
+    }
+}
+
+fn count(sample: &[f64]) -> f64 {
+    u32::try_from(sample.len()).expect("a small sample").into()
+}
+
+/// The test has the power to tell what an attacker could use.
+#[test]
+fn the_test_tells_a_difference_from_none() {
+    let noise = |seed: u32| (0..200_u32).map(move |n| f64::from((n * 7_919 + seed) % 1_000)).collect::<Vec<_>>();
+    let (first, same) = (noise(0), noise(500));
+    let shifted: Vec<_> = same.iter().map(|duration| duration + 150.0).collect();
+    assert!(MannWhitney::test(&first, &same).is_indistinguishable());
+    assert!(!MannWhitney::test(&first, &shifted).is_indistinguishable());
+    assert!((MannWhitney::test(&first, &first).less - 0.5).abs() < 1e-9);
+    let apart = MannWhitney::test(&[1.0, 2.0], &[3.0, 4.0]);
+    assert!((apart.less - 1.0).abs() < 1e-9 && apart.z > 1.0, "{apart:?}");
+}
+
+/// A service that takes as many requests as these tests make.
+async fn service() -> App {
+    let builder = App::simulated().set("auth.send_rate_per_minute", "1000000").set("log.filter", "warn");
+    let builder = builder.set("rate_limits.login_per_minute", "1000000");
+    builder.set("rate_limits.login_failures_per_hour", "1000000").start().await
+}
+
+/// Addresses that have an account, and as many that have none.
+async fn addresses(app: &App) -> [Vec<String>; 2] {
+    let mut known = Vec::new();
+    for _ in 0..10 {
+        known.push(app.person(Tier::Free).await.email);
+    }
+    let unknown = known.iter().map(|_| format!("{}@example.com", Uuid::now_v7().simple())).collect();
+    [known, unknown]
+}
+
+/// Asks about known and unknown addresses in a random order, and answers how long each took, in seconds.
+async fn measure(client: &Client, addresses: &[Vec<String>; 2], requests: usize, ask: &Ask) -> [Vec<f64>; 2] {
+    let mut order: Vec<_> = (0..2 * requests).map(|n| (Uuid::now_v7().as_u128() & 0xffff_ffff, n % 2, n)).collect();
+    order.sort_unstable();
+    let mut taken = [Vec::new(), Vec::new()];
+    for (_, known, n) in order {
+        let email = &addresses[known][n / 2 % addresses[known].len()];
+        let request = client.request(reqwest::Method::POST, ask.path).json(&(ask.body)(email));
+        let started = Instant::now();
+        let answer = client.send(request).await;
+        taken[known].push(started.elapsed().as_secs_f64());
+        assert_eq!(answer.status, ask.status, "{}", answer.body);
+    }
+    taken
+}
+
+/// What is asked.
+struct Ask {
+    path: &'static str,
+    body: fn(&str) -> Value,
+    status: u16,
+}
+
+/// Asks by so many clients at once, up to three times: a machine that is busy with something else has bad moments.
+async fn assert_indistinguishable(app: &App, ask: &Ask, clients: usize) {
+    let addresses = addresses(app).await;
+    // The first requests of a connection, and to a route, are slower than others.
+    measure(&app.stranger(), &addresses, 4, ask).await;
+    let mut outcomes = Vec::new();
+    for _ in 0..3 {
+        let client = app.stranger();
+        let runs = (0..clients).map(|_| measure(&client, &addresses, REQUESTS / clients, ask));
+        let mut taken = [Vec::new(), Vec::new()];
+        for run in futures_util::future::join_all(runs).await {
+            for (all, some) in taken.iter_mut().zip(run) {
+                all.extend(some);
+            }
+        }
+        let [known, unknown] = &taken;
+        assert_eq!((known.len(), unknown.len()), (REQUESTS, REQUESTS));
+        let outcome = MannWhitney::test(known, unknown);
+        if outcome.is_indistinguishable() {
+            return;
+        }
+        outcomes.push(outcome);
+    }
+    panic!("{}: how long an answer takes tells who is known: {outcomes:?}", ask.path);
+}
+
+/// Decisions D4: a wrong address and a wrong password take the same time.
+#[tokio::test]
+async fn a_login_takes_as_long_for_nobody() {
+    let app = service().await;
+    let body = |email: &str| json!({"email": email, "password": "not the password"});
+    assert_indistinguishable(&app, &Ask { path: "/v1/auth/login", body, status: 401 }, 2).await;
+    app.stop().await;
+}
+
+/// Interface, "Non-enumeration rules": the routes that mail take the same time, whoever has the address.
+#[tokio::test]
+async fn asking_for_a_mail_takes_as_long_for_nobody() {
+    let app = service().await;
+    for path in ["/v1/auth/resend-verification", "/v1/auth/magic-link/request", "/v1/auth/password-reset/request"] {
+        let body = |email: &str| json!({"email": email});
+        assert_indistinguishable(&app, &Ask { path, body, status: 200 }, 1).await;
+    }
+    app.stop().await;
+}
