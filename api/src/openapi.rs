@@ -134,6 +134,7 @@ pub fn skeleton() -> OpenApi {
             tag("Authentication", "Proving who calls"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
+            tag("Pages", "For a person's browser"),
         ]))
         .build()
 }
