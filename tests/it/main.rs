@@ -14,6 +14,7 @@ mod http;
 mod identities;
 mod oauth;
 mod orchestration;
+mod pages;
 mod rate_limits;
 mod sessions;
 mod support;
