@@ -137,6 +137,7 @@ pub fn skeleton() -> OpenApi {
             tag("API keys", "Credentials of programs"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
+            tag("Pages", "For a person's browser"),
         ]))
         .build()
 }

@@ -1,76 +1,73 @@
-//! `/errors/<slug>`: what a problem's `type` leads to.
+//! The pages that people see in their browsers: what problems mean, the links of mails, and the activation of devices.
+//!
+//! They are plain documents with scripts of ours, without frameworks and without anything from elsewhere. What a script
+//! does it does through the public interface, as any other client; a page knows nothing of whoever looks at it, and is the
+//! same for everybody.
 
-use axum::extract::RawPathParams;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY};
+mod activation;
+mod assets;
+mod errors;
+mod links;
+
+use axum::http::HeaderName;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{Html, IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::error::{Problem, Result};
-use crate::kinds::{self, Kind};
-use crate::openapi::NoPage;
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(index)).routes(routes!(explain))
+    OpenApiRouter::new()
+        .merge(errors::routes())
+        .merge(activation::routes())
+        .merge(links::routes())
+        .merge(assets::routes())
 }
 
-/// All kinds of problems
-#[utoipa::path(
-    get, path = "/errors", tag = "Contract", operation_id = "listErrors",
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
-    security(()),
-)]
-async fn index() -> Response {
-    let rows: Vec<_> = kinds::ALL
-        .into_iter()
-        .map(|Kind { slug, status, meaning, .. }| {
-            let status = status.as_u16();
-            format!("<tr><td>{status}<td><a href=\"/errors/{slug}\">{slug}</a><td>{meaning}")
-        })
-        .collect();
-    let intro = "Every answer that is no success is a problem document (RFC 9457) of one of these kinds.";
-    let rows = rows.concat();
-    page("Errors", &format!("<h1>Errors</h1><p>{intro}<table><tr><th>Status<th>Kind<th>Meaning{rows}</table>"))
-}
+/// A page runs what this service serves and asks nobody else. No form of it is ever sent by the browser itself, which
+/// would put a password into an address when a script has failed to load.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
-/// What a kind of problem means
-#[utoipa::path(
-    get, path = "/errors/{slug}", tag = "Contract", operation_id = "explainError",
-    params(("slug" = String, Path, description = "The last segment of a problem's `type`", example = "validation-failed")),
-    responses(
-        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
-        NoPage,
-    ),
-    security(()),
-)]
-async fn explain(params: RawPathParams) -> Result<Response> {
-    let kind = params.iter().next().and_then(|(_, slug)| kinds::find(slug));
-    let kind = kind.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "there is no such kind of problem"))?;
-    let Kind { slug, title, status, meaning, remedy } = kind;
-    let content = format!(
-        "<p><a href=\"/errors\">All errors</a><h1>{title}</h1>\
-         <p><code>{slug}</code> · HTTP {status}<h2>What it means</h2><p>{meaning}<h2>What to do</h2><p>{remedy}"
+/// A page on which a person does something. Its address may hold a token, which is nobody else's business.
+fn card(title: &str, script: &str, main: &str) -> Response {
+    let script = assets::path(script);
+    let head = format!("<script type=module src=\"{script}\"></script>");
+    let noscript = "<noscript><p>This page needs JavaScript.</p></noscript>";
+    let body = format!(
+        "<body>\n<div class=brand>Kitfleet</div>\n{main}\n\
+         <footer><span id=signed-in-as hidden><span id=who></span> \
+         <button id=sign-out type=button class=quiet>Sign out</button></span>{noscript}</footer>"
     );
-    Ok(page(title, &content))
+    (headers("no-store"), Html(document(title, &head, &body))).into_response()
 }
 
-/// Both pages are made of texts of ours alone, so that nothing needs escaping.
-fn page(title: &str, content: &str) -> Response {
-    let style = "body{font:16px/1.6 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem;color:#1c2430;\
-                 background:#fbfbfa}h1{line-height:1.2;margin-bottom:.3rem}h2{font-size:1.1rem;margin:1.6rem 0 0}\
-                 p{margin:.3rem 0 1rem}code{background:#eceff3;border-radius:4px;padding:.1rem .4rem}a{color:#0b62d6}\
-                 table{border-collapse:collapse}td,th{text-align:left;vertical-align:top;padding:.4rem .8rem .4rem 0;\
-                 border-bottom:1px solid #e2e5ea}td:nth-child(2){white-space:nowrap}\
-                 @media(prefers-color-scheme:dark){body{color:#dfe5ec;background:#14181d}code{background:#262c34}\
-                 a{color:#79b0ff}td,th{border-color:#2d343d}}";
-    let page = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
-         <title>{title} · Kitfleet</title><style>{style}</style>{content}"
-    );
-    let headers = [
-        (CACHE_CONTROL, "public, max-age=300"),
-        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
-    ];
-    (headers, Html(page)).into_response()
+/// A page to read.
+fn reading(title: &str, content: &str) -> Response {
+    let body = format!("<body class=reading>\n<div class=brand>Kitfleet</div>\n<main>{content}</main>");
+    (headers("public, max-age=300"), Html(document(title, "", &body))).into_response()
+}
+
+fn document(title: &str, head: &str, body: &str) -> String {
+    let style = assets::path("page.css");
+    format!(
+        "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n<title>{title} · Kitfleet</title>\n\
+         <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=color-scheme content=\"light dark\">\n<link rel=icon href=\"{ICON}\">\n\
+         <link rel=stylesheet href=\"{style}\">\n{head}\n{body}\n</html>\n"
+    )
+}
+
+/// A square with rounded corners, in the colour of the buttons.
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E\
+                    %3Crect width='16' height='16' rx='4' fill='%231f5bd8'/%3E\
+                    %3Cpath d='M5.5 3.5v9M10.5 3.5 5.5 8l5 4.5' stroke='white' stroke-width='2' fill='none'/%3E%3C/svg%3E";
+
+fn headers(caching: &'static str) -> [(HeaderName, &'static str); 4] {
+    [
+        (CACHE_CONTROL, caching),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ]
 }

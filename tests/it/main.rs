@@ -19,6 +19,7 @@ mod mfa;
 mod migrations;
 mod oauth;
 mod orchestration;
+mod pages;
 mod rate_limits;
 mod sessions;
 mod sign_ins;

@@ -1,0 +1,32 @@
+//! `/activate`: where a device's `browser_url` leads (interface, "Desktop device activation"; decisions D4).
+
+use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::pages::card;
+use crate::state::App;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(activate))
+}
+
+/// Connect a device
+///
+/// Where a person signs in, enters the code that a device shows, sees who asks, and agrees.
+#[utoipa::path(
+    get, path = "/activate", tag = "Pages", operation_id = "activate",
+    params(("user_code" = Option<String>, Query, description = "The code, when the device could pass it on",
+            example = "7KQ2-M9XD")),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+    security(()),
+)]
+async fn activate() -> Response {
+    let main = concat!(
+        "<main>\n",
+        include_str!("sign-in.html"),
+        include_str!("activate.html"),
+        "<p id=message role=status aria-live=polite></p>\n</main>"
+    );
+    card("Connect a device", "activate.js", main)
+}

@@ -1,0 +1,56 @@
+// Connects a device: who is in front of the screen, which code, who asks, and whether that is right.
+
+import * as pending from './pending.js';
+import { askAs, begin, onArrival } from './sign-in.js';
+import { Refusal } from './service.js';
+import { alone, onPress, onSubmit, show } from './steps.js';
+
+const UNKNOWN = 'No device is waiting with this code. Compare it with the one on your device, or begin there again: '
+  + 'a code is good for a few minutes only.';
+
+const at = (id) => document.getElementById(id);
+const code = at('user-code');
+let waiting;
+
+code.value = new URLSearchParams(location.search).get('user_code') || '';
+if (code.value) pending.remember(code.value);
+
+onArrival(() => show('enter-code'));
+
+onSubmit('code-form', async ({ user_code: typed }) => {
+  const found = await withCode(askAs('GET', `/v1/auth/cli-authorize/${encodeURIComponent(typed)}`));
+  waiting = { user_code: typed, state: found.state, label: found.client_label || 'the device' };
+  at('device').textContent = found.client_label || 'It gave no name';
+  at('address').textContent = found.ip_address || 'unknown';
+  at('asked').textContent = new Date(found.created_at).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' });
+  show('consent');
+});
+
+onSubmit('consent-form', async () => {
+  const { user_code, state, label } = waiting;
+  await withCode(askAs('POST', '/v1/auth/cli-authorize/bind-device-code', { user_code, state }));
+  at('connected').textContent = label;
+  leave('done');
+});
+
+onPress('not-me', () => leave('refused'));
+
+/** What the service says of a code that it does not know would be of little help to a person. */
+async function withCode(answer) {
+  try {
+    return await answer;
+  } catch (refusal) {
+    if (refusal.status !== 404) throw refusal;
+    show('enter-code');
+    throw new Refusal(UNKNOWN);
+  }
+}
+
+/** The code has done its work, also for whoever looks through this browser's history. */
+function leave(step) {
+  pending.forget();
+  history.replaceState(null, '', location.pathname);
+  show(step);
+}
+
+alone(begin);

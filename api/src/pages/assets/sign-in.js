@@ -1,0 +1,105 @@
+// Signs a person in, by password or with a login result that they already have, and out again.
+
+import { ask, Refusal } from './service.js';
+import { onPress, onSubmit, say, show } from './steps.js';
+
+/** The session lives as long as its tab; another tab has to sign in by itself. */
+const SESSION = 'kitfleet.session';
+
+let session = JSON.parse(sessionStorage.getItem(SESSION));
+let challenge;
+let arrive;
+
+/** What happens, by this page, when somebody has signed in. */
+export function onArrival(act) {
+  arrive = act;
+}
+
+/** Greets whoever has a session that is good, and asks everybody else to sign in. */
+export async function begin() {
+  if (!session) return show('sign-in');
+  try {
+    return await greet();
+  } catch (refusal) {
+    show('sign-in');
+    throw refusal;
+  }
+}
+
+/** Takes a login result (the interface has two of them) to a session. */
+export async function proceed(result) {
+  if (result.mfa_required) {
+    challenge = result.challenge_token;
+    show('totp');
+  } else {
+    session = result.session;
+    sessionStorage.setItem(SESSION, JSON.stringify(session));
+    // What was typed has done its work.
+    const typed = '#sign-in-form, #totp-form, #recovery-form, #link-form';
+    for (const form of document.querySelectorAll(typed)) form.reset();
+    await greet();
+  }
+}
+
+/** Asks the service as the person who is signed in. Whose session has ended has to sign in again. */
+export async function askAs(method, path, body) {
+  try {
+    return await ask(method, path, { body, session });
+  } catch (refusal) {
+    if (refusal.status === 401) {
+      forget();
+      refusal.message = 'You are not signed in any more. Please sign in again.';
+    }
+    throw refusal;
+  }
+}
+
+async function greet() {
+  const { email } = await askAs('GET', '/v1/account/me');
+  document.getElementById('who').textContent = `Signed in as ${email}`;
+  document.getElementById('signed-in-as').hidden = false;
+  await arrive();
+}
+
+function forget() {
+  session = null;
+  sessionStorage.removeItem(SESSION);
+  document.getElementById('signed-in-as').hidden = true;
+  show('sign-in');
+}
+
+onSubmit('sign-in-form', async (fields) => proceed(await ask('POST', '/v1/auth/login', { body: fields })));
+
+async function answer(proof) {
+  try {
+    await proceed(await ask('POST', '/v1/auth/mfa/challenge', { body: { challenge_token: challenge, ...proof } }));
+  } catch (refusal) {
+    if (!refusal.fields.includes('challenge_token')) throw refusal;
+    show('sign-in');
+    throw new Refusal('That took too long, or too many codes were wrong. Please sign in again.');
+  }
+}
+
+onSubmit('totp-form', ({ code }) => answer({ code: code.replace(/\s/g, '') }));
+onSubmit('recovery-form', (fields) => answer(fields));
+onPress('to-recovery', () => show('recovery'));
+onPress('to-totp', () => show('totp'));
+for (const back of ['totp-back', 'recovery-back', 'trouble-back']) onPress(back, () => show('sign-in'));
+
+onPress('to-trouble', () => {
+  const [email, known] = ['trouble-email', 'email'].map((id) => document.getElementById(id));
+  email.value = email.value || known.value;
+  show('trouble');
+});
+
+// The service says the same whether or not it knows the address, and so does the page.
+onSubmit('trouble-form', async ({ email }, button) => {
+  await ask('POST', button.value, { body: { email } });
+  say(`If ${email} has an account here, a mail with a link is on its way.`, { good: true });
+});
+
+onPress('sign-out', async () => {
+  await ask('POST', '/v1/auth/logout', { body: { token: session.token } });
+  forget();
+  say('You are signed out.', { good: true });
+});

@@ -1,0 +1,279 @@
+//! People with a browser, which is one of the service's own.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use kitfleet_domain::emails::Template;
+use serde_json::{Value, json};
+use totp_rs::Totp;
+
+use crate::support::{App, Client, eventually};
+use crate::webkit::text;
+
+const EMAIL: &str = "ada@example.com";
+const PASSWORD: &str = "correct horse battery";
+const STATE: &str = "a-nonce-of-the-desktop-app";
+const USED_LINK: &str = "This link has expired, or was used already. Here you get another.";
+const UNKNOWN_CODE: &str = "No device is waiting with this code. Compare it with the one on your device, or begin there \
+                            again: a code is good for a few minutes only.";
+
+/// Decisions D13 and the interface, "Desktop device activation": the link of the verification mail signs in, by its
+/// person and once, and whoever is signed in connects a device, which gets a key that works.
+#[tokio::test]
+async fn a_person_follows_the_link_of_a_mail_and_connects_a_device() {
+    let person = Person::start().await;
+    person.sign_up().await;
+    let link = person.app.mail_to(EMAIL, Template::VerifyEmail).await.link().to_owned();
+    for _ in 0..3 {
+        let seen = reqwest::get(&link).await.expect("an answer");
+        assert_eq!(seen.status(), 200, "a program that looks at mails opens the link");
+    }
+    person.open(&link).await;
+    person.press("#link-form button").await;
+    person.sees("arrived").await;
+    assert_eq!(person.reads("#who").await, format!("Signed in as {EMAIL}"));
+
+    // Nobody has to type a code as it is shown.
+    let device = person.device(Some("Ada’s desk")).await;
+    person.press("#next").await;
+    person.sees("enter-code").await;
+    person.fill("#user-code", "0000-0000").await;
+    person.press("#code-form button").await;
+    person.is_told(UNKNOWN_CODE).await;
+    person.open(&format!("{}/activate", person.app.base_url)).await;
+    person.sees("enter-code").await;
+    person.fill("#user-code", &device.user_code.to_lowercase().replace('-', "")).await;
+    person.press("#code-form button").await;
+    person.sees("consent").await;
+    assert_eq!(person.reads("#device").await, "Ada’s desk");
+    assert_eq!(person.reads("#address").await, "127.0.0.1");
+    assert_eq!(person.exchange(&device).await["status"], "pending", "seeing who asks is no consent");
+    person.press("#consent-form button").await;
+    person.sees("done").await;
+    assert_eq!(person.reads("#connected").await, "Ada’s desk");
+    let bound = person.exchange(&device).await;
+    assert_eq!(bound["status"], "bound");
+    let app = Client::new(&person.app.base_url, bound["api_key"].as_str());
+    assert_eq!(app.get("/v1/account/me").await.expect(200).body["email"], EMAIL);
+
+    // Whoever did not begin this connects nothing.
+    let device = person.device(None).await;
+    person.open(&device.browser_url).await;
+    person.sees("enter-code").await;
+    person.press("#code-form button").await;
+    person.sees("consent").await;
+    assert_eq!(person.reads("#device").await, "It gave no name");
+    person.press("#not-me").await;
+    person.sees("refused").await;
+    assert_eq!(person.exchange(&device).await["status"], "pending");
+
+    person.open(&link).await;
+    person.press("#link-form button").await;
+    person.sees("trouble").await;
+    person.is_told(USED_LINK).await;
+    person.app.stop().await;
+}
+
+/// Interface, "Login result": a person with a second factor is asked for it, by the activation page too.
+#[tokio::test]
+async fn a_person_with_a_second_factor_signs_in_with_it() {
+    let person = Person::start().await;
+    let (totp, recovery_code) = person.enroll().await;
+    let device = person.device(Some("Ada’s desk")).await;
+    person.open(&device.browser_url).await;
+    person.sees("sign-in").await;
+    person.fill("#email", EMAIL).await;
+    person.fill("#password", "wrong horse battery").await;
+    person.press("#sign-in-form button").await;
+    person.is_told("The e-mail address or the password is wrong.").await;
+
+    person.open(&device.browser_url).await;
+    person.sign_in().await;
+    person.sees("totp").await;
+    // The code of the moment was used up by the enrolment; the next one is accepted already.
+    person.fill("#totp-code", &totp.generate(now() + 30).to_string()).await;
+    person.press("#totp-form button").await;
+    person.sees("enter-code").await;
+    person.press("#code-form button").await;
+    person.sees("consent").await;
+    person.press("#consent-form button").await;
+    person.sees("done").await;
+    assert_eq!(person.exchange(&device).await["status"], "bound");
+
+    person.press("#sign-out").await;
+    person.is_told("You are signed out.").await;
+    person.sign_in().await;
+    person.sees("totp").await;
+    person.fill("#totp-code", "12345").await;
+    person.press("#totp-form button").await;
+    eventually(Duration::from_secs(5), "the browser wants six", async || {
+        let words = person.reads("#message").await;
+        words.as_str().is_some_and(|words| words.starts_with("Code: ")).then_some(())
+    })
+    .await;
+    person.fill("#totp-code", "6").await;
+    person.press("#totp-form button").await;
+    person.is_told("The code is not right.").await;
+    person.press("#to-recovery").await;
+    person.sees("recovery").await;
+    person.fill("#recovery-code", &recovery_code.to_lowercase().replace('-', "")).await;
+    person.press("#recovery-form button").await;
+    person.sees("enter-code").await;
+    person.app.stop().await;
+}
+
+/// Decisions D13: a person who forgot their password chooses another by the link of a mail, and is then led back to the
+/// device that they wanted to connect.
+#[tokio::test]
+async fn a_forgotten_password_is_replaced() {
+    let person = Person::start().await;
+    person.verified().await;
+    let device = person.device(Some("Ada’s desk")).await;
+    person.open(&device.browser_url).await;
+    person.sees("sign-in").await;
+    person.fill("#email", EMAIL).await;
+    person.press("#to-trouble").await;
+    person.sees("trouble").await;
+    person.press("button[value='/v1/auth/password-reset/request']").await;
+    person.is_told(&format!("If {EMAIL} has an account here, a mail with a link is on its way.")).await;
+
+    let link = person.app.mail_to(EMAIL, Template::ResetPassword).await.link().to_owned();
+    person.open(&link).await;
+    person.fill("#new-password", "another horse battery").await;
+    person.fill("#repeated", "another horse batterie").await;
+    person.press("#link-form button").await;
+    person.is_told("The same again: The passwords differ.").await;
+    person.act(json!({"kind": "press", "key": "Backspace"})).await;
+    person.act(json!({"kind": "press", "key": "Backspace"})).await;
+    person.fill("#repeated", "y").await;
+    person.press("#link-form button").await;
+    person.sees("arrived").await;
+    let login = json!({"email": EMAIL, "password": "another horse battery"});
+    person.app.stranger().post("/v1/auth/login", login).await.expect(200);
+
+    person.expire(&device).await;
+    person.press("#next").await;
+    person.sees("enter-code").await;
+    person.press("#code-form button").await;
+    person.is_told(UNKNOWN_CODE).await;
+    person.app.stop().await;
+}
+
+/// Somebody in front of a browser.
+struct Person {
+    app: App,
+    /// Whose session the browser is: anybody's but the person's.
+    client: Client,
+    session: String,
+}
+
+/// A desktop app that has asked for a key.
+struct Device {
+    code: String,
+    user_code: String,
+    browser_url: String,
+}
+
+impl Person {
+    async fn start() -> Self {
+        let key = BASE64_STANDARD.encode([7; 32]);
+        // One code is enough; each takes a moment to hash.
+        let app = App::webkit().set("mfa.encryption_key", &key).set("limits.recovery_codes", "1").start().await;
+        let client = app.client().await;
+        let session = client.session().await;
+        Self { app, client, session }
+    }
+
+    /// Makes an account whose address is not proven yet.
+    async fn sign_up(&self) {
+        let new = json!({"email": EMAIL, "password": PASSWORD, "name": "Ada"});
+        self.app.stranger().post("/v1/auth/signup", new).await.expect(200);
+    }
+
+    /// Makes an account that can log in, and answers the token of its first web session.
+    async fn verified(&self) -> String {
+        self.sign_up().await;
+        let token = self.app.mail_to(EMAIL, Template::VerifyEmail).await.token;
+        let verified = self.app.stranger().post("/v1/auth/verify-email", json!({"token": token})).await.expect(200);
+        verified.body["session"]["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Makes an account with a second factor, and answers what shows its codes, and a recovery code.
+    async fn enroll(&self) -> (Totp, String) {
+        let token = self.verified().await;
+        let owner = Client::new(&self.app.base_url, Some(&token));
+        let pending = owner.post("/v1/account/mfa/enroll", json!({})).await.expect(200).body;
+        let totp = Totp::from_url(pending["otpauth_uri"].as_str().expect("an address")).expect("a secret");
+        let code = totp.generate(now()).to_string();
+        let codes = owner.post("/v1/account/mfa/verify", json!({"code": code})).await.expect(200).body;
+        (totp, codes["recovery_codes"][0].as_str().expect("a code").to_owned())
+    }
+
+    async fn device(&self, label: Option<&str>) -> Device {
+        let asking = json!({"state": STATE, "client_label": label});
+        let answer = self.app.stranger().post("/v1/auth/cli-authorize/initiate", asking).await.expect(200).body;
+        let text = |name: &str| answer[name].as_str().expect("a text").to_owned();
+        Device { code: text("code"), user_code: text("user_code"), browser_url: text("browser_url") }
+    }
+
+    async fn exchange(&self, device: &Device) -> Value {
+        let coming = json!({"code": device.code, "state": STATE});
+        self.app.stranger().post("/v1/auth/cli-authorize/exchange", coming).await.expect(200).body
+    }
+
+    /// Lets a device wait for too long.
+    async fn expire(&self, device: &Device) {
+        let expired = sqlx::query("update device_authorizations set expires_at = now() where user_code = $1")
+            .bind(device.user_code.replace('-', ""))
+            .execute(&self.app.database.pool)
+            .await
+            .expect("an update");
+        assert_eq!(expired.rows_affected(), 1);
+    }
+
+    async fn open(&self, address: &str) {
+        self.client.navigate(&self.session, address).await;
+    }
+
+    async fn act(&self, action: Value) {
+        self.client.operate(&self.session, "interact", json!({"action": action})).await.expect(200);
+    }
+
+    async fn fill(&self, selector: &str, text: &str) {
+        self.act(json!({"kind": "type", "selector": selector, "text": text})).await;
+    }
+
+    async fn press(&self, selector: &str) {
+        self.act(json!({"kind": "tap", "selector": selector})).await;
+    }
+
+    async fn sign_in(&self) {
+        self.sees("sign-in").await;
+        self.fill("#email", EMAIL).await;
+        self.fill("#password", PASSWORD).await;
+        self.act(json!({"kind": "press", "key": "Enter"})).await;
+    }
+
+    /// Waits for a step of the page.
+    async fn sees(&self, step: &str) {
+        let condition = json!({"kind": "selector", "selector": format!("#{step}:not([hidden])")});
+        let wait = json!({"condition": condition, "timeout_ms": 10_000, "on_timeout": "return"});
+        let waited = self.client.operate(&self.session, "wait", wait).await.expect(200);
+        assert_eq!(waited.body["matched"], true, "{step} is not shown, but: {}", self.reads("#message").await);
+    }
+
+    async fn reads(&self, selector: &str) -> Value {
+        text(&self.client, &self.session, selector).await
+    }
+
+    /// Waits for what the page says.
+    async fn is_told(&self, words: &str) {
+        eventually(Duration::from_secs(10), words, async || (self.reads("#message").await == words).then_some(()))
+            .await;
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
