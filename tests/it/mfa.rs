@@ -259,7 +259,8 @@ async fn an_enrolled_account_meets_a_challenge() {
     app.stop().await;
 }
 
-/// Interface, "Errors" (MFA challenge: token used from a different IP); decisions D2 (`server.trusted_proxies`).
+/// Interface, "Errors" (MFA challenge: token used from a different IP); decisions D2 (`server.trusted_proxies`) and D4: nor
+/// is one met by an account that was suspended meanwhile.
 #[tokio::test]
 async fn a_challenge_is_met_from_where_it_was_issued() {
     let app = App::simulated().with_second_factors().set("server.trusted_proxies", "127.0.0.1").start().await;
@@ -281,6 +282,14 @@ async fn a_challenge_is_met_from_where_it_was_issued() {
     let logins = app.audited(ada.account, "account.login").await;
     assert_eq!(logins[0].payload["issued_from_ip"], "198.51.100.7");
     assert_eq!(logins[0].ip_address.as_deref(), Some("198.51.100.7"));
+
+    let proof =
+        json!({"challenge_token": app.challenge(&ada).await, "code": app.fresh_code(&ada, &authenticator).await});
+    app.run(&["account", "suspend", &ada.account.to_string()]).await.code(0);
+    let refused = app.stranger().post(CHALLENGE, proof.clone()).await.problem(403, "forbidden");
+    assert_eq!(refused.body["title"], "AccountSuspended");
+    app.run(&["account", "reactivate", &ada.account.to_string()]).await.code(0);
+    app.stranger().post(CHALLENGE, proof).await.expect(200);
     app.stop().await;
 }
 

@@ -462,6 +462,20 @@ async fn a_magic_link_signs_in_once() {
     app.stop().await;
 }
 
+/// Issue 3, "Purpose" (as safe as the best of its kind): whoever signed up with an address before it was proven may have been
+/// anybody. Their password is worthless once its holder has come in by a magic link, as it is once they have come by an
+/// identity provider.
+#[tokio::test]
+async fn a_magic_link_lets_nobody_in_who_knew_the_password_before() {
+    let app = App::simulated().start().await;
+    let stranger = app.stranger();
+    stranger.post(SIGNUP, json!({"email": "ada@example.com", "password": PASSWORD, "name": "Eve"})).await.expect(200);
+    let link = app.link(MAGIC_LINK, "ada@example.com").await;
+    app.signed_in(&stranger.post(FOLLOW, json!({"token": link})).await).get(ME).await.expect(200);
+    app.log_in("ada@example.com", PASSWORD).await.problem(401, "unauthorized");
+    app.stop().await;
+}
+
 /// Interface, "Authentication endpoints" (password-reset), "Web session" states, "Transactional emails" (60 minutes, single
 /// use) and "Audit-log actions": a reset changes the password, ends every session there was, on other devices too, and
 /// answers the login result.

@@ -123,6 +123,7 @@ async fn assert_indistinguishable(app: &App, ask: &Ask, clients: usize) {
         let [known, unknown] = &taken;
         assert_eq!((known.len(), unknown.len()), (REQUESTS, REQUESTS));
         let outcome = MannWhitney::test(known, unknown);
+        eprintln!("XX {} {outcome:?} {:?}", ask.path, (taken[0].iter().sum::<f64>(), taken[1].iter().sum::<f64>()));
         if outcome.is_indistinguishable() {
             return;
         }
