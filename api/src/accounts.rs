@@ -89,9 +89,14 @@ async fn get(caller: Scoped<ReadAccount>, State(app): State<App>) -> Result<Answ
     read(&app, caller.account_id).await
 }
 
+/// Its credential was good a moment ago.
+fn gone() -> Problem {
+    Problem::unauthorized("the account is gone")
+}
+
 async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
     let found = accounts::find(&mut *app.db.acquire().await?, account).await?;
-    let account = found.ok_or_else(|| Problem::unauthorized("the account is gone"))?;
+    let account = found.ok_or_else(gone)?;
     let limits = &app.config.limits;
     Ok(Answer(OwnAccount {
         mfa_enrolled: mfa::is_enrolled(app, account.id).await?,
@@ -133,7 +138,9 @@ async fn rename(
     Json(body): Json<Rename>,
 ) -> Result<Answer<OwnAccount>> {
     let name = AccountName::parse(&body.name)?;
-    accounts::rename(&mut *app.db.acquire().await?, caller.account_id, &name).await?;
+    if !accounts::rename(&mut *app.db.acquire().await?, caller.account_id, &name).await? {
+        return Err(gone());
+    }
     read(&app, caller.account_id).await
 }
 

@@ -6,9 +6,11 @@
 
 mod providers;
 
+use std::time::Duration;
+
 use axum::Json as Answer;
 use axum::extract::{RawPathParams, State};
-use axum::http::header::{COOKIE, LOCATION, SET_COOKIE};
+use axum::http::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
@@ -23,7 +25,6 @@ use kitfleet_domain::tokens::Token;
 use kitfleet_jobs::emails;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::time::Duration;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -34,12 +35,12 @@ use crate::json::OpenJson;
 use crate::kinds;
 use crate::lists::Query;
 use crate::openapi::{Body, Database, InvalidQuery, LoggingIn, NoProvider, RateLimited};
+use crate::pages::arrival;
 use crate::rate_limits::Bucket;
 use crate::sign_ins::{self, LinkToken, LoginResult, forbid_storing};
 use crate::state::App;
 
-use self::providers::Provider;
-pub use self::providers::{ProviderConfig, Providers};
+pub use self::providers::{Provider, ProviderConfig, Providers};
 
 /// How long a trip to a provider may take.
 const BACK_WITHIN: Duration = Duration::from_mins(10);
@@ -111,7 +112,8 @@ struct ConfirmationRequired {
 /// Come back from an identity provider
 ///
 /// Signs in to the account that is linked, or makes one for a verified address. An address that has an account already
-/// gets a mail that asks to confirm the new sign-in method, and no session.
+/// gets a mail that asks to confirm the new sign-in method, and no session. A browser, which asks for `text/html`, gets a
+/// page that asks again for what a program is answered.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/callback", tag = "Authentication", operation_id = "finishOauthSignIn",
     params(
@@ -135,6 +137,9 @@ async fn callback(
     headers: HeaderMap,
 ) -> Result<Response> {
     let provider = provider(&app, &path)?;
+    if wants_page(&headers) {
+        return Ok(arrival::page(&app));
+    }
     app.rate_limits.check(Bucket::Verify, &client).await?;
     let state = query.text("state")?.unwrap_or_default();
     let browser = browser_of(&headers).unwrap_or_default();
@@ -179,6 +184,12 @@ async fn callback(
             "the identity provider names no e-mail address that it has verified, and no account is linked",
         )),
     }
+}
+
+/// Whether a browser asks, for a person to look at the answer.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|line| line.split(',')).any(|kind| kind.trim_start().starts_with("text/html"))
 }
 
 /// What the cookie of a browser says.

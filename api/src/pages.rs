@@ -5,6 +5,7 @@
 //! same for everybody.
 
 mod activation;
+pub mod arrival;
 mod assets;
 mod errors;
 mod links;
@@ -12,8 +13,10 @@ mod links;
 use axum::http::HeaderName;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{Html, IntoResponse, Response};
+use html_escape::encode_text;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::identities::Provider;
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -40,6 +43,16 @@ fn card(title: &str, script: &str, main: &str) -> Response {
          <button id=sign-out type=button class=quiet>Sign out</button></span>{noscript}</footer>"
     );
     (headers("no-store"), Html(document(title, &head, &body))).into_response()
+}
+
+/// The steps of signing in: by password or, where the deployment has identity providers, by one of them.
+fn sign_in(app: &App) -> String {
+    let provider = |provider: &Provider| {
+        let (name, display_name) = (&provider.name, encode_text(&provider.config.display_name));
+        format!("<a class=\"button second\" href=\"/v1/auth/oauth/{name}/start\">Continue with {display_name}</a>\n")
+    };
+    let providers: String = app.providers.iter().map(provider).collect();
+    include_str!("pages/sign-in.html").replace("<!-- providers -->\n", &providers)
 }
 
 /// A page to read.

@@ -369,15 +369,19 @@ async fn end_sign_ins(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()
     mail_links::revoke_all(conn, id).await
 }
 
-/// Gives the account's owner another name.
+/// Gives the account's owner another name. `false` when the account is deleted.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) -> sqlx::Result<()> {
-    sqlx::query!("update accounts set name = $2, updated_at = now() where id = $1", id as _, name.0)
-        .execute(conn)
-        .await?;
-    Ok(())
+pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) -> sqlx::Result<bool> {
+    let renamed = sqlx::query!(
+        "update accounts set name = $2, updated_at = now() where id = $1 and status <> 'deleted'",
+        id as _,
+        name.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(renamed.rows_affected() == 1)
 }
 
 /// Marks the account as deleted, which gives its address back, and ends everything by which somebody could act for it:

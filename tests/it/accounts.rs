@@ -1,5 +1,5 @@
-//! One's own account (interface, "Account facts", "Limits" and "Authentication" 5; decisions D4 and D13 "Auth"; issue 3,
-//! "Build" 10).
+//! One's own account (interface, "Account facts", "Limits" and "Authentication" 5; decisions D4 and D13 "Auth"; issue
+//! 3, "Build" 10).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -123,8 +123,8 @@ async fn an_account_reads_itself() {
     app.stop().await;
 }
 
-/// Decisions D4 (`PATCH /v1/account/me` `{name}`); interface, "Errors" (an empty PATCH body is 400); issue 3, "Bad input
-/// and faults" (header injection in names).
+/// Decisions D4 (`PATCH /v1/account/me` `{name}`); interface, "Errors" (an empty PATCH body is 400); issue 3, "Bad
+/// input and faults" (header injection in names).
 #[tokio::test]
 async fn an_account_is_renamed() {
     let app = App::simulated().start().await;
@@ -170,9 +170,9 @@ async fn an_account_is_renamed() {
     app.stop().await;
 }
 
-/// Decisions D4 (`DELETE /v1/account/me`: 204, live sessions destroyed, keys and web sessions revoked, status `deleted`)
-/// and D13 (a login is 401 like an unknown one, and the address may sign up again); interface, "Event payloads"
-/// (`session.completed` without the extras of an automatic destroy; `api_key.revoked` at any revocation).
+/// Decisions D4 (`DELETE /v1/account/me`: 204, live sessions destroyed, keys and web sessions revoked, status
+/// `deleted`) and D13 (a login is 401 like an unknown one, and the address may sign up again); interface, "Event
+/// payloads" (`session.completed` without the extras of an automatic destroy; `api_key.revoked` at any revocation).
 #[tokio::test]
 async fn an_account_is_deleted_for_good() {
     let app = App::simulated().start().await;
@@ -257,8 +257,8 @@ async fn an_account_is_deleted_for_good() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 5 and "Errors" 3: whoever has a second factor deletes the account with a fresh proof only;
-/// a program is turned away before that is looked at.
+/// Interface, "Authentication" 5 and "Errors" 3: whoever has a second factor deletes the account with a fresh proof
+/// only; a program is turned away before that is looked at.
 #[tokio::test]
 async fn deleting_an_account_with_a_second_factor_takes_a_fresh_proof() {
     let app = App::simulated().with_second_factors().start().await;
@@ -318,7 +318,7 @@ async fn grab(
     ]
 }
 
-/// Decisions D4 and D13; issue 2, "Bad input and faults": what reaches the service while an account is being deleted
+/// Decisions D4 and D13 ("Auth"): what reaches the service while an account is being deleted
 /// waits for that, then hears that the account is gone, and leaves nothing behind.
 #[tokio::test]
 async fn what_comes_during_a_deletion_leaves_nothing() {
@@ -335,8 +335,8 @@ async fn what_comes_during_a_deletion_leaves_nothing() {
     // The deletion stands still when it has the account and comes to the keys.
     let mut held = app.database.pool.begin().await.expect("a transaction");
     for key in [&keys[0], &keys[2]] {
-        let hold = sqlx::query("select from api_keys where id = $1 for update").bind(uuid_of(&key.id));
-        hold.execute(&mut *held).await.expect("a lock");
+        let lock = sqlx::query("select from api_keys where id = $1 for update").bind(uuid_of(&key.id));
+        lock.execute(&mut *held).await.expect("a lock");
     }
     let deleter = ada.client.clone();
     let deletion = tokio::spawn(async move { deleter.delete_me_for_good().await });
@@ -358,8 +358,8 @@ async fn what_comes_during_a_deletion_leaves_nothing() {
     app.stop().await;
 }
 
-/// Decisions D4 and D13: however a deletion and what races it fall, nothing survives, and nobody is told that the service
-/// failed.
+/// Decisions D4 and D13: however a deletion and what races it fall, nothing survives, and nobody is told that the
+/// service failed.
 #[tokio::test]
 async fn nothing_survives_a_deletion_that_is_raced() {
     let app = App::simulated().set("worker.max_sessions", "64").start().await;
@@ -395,8 +395,8 @@ async fn nothing_survives_a_deletion_that_is_raced() {
     app.stop().await;
 }
 
-/// Interface, "Versioning" 5: the header is on every authenticated write of an account's routes, and no declared field is
-/// in it. Sessions' routes are in `http.rs`, those that need no credential in `sign_ins.rs` and `devices.rs`.
+/// Interface, "Versioning" 5: the header is on every authenticated write of an account's routes, and no declared field
+/// is in it. Sessions' routes are in `http.rs`, those that need no credential in `sign_ins.rs` and `devices.rs`.
 #[tokio::test]
 async fn unknown_fields_are_named_on_every_write_of_an_account() {
     const UNKNOWN: &str = "x-service-unknown-fields";

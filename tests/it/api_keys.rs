@@ -1,5 +1,5 @@
-//! API keys over HTTP (interface, "Authentication" 1, 2 and 6, "Event payloads" and "Audit-log actions"; decisions D1, D4
-//! and D13 "Scopes"; issue 3, "Build" 5). Which scope opens which route is in [`crate::authentication`].
+//! API keys over HTTP (interface, "Authentication" 1, 2 and 6, "Event payloads" and "Audit-log actions"; decisions D1,
+//! D4 and D13 "Scopes"; issue 3, "Build" 5). Which scope opens which route is in [`crate::authentication`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AccountId;
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -83,7 +84,8 @@ pub async fn revocations(app: &App, account: AccountId) -> Vec<Value> {
 async fn holds(app: &App, condition: &'static str, key: &Minted) -> bool {
     let query = format!("select {condition} from api_keys where id = $1");
     let holds = sqlx::query_scalar(sqlx::AssertSqlSafe(query)).bind(uuid_of(&key.id));
-    holds.fetch_one(&app.database.pool).await.expect("the key's row")
+    let holds: Option<bool> = holds.fetch_one(&app.database.pool).await.expect("the key's row");
+    holds == Some(true)
 }
 
 /// The CRC-32 of ISO 3309, bit by bit, as a secret scanner computes it.
@@ -133,8 +135,8 @@ async fn a_key_is_shown_once_and_proves_itself_offline() {
     for member in FIELDS {
         assert_eq!(got[member], made.body[member], "{member}");
     }
-    let list = ada.client.get(KEYS).await.expect(200).body;
-    assert_eq!(list["data"], json!([got]));
+    let listed = ada.client.get(KEYS).await.expect(200).body;
+    assert_eq!(listed["data"], json!([got]));
     for part in [minted.key.as_str(), &minted.key[9..73]] {
         assert_eq!(app.tables_with(part).await, <[String; 0]>::default());
         assert!(!app.log(0).contains(part), "a key is logged");
@@ -169,13 +171,12 @@ async fn a_key_is_shown_once_and_proves_itself_offline() {
 async fn a_key_that_breaks_a_rule_is_not_minted() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
-    let scopes = json!(["read"]);
     let named = |name: Value| json!({"name": name, "scopes": ["read"]});
     let scoped = |scopes: Value| json!({"name": "CI", "scopes": scopes});
     let expiring = |at: Value| json!({"name": "CI", "scopes": ["read"], "expires_at": at});
     let refused = [
         (json!({}), "name"),
-        (json!({"scopes": scopes}), "name"),
+        (json!({"scopes": ["read"]}), "name"),
         (json!({"name": "CI"}), "scopes"),
         (named("".into()), "name"),
         (named(" \t ".into()), "name"),
@@ -243,8 +244,8 @@ async fn a_key_that_breaks_a_rule_is_not_minted() {
     app.stop().await;
 }
 
-/// Decisions D1 (timestamps are RFC 3339, whose years have four digits): what is no such timestamp is refused like any other
-/// bad field, also where the database could not hold it.
+/// Decisions D1 (timestamps are RFC 3339, whose years have four digits): what is no such timestamp is refused like any
+/// other bad field, also where the database could not hold it.
 #[tokio::test]
 async fn a_key_expires_at_a_moment_that_can_be_written() {
     let app = App::simulated().start().await;
@@ -436,10 +437,10 @@ async fn a_revocation_that_was_answered_holds() {
     let ada = app.person(Tier::Enterprise).await;
     let key = mint(&ada.client, &["read"]).await;
     let (revoking, revoked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let uses = Arc::new(AtomicUsize::new(0));
-    let users = (0..16).map(|i| {
+    let count = Arc::new(AtomicUsize::new(0));
+    let customers = (0..16).map(|i| {
         let client = key.client(if i % 2 == 0 { &app.base_url } else { &elsewhere });
-        let (revoking, revoked, uses) = (Arc::clone(&revoking), Arc::clone(&revoked), Arc::clone(&uses));
+        let (revoking, revoked, count) = (Arc::clone(&revoking), Arc::clone(&revoked), Arc::clone(&count));
         async move {
             let mut refused = false;
             loop {
@@ -451,32 +452,32 @@ async fn a_revocation_that_was_answered_holds() {
                     other => panic!("{other}"),
                 }
                 refused |= status == 401;
-                uses.fetch_add(1, Ordering::SeqCst);
+                count.fetch_add(1, Ordering::SeqCst);
                 if was_revoked {
                     return;
                 }
             }
         }
     });
-    let users = tokio::spawn(at_once(users.collect::<Vec<_>>()));
-    let used = async |more: usize| {
-        let goal = uses.load(Ordering::SeqCst) + more;
-        let enough = async || (uses.load(Ordering::SeqCst) >= goal || users.is_finished()).then_some(());
+    let customers = tokio::spawn(at_once(customers.collect::<Vec<_>>()));
+    let wait_for = async |more: usize| {
+        let goal = count.load(Ordering::SeqCst) + more;
+        let enough = async || (count.load(Ordering::SeqCst) >= goal || customers.is_finished()).then_some(());
         eventually(Duration::from_secs(20), "the key is in use", enough).await;
     };
-    used(32).await;
+    wait_for(32).await;
     let successor = Minted::of(&key.rotate(&ada.client).await);
-    used(32).await;
+    wait_for(32).await;
     revoking.store(true, Ordering::SeqCst);
     key.revoke(&ada.client).await.expect(204);
     revoked.store(true, Ordering::SeqCst);
-    users.await.expect("what a user saw is in order");
+    customers.await.expect("what a user saw is in order");
     successor.client(&elsewhere).get("/v1/sessions").await.expect(200);
     app.stop().await;
 }
 
-/// Decisions D4: a rotation is 201 with a new key, shown once, and `rotated_from`; the old one works for the grace of 24
-/// hours and then expires. Interface, "Audit-log actions" (`api_key.rotated`).
+/// Decisions D4: a rotation is 201 with a new key, shown once, and `rotated_from`; the old one works for the grace of
+/// 24 hours and then expires. Interface, "Audit-log actions" (`api_key.rotated`).
 #[tokio::test]
 async fn a_rotated_key_works_for_its_grace() {
     let app = App::simulated().start().await;
@@ -527,8 +528,8 @@ async fn a_rotated_key_works_for_its_grace() {
     app.stop().await;
 }
 
-/// Decisions D2 (`api_keys.rotation_grace`) and D4; interface, "Errors" (409 conflict); issue 3, "Bad input and faults":
-/// a key has one successor, however many ask at once, and one that works no more has none.
+/// Decisions D2 (`api_keys.rotation_grace`) and D4; interface, "Errors" (409 conflict); issue 3, "Bad input and
+/// faults": a key has one successor, however many ask at once, and one that works no more has none.
 #[tokio::test]
 async fn a_key_has_one_successor() {
     let app = App::simulated().set("api_keys.rotation_grace", "3h").start().await;
@@ -566,30 +567,34 @@ async fn a_key_has_one_successor() {
 }
 
 /// Decisions D4 (`last_used_at`), issue 3, "Build" 5 (written lazily): a key's and a web session's last use is noted by
-/// and by, whatever the use came to, and nothing else is.
+/// and by, whatever the use came to, also by a service that stops, and nothing else is.
 #[tokio::test]
 async fn the_last_use_of_a_credential_is_noted() {
-    let app = App::simulated().start().await;
+    let mut app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let (device, _idle) = (app.device_of(ada.account).await, app.device_of(ada.account).await);
     let long_ago = "update web_sessions set last_used_at = now() - interval '1 hour' where account_id = $1";
     app.execute(long_ago, ada.account.as_uuid()).await;
-    let (used, refused, unused) =
-        (mint(&ada.client, &["read"]).await, mint(&ada.client, &["read"]).await, mint(&ada.client, &["read"]).await);
+    let mut keys = Vec::new();
+    for _ in 0..4 {
+        keys.push(mint(&ada.client, &["read"]).await);
+    }
+    let [used, refused, late, unused] = &keys[..] else { panic!("{keys:?}") };
     used.client(&app.base_url).get("/v1/sessions").await.expect(200);
     refused.client(&app.base_url).get("/v1/sessions?limit=0").await.invalid("limit");
-    device.get("/v1/account/web-sessions").await.expect(200);
-    for key in [&used, &refused] {
-        eventually(Duration::from_secs(20), "its use is noted", async || {
-            let last = ada.client.get(&key.path()).await.expect(200).body["last_used_at"].clone();
-            (!last.is_null()).then(|| assert_timestamp(&last))
-        })
-        .await;
-        assert!(holds(&app, "last_used_at >= created_at", key).await);
+    device.get("/v1/account/mfa").await.expect(200);
+    for key in [used, refused] {
+        let noted = async || holds(&app, "last_used_at >= created_at", key).await.then_some(());
+        eventually(Duration::from_secs(20), "its use is noted", noted).await;
+        assert_timestamp(&ada.client.get(&key.path()).await.expect(200).body["last_used_at"]);
     }
-    assert_eq!(ada.client.get(&unused.path()).await.expect(200).body["last_used_at"], Value::Null);
     let devices = "select count(*) from web_sessions where last_used_at > now() - interval '30 minutes'";
-    let used = async || (app.count(devices).await == 2).then_some(());
-    eventually(Duration::from_secs(20), "their use is noted", used).await;
+    let noted = async || (app.count(devices).await == 2).then_some(());
+    eventually(Duration::from_secs(20), "their use is noted", noted).await;
+    assert_eq!(ada.client.get(&unused.path()).await.expect(200).body["last_used_at"], Value::Null);
+    late.client(&app.base_url).get("/v1/sessions").await.expect(200);
+    app.signal(0, Signal::SIGTERM).await;
+    assert!(holds(&app, "last_used_at is not null", late).await);
+    assert!(holds(&app, "last_used_at is null", unused).await);
     app.stop().await;
 }

@@ -103,8 +103,8 @@ const DEVICE_KEYS: &str = "select count(*) from api_keys where kind = 'device'";
 const OVER: &str = "update device_authorizations set expires_at = now() - interval '1 second' where id = $1";
 
 /// Interface, "Desktop device activation" (initiate: state of 16-128 characters, optional label) and "Device
-/// authorization code"; decisions D4: `user_code` is 8 characters of Crockford base32 shown `XXXX-XXXX`, `browser_url` is
-/// `{base_url}/activate?user_code=…`. "Versioning" 5: strangers are not told of unknown fields.
+/// authorization code"; decisions D4: `user_code` is 8 characters of Crockford base32 shown `XXXX-XXXX`, `browser_url`
+/// is `{base_url}/activate?user_code=…`. "Versioning" 5: strangers are not told of unknown fields.
 #[tokio::test]
 async fn an_app_asks_for_a_code() {
     let app = App::simulated().start().await;
@@ -197,8 +197,9 @@ async fn an_app_is_handed_its_key_once() {
         assert_eq!(app.exchange(&desktop).await, expired());
     }
     bind(&ada.client, &desktop.user_code).await.problem(404, "not-found");
-    let hex: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
-    for text in [&key[9..73], &hex] {
+    let as_bytes = "select encode(convert_to($1, 'UTF8'), 'hex')";
+    let as_bytes: String = sqlx::query_scalar(as_bytes).bind(key).fetch_one(&app.database.pool).await.expect("a text");
+    for text in [&key[9..73], &as_bytes] {
         assert!(!between.iter().any(|row| row.contains(text)), "the key stood in clear while it waited");
     }
     assert_eq!(app.tables_with(key).await, <[String; 0]>::default());
@@ -386,7 +387,7 @@ async fn what_is_waited_for_too_long_expires() {
 /// ways: exactly one success).
 #[tokio::test]
 async fn of_many_who_come_for_a_key_one_gets_it() {
-    let app = App::simulated().start().await;
+    let app = App::simulated().set("rate_limits.device_exchange_per_minute", "1000000").start().await;
     let ada = app.person(Tier::Enterprise).await;
     let desktop = app.desktop().await;
     let answers = at_once((0..16).map(|_| {
@@ -426,6 +427,57 @@ async fn of_many_who_come_for_a_key_one_gets_it() {
     bind(&ada.client, &desktop.user_code).await.expect(200);
     let bound = polls.await.expect("what the apps heard").into_iter().filter(|bound| *bound).count();
     assert_eq!(bound, 1);
+    app.stop().await;
+}
+
+/// Decisions D4: initiate, bind and exchange are limited by the client's address, and bind and exchange by the code
+/// too, however it is typed and wherever it is tried from.
+#[tokio::test]
+async fn codes_are_not_to_be_guessed() {
+    let app = App::simulated()
+        .set("server.trusted_proxies", "127.0.0.1")
+        .set("rate_limits.device_initiate_per_minute", "2")
+        .set("rate_limits.device_bind_per_minute", "3")
+        .set("rate_limits.device_exchange_per_minute", "3")
+        .start()
+        .await;
+    let ada = app.person(Tier::Enterprise).await;
+    let stranger = app.stranger();
+    let from = async |client: &Client, ip: &str, path: &str, body: Value| {
+        let request = client.request(Method::POST, path).header("x-forwarded-for", ip).json(&body);
+        client.send(request).await
+    };
+    let limited = |answer: Answer| {
+        let refused = answer.problem(429, "rate-limited");
+        assert!(refused.headers.contains_key("retry-after"));
+    };
+    for _ in 0..2 {
+        from(&stranger, "192.0.2.1", INITIATE, json!({"state": STATE})).await.expect(200);
+    }
+    limited(from(&stranger, "192.0.2.1", INITIATE, json!({"state": STATE})).await);
+    from(&stranger, "192.0.2.2", INITIATE, json!({"state": STATE})).await.expect(200);
+
+    let exchange = |code: &str| json!({"code": code, "state": STATE});
+    for code in ["a", "b", "c"] {
+        from(&stranger, "192.0.2.1", EXCHANGE, exchange(code)).await.expect(200);
+    }
+    limited(from(&stranger, "192.0.2.1", EXCHANGE, exchange("d")).await);
+    for ip in ["192.0.2.3", "192.0.2.4", "192.0.2.5"] {
+        from(&stranger, ip, EXCHANGE, exchange("e")).await.expect(200);
+    }
+    limited(from(&stranger, "192.0.2.6", EXCHANGE, exchange("e")).await);
+    from(&stranger, "192.0.2.6", EXCHANGE, exchange("f")).await.expect(200);
+
+    let bind = |code: &str| json!({"user_code": code, "state": STATE});
+    for code in ["1111-1111", "1111-1112", "1111-1113"] {
+        from(&ada.client, "192.0.2.1", BIND, bind(code)).await.problem(404, "not-found");
+    }
+    limited(from(&ada.client, "192.0.2.1", BIND, bind("1111-1114")).await);
+    for (ip, code) in [("192.0.2.3", "0000-000A"), ("192.0.2.4", "0000000a"), ("192.0.2.5", " oOoO 000a ")] {
+        from(&ada.client, ip, BIND, bind(code)).await.problem(404, "not-found");
+    }
+    limited(from(&ada.client, "192.0.2.6", BIND, bind("0000-000A")).await);
+    from(&ada.client, "192.0.2.6", BIND, bind("0000-000B")).await.problem(404, "not-found");
     app.stop().await;
 }
 
@@ -516,8 +568,8 @@ async fn on_the_free_tier_an_app_may_do_what_it_is_for() {
     app.stop().await;
 }
 
-/// Interface, "Account facts" and "Device authorization": an app whose account was suspended or deleted, or whose key was
-/// revoked or rotated, before it came gets nothing.
+/// Interface, "Account facts" and "Device authorization": an app whose account was suspended or deleted, or whose key
+/// was revoked or rotated, before it came gets nothing.
 #[tokio::test]
 async fn an_app_whose_account_stopped_gets_nothing() {
     let app = App::simulated().start().await;

@@ -1,5 +1,5 @@
-//! Second factors (interface, "MFA", "MFA status", "MFA enrollment", "MFA challenge / step-up results", "Authentication" 4
-//! and 5 and "Errors" 3; decisions D4 and D13, "Auth").
+//! Second factors (interface, "MFA", "MFA status", "MFA enrollment", "MFA challenge / step-up results",
+//! "Authentication" 4 and 5 and "Errors" 3; decisions D4 and D13, "Auth").
 
 use std::time::Duration;
 
@@ -30,6 +30,9 @@ const ME: &str = "/v1/account/me";
 const OLD_KEY: [u8; 32] = *b"an old key of thirty-two bytes..";
 const OLD_KEY_TEXT: &str = "YW4gb2xkIGtleSBvZiB0aGlydHktdHdvIGJ5dGVzLi4=";
 
+/// A recovery code, as it is typed.
+const ELSEWHERE: &str = "aaaaa-bbbbb";
+
 impl App {
     /// A challenge of an enrolled account, as a login from this machine gets one.
     async fn challenge(&self, person: &Person) -> String {
@@ -47,6 +50,23 @@ impl App {
         let age =
             "update web_sessions set mfa_satisfied_at = now() - interval '15 minutes 1 second' where account_id = $1";
         self.execute(age, person.account.as_uuid()).await;
+    }
+
+    /// Enrolls a person as a deployment with another key would have, with the recovery code [`ELSEWHERE`].
+    async fn enrolled_elsewhere(&self, person: &Person) {
+        let sealed = Vault::new([9; 32], &[]).seal("mfa", &person.account.to_string(), &[7; 20]);
+        let statement = "with factor as (
+            insert into mfa_factors (account_id, sealed_secret, recovery_salt, enrolled_at) values ($1, $2, $3, now())
+            returning account_id)
+            insert into recovery_codes (account_id, code_hash) select account_id, $4 from factor";
+        sqlx::query(statement)
+            .bind(person.account.as_uuid())
+            .bind(sealed)
+            .bind([1_u8; 16].as_slice())
+            .bind(hash_recovery_code(ELSEWHERE, &[1; 16]))
+            .execute(&self.database.pool)
+            .await
+            .expect("a statement");
     }
 
     /// How many web sessions an account has that are good.
@@ -161,7 +181,7 @@ async fn a_second_factor_is_enrolled_with_its_first_code() {
     assert_eq!((rows[0].actor_type.as_str(), rows[0].actor_key_id), ("customer", None));
 
     // Sealed and hashed at rest, and in no log.
-    let secret: String = totp.secret().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let secret = totp.secret().as_bytes().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let plain = codes[0].replace('-', "");
     for needle in [&secret, &totp.secret().to_base32(), &codes[0], &plain] {
         assert!(app.tables_with(needle).await.is_empty(), "{needle} is stored");
@@ -170,9 +190,9 @@ async fn a_second_factor_is_enrolled_with_its_first_code() {
     app.stop().await;
 }
 
-/// Interface, "Login result" (the branch with MFA), "MFA challenge / step-up results", "Authentication endpoints" (challenge)
-/// and "Errors" (MFA challenge): a challenge is met once, by a code or a recovery code however it was typed, and a wrong one
-/// does not use it up. "Audit-log actions": what the rows say.
+/// Interface, "Login result" (the branch with MFA), "MFA challenge / step-up results", "Authentication endpoints"
+/// (challenge) and "Errors" (MFA challenge): a challenge is met once, by a code or a recovery code however it was
+/// typed, and a wrong one does not use it up. "Audit-log actions": what the rows say.
 #[tokio::test]
 async fn an_enrolled_account_meets_a_challenge() {
     let app = App::simulated().with_second_factors().start().await;
@@ -187,7 +207,8 @@ async fn an_enrolled_account_meets_a_challenge() {
     assert!(app.tables_with(&token).await.is_empty(), "a token is stored");
     assert!(app.audited(ada.account, "account.login").await.is_empty());
     Client::new(&app.base_url, Some(&token)).get(ME).await.problem(401, "unauthorized");
-    let left = "select count(*) from mfa_challenges where expires_at - now() between interval '4 minutes' and interval '5 minutes'";
+    let left = "select count(*) from mfa_challenges
+                where expires_at - now() between interval '4 minutes' and interval '5 minutes'";
     assert_eq!(app.count(left).await, 1);
 
     let (code, recovery) = (app.fresh_code(&ada, &authenticator).await, &authenticator.recovery_codes[0]);
@@ -259,8 +280,8 @@ async fn an_enrolled_account_meets_a_challenge() {
     app.stop().await;
 }
 
-/// Interface, "Errors" (MFA challenge: token used from a different IP); decisions D2 (`server.trusted_proxies`) and D4: nor
-/// is one met by an account that was suspended meanwhile.
+/// Interface, "Errors" (MFA challenge: token used from a different IP); decisions D2 (`server.trusted_proxies`) and D4:
+/// nor is one met by an account that was suspended meanwhile.
 #[tokio::test]
 async fn a_challenge_is_met_from_where_it_was_issued() {
     let app = App::simulated().with_second_factors().set("server.trusted_proxies", "127.0.0.1").start().await;
@@ -293,8 +314,8 @@ async fn a_challenge_is_met_from_where_it_was_issued() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" ("Other rules"): an enrolled account gets no session from a link of any kind, until
-/// its challenge is met; the address is verified either way, and a reset ends challenges too.
+/// Interface, "Authentication endpoints" ("Other rules"): an enrolled account gets no session from a link of any kind,
+/// until its challenge is met; the address is verified either way, and a reset ends challenges too.
 #[tokio::test]
 async fn no_link_leads_around_the_second_factor() {
     let app = App::simulated().with_second_factors().start().await;
@@ -316,7 +337,8 @@ async fn no_link_leads_around_the_second_factor() {
         challenges.push(challenge_of(&result).to_owned());
     }
     assert_eq!(app.devices(&ada).await, 0, "only the session from before the reset");
-    let verified = "select count(*) from accounts where email_verified_at is not null and id in (select account_id from mfa_factors)";
+    let verified = "select count(*) from accounts
+                    where email_verified_at is not null and id in (select account_id from mfa_factors)";
     assert_eq!(app.count(verified).await, 1);
     for (challenge, good) in challenges.iter().zip([false, false, true]) {
         let code = app.fresh_code(&ada, &authenticator).await;
@@ -330,11 +352,12 @@ async fn no_link_leads_around_the_second_factor() {
     app.stop().await;
 }
 
-/// Issue 3, "Build" 2: wrong guesses are limited for each challenge and for each account, wherever they are made; who has
-/// guessed too often waits, however right they are then.
+/// Issue 3, "Build" 2: wrong guesses are limited for each challenge and for each account, wherever they are made; who
+/// has guessed too often waits, however right they are then.
 #[tokio::test]
 async fn guesses_are_limited() {
-    let app = App::simulated().with_second_factors().start().await;
+    let builder = App::simulated().with_second_factors().set("limits.challenge_guesses", "5");
+    let app = builder.set("limits.mfa_guesses", "10").start().await;
     let stranger = app.stranger();
     let ada = app.person(Tier::Free).await;
     let authenticator = app.enroll(&ada).await;
@@ -380,8 +403,8 @@ async fn guesses_are_limited() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (step-up), "Authentication" 5 and "Errors" 3: what is gated needs a proof from the
-/// last 15 minutes, which a code or a recovery code gives, in the same session and for no other.
+/// Interface, "Authentication endpoints" (step-up), "Authentication" 5 and "Errors" 3: what is gated needs a proof from
+/// the last 15 minutes, which a code or a recovery code gives, in the same session and for no other.
 #[tokio::test]
 async fn what_is_gated_needs_a_fresh_proof() {
     let app = App::simulated().with_second_factors().start().await;
@@ -440,8 +463,8 @@ async fn what_is_gated_needs_a_fresh_proof() {
     app.stop().await;
 }
 
-/// Interface, "MFA" (both disable routes) and "MFA enrollment" states: with a fresh proof and the confirmation the second
-/// factor is gone, secret and codes; without one nothing changes, 204 all the same.
+/// Interface, "MFA" (both disable routes) and "MFA enrollment" states: with a fresh proof and the confirmation the
+/// second factor is gone, secret and codes; without one nothing changes, 204 all the same.
 #[tokio::test]
 async fn a_second_factor_is_taken_away() {
     let app = App::simulated().with_second_factors().start().await;
@@ -479,9 +502,9 @@ async fn a_second_factor_is_taken_away() {
     app.stop().await;
 }
 
-/// Interface, "MFA" and "Authentication" 5: keys are rejected where second factors are changed and at step-up, also with
-/// account_owner, and before anything else is looked at; the status is open to `read` and `account_owner`, and to no
-/// granular scope.
+/// Interface, "MFA" and "Authentication" 5: keys are rejected where second factors are changed and at step-up, also
+/// with `account_owner`, and before anything else is looked at; the status is open to `read` and `account_owner`, and
+/// to no granular scope.
 #[tokio::test]
 async fn keys_cannot_touch_second_factors() {
     let app = App::simulated().with_second_factors().start().await;
@@ -524,8 +547,8 @@ async fn keys_cannot_touch_second_factors() {
     app.stop().await;
 }
 
-/// Issue 3, "Bad input and faults": without MFA_ENCRYPTION_KEY enrolling is 503 `feature-unavailable`, and everything else
-/// works, recovery codes of those who enrolled before among it.
+/// Issue 3, "Bad input and faults": without `MFA_ENCRYPTION_KEY` enrolling is 503 `feature-unavailable`, and everything
+/// else works, recovery codes of those who enrolled before among it.
 #[tokio::test]
 async fn without_an_encryption_key_only_enrolling_fails() {
     let app = App::simulated().start().await;
@@ -537,18 +560,11 @@ async fn without_an_encryption_key_only_enrolling_fails() {
     app.signed_in(&app.log_in(&ada.email, PASSWORD).await).get(ME).await.expect(200);
     app.signed_in(&app.sign_up("bob@example.com").await).get(ME).await.expect(200);
 
-    let sealed = Vault::new(OLD_KEY, &[]).seal("mfa", &ada.account.to_string(), &[7; 20]);
-    let factor =
-        "insert into mfa_factors (account_id, sealed_secret, recovery_salt, enrolled_at) values ($1, $2, $3, now())";
-    let factor = sqlx::query(factor).bind(ada.account.as_uuid()).bind(sealed).bind([1_u8; 16].as_slice());
-    factor.execute(&app.database.pool).await.expect("a statement");
-    let code = sqlx::query("insert into recovery_codes (account_id, code_hash) values ($1, $2)");
-    let code = code.bind(ada.account.as_uuid()).bind(hash_recovery_code("AAAAABBBBB", &[1; 16]));
-    code.execute(&app.database.pool).await.expect("a statement");
+    app.enrolled_elsewhere(&ada).await;
     let challenge = challenge_of(&app.log_in(&ada.email, PASSWORD).await).to_owned();
     let by_code = json!({"challenge_token": challenge, "code": "123456"});
     app.stranger().post(CHALLENGE, by_code).await.problem(503, "feature-unavailable");
-    let by_recovery = json!({"challenge_token": challenge, "recovery_code": "aaaaa-bbbbb"});
+    let by_recovery = json!({"challenge_token": challenge, "recovery_code": ELSEWHERE});
     let met = app.stranger().post(CHALLENGE, by_recovery).await.expect(200);
     let client = app.signed_in(&met);
     client.post(DISABLE, json!({"confirm": "disable-mfa"})).await.expect(204);
@@ -556,8 +572,8 @@ async fn without_an_encryption_key_only_enrolling_fails() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 4 (the secret is encrypted at rest): a key that was replaced still opens what it sealed, and
-/// seals nothing any more.
+/// Interface, "Authentication" 4 (the secret is encrypted at rest): a key that was replaced still opens what it sealed,
+/// and seals nothing any more.
 #[tokio::test]
 async fn secrets_outlive_the_key_that_sealed_them() {
     let retired = format!("{ENCRYPTION_KEY},{OLD_KEY_TEXT}");
@@ -589,11 +605,19 @@ async fn secrets_outlive_the_key_that_sealed_them() {
     let opened = new.open("mfa", &bob.account.to_string(), &sealed).expect("the new key seals");
     assert_eq!(opened, totp.secret().as_bytes());
     assert!(new.open("mfa", &ada.account.to_string(), &sealed).is_err(), "a secret fits another account");
+
+    // A secret whose key is lost proves nothing, but its recovery codes do.
+    let carol = app.person(Tier::Free).await;
+    app.enrolled_elsewhere(&carol).await;
+    carol.client.post(STEP_UP, json!({"code": "123456"})).await.problem(503, "feature-unavailable");
+    carol.client.post(STEP_UP, json!({"code": ELSEWHERE})).await.expect(200);
+    carol.client.post(DISABLE, json!({"confirm": "disable-mfa"})).await.expect(204);
+    app.enroll(&carol).await;
     app.stop().await;
 }
 
-/// Issue 3, "Bad input and faults": a challenge raced with the right codes opens one session; a code of the moment proves one
-/// thing, and so does a recovery code, whoever presents it where.
+/// Issue 3, "Bad input and faults": a challenge raced with the right codes opens one session; a code of the moment
+/// proves one thing, and so does a recovery code, whoever presents it where; a first code enrolls once.
 #[tokio::test]
 async fn a_proof_raced_proves_one_thing() {
     let app = App::simulated().with_second_factors().start().await;
@@ -606,7 +630,9 @@ async fn a_proof_raced_proves_one_thing() {
         let answers = answers.await;
         assert_eq!(answers.len(), 64);
         let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
-        lost.into_iter().for_each(|answer| drop(answer.problem(400, "validation-failed")));
+        for answer in lost {
+            answer.problem(400, "validation-failed");
+        }
         won.len()
     };
 
@@ -642,5 +668,19 @@ async fn a_proof_raced_proves_one_thing() {
     assert_eq!(race(one_recovery_code).await, 1);
     assert_eq!(app.audited(ada.account, "account.recovery_code_used").await.len(), 1);
     assert_eq!(status(&ada.client).await["unused_recovery_codes"], 1);
+
+    let bob = app.person(Tier::Free).await;
+    let enrollment = bob.client.post(ENROLL, json!({})).await.expect(200).body;
+    let totp = Totp::from_url(enrollment["otpauth_uri"].as_str().expect("a URI")).expect("authenticators read it");
+    let code = totp.generate_current().to_string();
+    let verify = || {
+        let (client, code) = (bob.client.clone(), code.clone());
+        async move { client.post(ENROLMENT, json!({"code": code})).await.status.as_u16() }
+    };
+    let statuses = at_once((0..64).map(|_| verify())).await;
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
+    assert!(statuses.iter().all(|status| [200, 400, 409].contains(status)), "{statuses:?}");
+    assert_eq!(app.audited(bob.account, "account.mfa_enrolled").await.len(), 1);
+    assert_eq!(status(&bob.client).await["unused_recovery_codes"], 2);
     app.stop().await;
 }

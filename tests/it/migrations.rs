@@ -26,8 +26,8 @@ async fn emptied(schemas: &str) -> App {
     app
 }
 
-/// Issue 2, "Done means" (forward on an empty schema): one command makes everything, a second one nothing, and a role that
-/// leaves that to it does not start before.
+/// Decisions D3 (`kitfleet migrate`): on an empty database one command makes everything, a second one nothing, and a
+/// role that leaves that to it does not start before.
 #[tokio::test]
 async fn an_empty_database_is_filled_once() {
     let mut app = emptied("public, apalis").await;
@@ -43,8 +43,8 @@ async fn an_empty_database_is_filled_once() {
     app.stop().await;
 }
 
-/// Issue 3: what the version before wrote stays and works: addresses, which are compared without regard to case, passwords,
-/// keys, sessions and the audit log.
+/// Decisions D3 (`kitfleet migrate`) and D4: what the version before wrote stays and works: addresses, which are
+/// compared without regard to case, passwords, keys, sessions and the audit log.
 #[tokio::test]
 async fn a_database_of_the_version_before_moves_on() {
     assert!(MIGRATIONS.iter().any(|migration| migration.version == BEFORE_SIGN_INS));

@@ -1,5 +1,5 @@
-//! Signing up, in and out (interface, "Authentication endpoints", "Login result" and "Web session"; decisions D4 and D13,
-//! "Auth").
+//! Signing up, in and out (interface, "Authentication endpoints", "Login result" and "Web session"; decisions D4 and
+//! D13, "Auth").
 
 use std::time::Duration;
 
@@ -138,8 +138,8 @@ fn own_row(row: &AuditRow, account: AccountId) -> Value {
     payload
 }
 
-/// Interface, "Authentication endpoints" (signup, verify-email, login), "Account facts" and "Audit-log actions": whoever
-/// signs up is active and gets a mail; with its link they are verified, signed in and welcomed, and can log in.
+/// Interface, "Authentication endpoints" (signup, verify-email, login), "Account facts" and "Audit-log actions":
+/// whoever signs up is active and gets a mail; with its link they are verified, signed in and welcomed, and can log in.
 #[tokio::test]
 async fn whoever_signs_up_proves_their_address_and_is_in() {
     let app = App::simulated().start().await;
@@ -184,9 +184,9 @@ async fn whoever_signs_up_proves_their_address_and_is_in() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (409 if the e-mail is already registered), in whatever case or composition it is
-/// written, and when many come at once; "Idempotency": the header has no effect here. Decisions D13: after deletion the
-/// address may sign up again.
+/// Interface, "Authentication endpoints" (409 if the e-mail is already registered), in whatever case or composition it
+/// is written, and when many come at once; "Idempotency": the header has no effect here. Decisions D13: after deletion
+/// the address may sign up again.
 #[tokio::test]
 async fn an_address_signs_up_once() {
     let app = App::simulated().start().await;
@@ -315,8 +315,8 @@ async fn a_password_is_the_same_however_it_was_typed() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails" and decisions D13 ("Auth"): a verification link is good once, for half an hour, until
-/// another is mailed, and for nothing else. An address that is verified is sent none.
+/// Interface, "Transactional emails" and decisions D13 ("Auth"): a verification link is good once, for half an hour,
+/// until another is mailed, and for nothing else. An address that is verified is sent none.
 #[tokio::test]
 async fn a_verification_link_is_good_once_and_not_for_long() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -343,7 +343,9 @@ async fn a_verification_link_is_good_once_and_not_for_long() {
     assert_eq!(ada.client.get(ME).await.expect(200).body["email_verified_at"], Value::Null);
     let (won, lost) = app.race(VERIFY, json!({"token": third})).await;
     assert_eq!(won, 1);
-    lost.into_iter().for_each(|answer| drop(answer.invalid("token")));
+    for answer in lost {
+        answer.invalid("token");
+    }
     assert_eq!(app.audited(ada.account, "account.email_verified").await.len(), 1);
 
     stranger.post(RESEND, json!({"email": ada.email})).await.expect(200);
@@ -354,8 +356,8 @@ async fn a_verification_link_is_good_once_and_not_for_long() {
     app.stop().await;
 }
 
-/// Decisions D4: a wrong address and a wrong password are 401 with the same body, also for accounts that may not log in;
-/// only who knows the password hears why they may not.
+/// Decisions D4: a wrong address and a wrong password are 401 with the same body, also for accounts that may not log
+/// in; only who knows the password hears why they may not.
 #[tokio::test]
 async fn a_login_that_fails_tells_nothing() {
     let app = App::simulated().start().await;
@@ -395,8 +397,30 @@ async fn a_login_that_fails_tells_nothing() {
     app.stop().await;
 }
 
-/// Interface, "Account" states; decisions D4 (`AccountSuspended`): nothing signs a suspended account in, its web sessions
-/// hear so, and all of them work again afterwards.
+/// Issue 3, "Build" 9 (sensible limits on login) and decisions D4: wrong passwords are limited for an address, known or
+/// not, and who knows the right one waits as well.
+#[tokio::test]
+async fn too_many_wrong_passwords_close_an_address() {
+    let app = App::simulated().set("rate_limits.login_failures_per_hour", "3").start().await;
+    let (ada, bob) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
+    for email in [ada.email.as_str(), "nobody@example.com"] {
+        for n in 0..3 {
+            app.log_in(&[email.to_owned(), email.to_uppercase()][n % 2], "not the password").await.expect(401);
+        }
+        for password in ["not the password", PASSWORD] {
+            let refused = app.log_in(email, password).await.problem(429, "rate-limited");
+            assert!(refused.headers.contains_key("retry-after"));
+        }
+    }
+    for _ in 0..5 {
+        app.log_in(&bob.email, PASSWORD).await.expect(200);
+    }
+    ada.client.get(ME).await.expect(200);
+    app.stop().await;
+}
+
+/// Interface, "Account" states; decisions D4 (`AccountSuspended`): nothing signs a suspended account in, its web
+/// sessions hear so, and all of them work again afterwards.
 #[tokio::test]
 async fn a_suspended_account_is_not_signed_in() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -428,8 +452,8 @@ async fn a_suspended_account_is_not_signed_in() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (magic link), "Transactional emails" (15 minutes, a new one invalidates the old)
-/// and "Audit-log actions": such a sign-in writes no row. It proves the address, too.
+/// Interface, "Authentication endpoints" (magic link), "Transactional emails" (15 minutes, a new one invalidates the
+/// old) and "Audit-log actions": such a sign-in writes no row. It proves the address, too.
 #[tokio::test]
 async fn a_magic_link_signs_in_once() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -453,7 +477,9 @@ async fn a_magic_link_signs_in_once() {
     let fourth = app.link(MAGIC_LINK, &ada.email).await;
     let (won, lost) = app.race(FOLLOW, json!({"token": fourth})).await;
     assert_eq!(won, 1);
-    lost.into_iter().for_each(|answer| drop(answer.invalid("token")));
+    for answer in lost {
+        answer.invalid("token");
+    }
 
     let bob = app.unproven().await;
     let link = app.link(MAGIC_LINK, &bob.email).await;
@@ -462,9 +488,9 @@ async fn a_magic_link_signs_in_once() {
     app.stop().await;
 }
 
-/// Issue 3, "Purpose" (as safe as the best of its kind): whoever signed up with an address before it was proven may have been
-/// anybody. Their password is worthless once its holder has come in by a magic link, as it is once they have come by an
-/// identity provider.
+/// Issue 3, "Purpose" (as safe as the best of its kind): whoever signed up with an address before it was proven may
+/// have been anybody. Their password is worthless once its holder has come in by a magic link, as it is once they have
+/// come by an identity provider.
 #[tokio::test]
 async fn a_magic_link_lets_nobody_in_who_knew_the_password_before() {
     let app = App::simulated().start().await;
@@ -476,9 +502,9 @@ async fn a_magic_link_lets_nobody_in_who_knew_the_password_before() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (password-reset), "Web session" states, "Transactional emails" (60 minutes, single
-/// use) and "Audit-log actions": a reset changes the password, ends every session there was, on other devices too, and
-/// answers the login result.
+/// Interface, "Authentication endpoints" (password-reset), "Web session" states, "Transactional emails" (60 minutes,
+/// single use) and "Audit-log actions": a reset changes the password, ends every session there was, on other devices
+/// too, and answers the login result.
 #[tokio::test]
 async fn a_password_reset_ends_every_session() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -527,23 +553,32 @@ async fn a_password_reset_ends_every_session() {
     app.stop().await;
 }
 
-/// Issue 3, "Bad input and faults": of many who use one reset link at once, one changes the password.
+/// Issue 3, "Bad input and faults": of many who use one reset link at once, one changes the password. A login with the
+/// one before that is under way meanwhile leaves no session.
 #[tokio::test]
 async fn a_reset_link_raced_changes_the_password_once() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Free).await;
     let token = app.link(FORGOT, &ada.email).await;
-    let (won, lost) = app.race(RESET, json!({"token": token, "new_password": "another password"})).await;
+    let logins = at_once((0..32).map(|_| {
+        let (client, email) = (app.stranger(), ada.email.clone());
+        async move { client.post(LOGIN, json!({"email": email, "password": PASSWORD})).await.status.as_u16() }
+    }));
+    let reset = app.race(RESET, json!({"token": token, "new_password": "another password"}));
+    let (logins, (won, lost)) = tokio::join!(logins, reset);
+    assert!(logins.iter().all(|status| [200, 401].contains(status)), "{logins:?}");
     assert_eq!(won, 1);
-    lost.into_iter().for_each(|answer| drop(answer.invalid("token")));
+    for answer in lost {
+        answer.invalid("token");
+    }
     assert_eq!(app.audited(ada.account, "account.password_changed").await.len(), 1);
     assert_eq!(app.count("select count(*) from web_sessions where revoked_at is null").await, 1);
     app.log_in(&ada.email, "another password").await.expect(200);
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (refresh) and "Web session" states; decisions D13: refresh answers the bare session,
-/// and the token before is worthless, whoever stole it. Of many refreshes at once one succeeds.
+/// Interface, "Authentication endpoints" (refresh) and "Web session" states; decisions D13: refresh answers the bare
+/// session, and the token before is worthless, whoever stole it. Of many refreshes at once one succeeds.
 #[tokio::test]
 async fn a_refresh_makes_the_token_before_worthless() {
     let app = App::simulated().start().await;
@@ -569,7 +604,9 @@ async fn a_refresh_makes_the_token_before_worthless() {
 
     let (won, lost) = app.race(REFRESH, json!({"token": token})).await;
     assert_eq!(won, 1);
-    lost.into_iter().for_each(|answer| drop(answer.problem(401, "unauthorized")));
+    for answer in lost {
+        answer.problem(401, "unauthorized");
+    }
     Client::new(&app.base_url, Some(&token)).get(ME).await.problem(401, "unauthorized");
 
     let over = "update web_sessions set expires_at = now() - interval '1 second' where account_id = $1";
@@ -612,8 +649,8 @@ async fn a_logout_ends_the_session() {
     app.stop().await;
 }
 
-/// Interface, "Non-enumeration rules" and decisions D13: the three routes that mail answer 200 with the same shape whether
-/// the address is unverified, verified, suspended or unknown; one that is missing or malformed is 400.
+/// Interface, "Non-enumeration rules" and decisions D13: the three routes that mail answer 200 with the same shape
+/// whether the address is unverified, verified, suspended or unknown; one that is missing or malformed is 400.
 #[tokio::test]
 async fn the_routes_that_mail_answer_the_same_to_everybody() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -648,7 +685,8 @@ async fn the_routes_that_mail_answer_the_same_to_everybody() {
 }
 
 /// Interface, "Limits" and "Errors" (429): three requests a minute and address on each of the routes that mail, and
-/// `Retry-After`; decisions D2 (`server.trusted_proxies`): without a proxy that is trusted nobody names another address.
+/// `Retry-After`; decisions D2 (`server.trusted_proxies`): without a proxy that is trusted nobody names another
+/// address.
 #[tokio::test]
 async fn three_mails_a_minute_are_enough() {
     let app = App::simulated().start().await;
@@ -678,8 +716,8 @@ async fn three_mails_a_minute_are_enough() {
     app.stop().await;
 }
 
-/// Issue 3, "Shows": mails caught by a real mail server lead through verification, login, the second factor, step-up and
-/// reset.
+/// Issue 3, "Shows": mails caught by a real mail server lead through verification, login, the second factor, step-up
+/// and reset.
 #[tokio::test]
 async fn mails_lead_all_the_way() {
     let server = MailServer::up();

@@ -1,6 +1,7 @@
-//! How long an answer takes tells nobody whether an address has an account (interface, "Non-enumeration rules"; decisions
-//! D4; issue 3, "Must reach").
+//! How long an answer takes tells nobody whether an address has an account (interface, "Non-enumeration rules";
+//! decisions D4; issue 3, "Must reach").
 
+use std::cmp::Ordering;
 use std::time::Instant;
 
 use kitfleet_domain::accounts::Tier;
@@ -24,17 +25,12 @@ struct MannWhitney {
 impl MannWhitney {
     fn test(first: &[f64], second: &[f64]) -> Self {
         let pairs = first.iter().flat_map(|a| second.iter().map(move |b| (a, b)));
-        let wins: f64 = pairs
-            .map(|(a, b)| {
-                if a < b {
-                    1.0
-                } else if a > b {
-                    0.0
-                } else {
-                    0.5
-                }
-            })
-            .sum();
+        let win = |(a, b): (&f64, &f64)| match a.total_cmp(b) {
+            Ordering::Less => 1.0,
+            Ordering::Equal => 0.5,
+            Ordering::Greater => 0.0,
+        };
+        let wins: f64 = pairs.map(win).sum();
         let (n, m) = (count(first), count(second));
         let deviation = ((n + m + 1.0) / (12.0 * n * m)).sqrt();
         let less = wins / (n * m);
@@ -123,7 +119,6 @@ async fn assert_indistinguishable(app: &App, ask: &Ask, clients: usize) {
         let [known, unknown] = &taken;
         assert_eq!((known.len(), unknown.len()), (REQUESTS, REQUESTS));
         let outcome = MannWhitney::test(known, unknown);
-        eprintln!("XX {} {outcome:?} {:?}", ask.path, (taken[0].iter().sum::<f64>(), taken[1].iter().sum::<f64>()));
         if outcome.is_indistinguishable() {
             return;
         }

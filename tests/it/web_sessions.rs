@@ -54,8 +54,8 @@ async fn revocations(app: &App, account: AccountId) -> Vec<AuditRow> {
 }
 
 /// Interface, "Web session" (the fields; an opaque base64 token), "Authentication" 1 to 3 (it carries `account_owner`,
-/// on the free tier too); decisions D2 (`auth.session_ttl`: 30 days), D4 (the fields of a list entry) and D13 (`api_key_id` is
-/// null when a web session made it).
+/// on the free tier too); decisions D2 (`auth.session_ttl`: 30 days), D4 (the fields of a list entry) and D13
+/// (`api_key_id` is null when a web session made it).
 #[tokio::test]
 async fn signing_in_begins_a_session_of_thirty_days() {
     let app = App::simulated().start().await;
@@ -89,8 +89,8 @@ async fn signing_in_begins_a_session_of_thirty_days() {
     assert_eq!((&entry["current"], &other["current"]), (&json!(true), &json!(false)));
     assert_eq!(entry["expires_at"], session["expires_at"]);
     assert_eq!((&entry["ip_address"], &entry["user_agent"]), (&json!("127.0.0.1"), &json!("Ada's phone/1.0")));
-    let long = "select count(*) from web_sessions where expires_at - created_at = interval '30 days'";
-    assert_eq!(app.count(long).await, 1);
+    let thirty_days = "select count(*) from web_sessions where expires_at - created_at = interval '30 days'";
+    assert_eq!(app.count(thirty_days).await, 1);
 
     // It may do whatever an owner may.
     let created = client.post("/v1/sessions", json!({})).await.expect(201).body;

@@ -3,7 +3,7 @@
 //   node provider.js '{"port": 1234, "redirect_uri": "http://…", "claims_in_id_token": false}'
 //
 // The hint is a JSON object, in base64url: the claims of somebody who then signs in without being asked, or
-// {"denied": true} for somebody who does not want to. It prints a line when it listens, and ends with its standard input.
+// {"denied": true} for somebody who does not want to; without a hint it is the `person` of the options. It prints a line when it listens, and ends with its standard input.
 // Its keys are its own, so that one that is started again signs with others.
 
 import { generateKeyPairSync } from 'node:crypto';
@@ -35,7 +35,8 @@ const provider = new Provider(`http://127.0.0.1:${options.port}`, {
 provider.use(async (ctx, next) => {
   if (!ctx.path.startsWith('/interaction/')) return next();
   const { params } = await provider.interactionDetails(ctx.req, ctx.res);
-  const { denied, ...claims } = JSON.parse(Buffer.from(params.login_hint, 'base64url'));
+  const hint = params.login_hint && JSON.parse(Buffer.from(params.login_hint, 'base64url'));
+  const { denied, ...claims } = hint || options.person;
   let result = { error: 'access_denied' };
   if (!denied) {
     people.set(claims.sub, claims);

@@ -63,6 +63,11 @@ impl Providers {
         Self(configs.iter().map(provider).collect())
     }
 
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Provider> {
+        self.0.values()
+    }
+
     /// The provider of this name.
     pub fn get(&self, name: &str) -> Option<&Provider> {
         self.0.get(name)

@@ -1,10 +1,11 @@
 //! `/activate`: where a device's `browser_url` leads (interface, "Desktop device activation"; decisions D4).
 
+use axum::extract::State;
 use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::pages::card;
+use crate::pages::{card, sign_in};
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -21,12 +22,8 @@ pub fn routes() -> OpenApiRouter<App> {
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
     security(()),
 )]
-async fn activate() -> Response {
-    let main = concat!(
-        "<main>\n",
-        include_str!("sign-in.html"),
-        include_str!("activate.html"),
-        "<p id=message role=status aria-live=polite></p>\n</main>"
-    );
-    card("Connect a device", "activate.js", main)
+async fn activate(State(app): State<App>) -> Response {
+    let (sign_in, activate) = (sign_in(&app), include_str!("activate.html"));
+    let main = format!("<main>\n{sign_in}{activate}<p id=message role=status aria-live=polite></p>\n</main>");
+    card("Connect a device", "activate.js", &main)
 }

@@ -15,8 +15,9 @@ use crate::kinds;
 use crate::state::App;
 
 /// By name.
-const ASSETS: [(&str, &str); 7] = [
+const ASSETS: [(&str, &str); 8] = [
     ("page.css", include_str!("assets/page.css")),
+    ("arrival.js", include_str!("assets/arrival.js")),
     ("activate.js", include_str!("assets/activate.js")),
     ("link.js", include_str!("assets/link.js")),
     ("pending.js", include_str!("assets/pending.js")),

@@ -6,7 +6,7 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::pages::card;
+use crate::pages::{card, sign_in};
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -25,7 +25,7 @@ pub fn routes() -> OpenApiRouter<App> {
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
     security(()),
 )]
-async fn verify_email() -> Response {
+async fn verify_email(State(app): State<App>) -> Response {
     let link = Link {
         title: "Confirm your e-mail address",
         words: "Press the button, and your account is ready.",
@@ -34,7 +34,7 @@ async fn verify_email() -> Response {
         arrived: "Your e-mail address is confirmed, and you are signed in.",
         endpoint: "/v1/auth/verify-email",
     };
-    link.page()
+    link.page(&app)
 }
 
 /// Sign in by a link
@@ -45,7 +45,7 @@ async fn verify_email() -> Response {
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
     security(()),
 )]
-async fn magic_link() -> Response {
+async fn magic_link(State(app): State<App>) -> Response {
     let link = Link {
         title: "Sign in to Kitfleet",
         words: "Press the button to sign in. The link works once.",
@@ -54,7 +54,7 @@ async fn magic_link() -> Response {
         arrived: "You are signed in.",
         endpoint: "/v1/auth/magic-link/consume",
     };
-    link.page()
+    link.page(&app)
 }
 
 /// Choose a new password
@@ -81,7 +81,7 @@ async fn reset_password(State(app): State<App>) -> Response {
         arrived: "Your new password is set, and you are signed in.",
         endpoint: "/v1/auth/password-reset/confirm",
     };
-    link.page()
+    link.page(&app)
 }
 
 /// Confirm a new sign-in method
@@ -92,7 +92,7 @@ async fn reset_password(State(app): State<App>) -> Response {
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
     security(()),
 )]
-async fn confirm_sign_in() -> Response {
+async fn confirm_sign_in(State(app): State<App>) -> Response {
     let link = Link {
         title: "Confirm a new way to sign in",
         words: "Only continue if you just tried to sign in this way yourself. From then on it opens your account.",
@@ -101,7 +101,7 @@ async fn confirm_sign_in() -> Response {
         arrived: "From now on you can sign in this way. You are signed in.",
         endpoint: "/v1/auth/oauth/confirm",
     };
-    link.page()
+    link.page(&app)
 }
 
 /// What a link's address holds.
@@ -128,9 +128,9 @@ struct Link<'a> {
 }
 
 impl Link<'_> {
-    fn page(self) -> Response {
+    fn page(self, app: &App) -> Response {
         let Self { title, words, fields, button, arrived, endpoint } = self;
-        let sign_in = include_str!("sign-in.html");
+        let sign_in = sign_in(app);
         let main = format!(
             "<main data-endpoint=\"{endpoint}\">\n\
              <section id=link>\n<h1 tabindex=-1>{title}</h1>\n<p id=words>{words}</p>\n\

@@ -8,6 +8,8 @@ use kitfleet_domain::emails::Template;
 use serde_json::{Value, json};
 use totp_rs::Totp;
 
+use crate::support::identity_provider::{self, IdentityProvider};
+use crate::support::records::uuid_of;
 use crate::support::{App, Client, eventually};
 use crate::webkit::text;
 
@@ -72,6 +74,50 @@ async fn a_person_follows_the_link_of_a_mail_and_connects_a_device() {
     person.press("#link-form button").await;
     person.sees("trouble").await;
     person.is_told(USED_LINK).await;
+    person.app.stop().await;
+}
+
+/// Decisions D4 ("Identity providers"): a person signs in with an account elsewhere, and is led back to their device; whoever
+/// has an account here already is sent to their mail, whose link signs in.
+#[tokio::test]
+async fn a_person_signs_in_with_an_account_elsewhere() {
+    let mut provider = IdentityProvider::new();
+    let app = provider.configure(App::webkit()).start().await;
+    provider.start_for(&app, &identity_provider::person("ada", EMAIL));
+    let person = Person::visit(app).await;
+    let device = person.device(None).await;
+    person.open(&device.browser_url).await;
+    person.sees("sign-in").await;
+    person.press("#sign-in a.button").await;
+    person.sees("arrived").await;
+    assert_eq!(person.reads("#who").await, format!("Signed in as {EMAIL}"));
+    person.press("#next").await;
+    person.sees("enter-code").await;
+    person.press("#code-form button").await;
+    person.sees("consent").await;
+    person.press("#consent-form button").await;
+    person.sees("done").await;
+    let bound = person.exchange(&device).await;
+    provider.stop();
+
+    let me = Client::new(&person.app.base_url, bound["api_key"].as_str()).get("/v1/account/me").await.expect(200);
+    let account = uuid_of(me.body["id"].as_str().expect("an id"));
+    person.app.execute("delete from identities where account_id = $1", account).await;
+    provider.start_for(&person.app, &identity_provider::person("ada", EMAIL));
+    person.press("#sign-out").await;
+    person.sees("sign-in").await;
+    person.press("#sign-in a.button").await;
+    person.sees("confirm").await;
+    let link = person.app.mail_to(EMAIL, Template::ConfirmSignIn).await.link().to_owned();
+    person.open(&link).await;
+    person.press("#link-form button").await;
+    person.sees("arrived").await;
+
+    provider.stop();
+    person
+        .open(&format!("{}/v1/auth/oauth/{}/callback?state=x&code=y", person.app.base_url, identity_provider::NAME))
+        .await;
+    person.sees("refused").await;
     person.app.stop().await;
 }
 
@@ -179,7 +225,10 @@ impl Person {
     async fn start() -> Self {
         let key = BASE64_STANDARD.encode([7; 32]);
         // One code is enough; each takes a moment to hash.
-        let app = App::webkit().set("mfa.encryption_key", &key).set("limits.recovery_codes", "1").start().await;
+        Self::visit(App::webkit().set("mfa.encryption_key", &key).set("limits.recovery_codes", "1").start().await).await
+    }
+
+    async fn visit(app: App) -> Self {
         let client = app.client().await;
         let session = client.session().await;
         Self { app, client, session }

@@ -42,21 +42,27 @@ impl IdentityProvider {
 
     /// Starts it; it tells who people are when it is asked.
     pub fn start(&mut self, app: &App) {
-        self.start_with(app, false);
+        self.start_with(app, false, &Value::Null);
+    }
+
+    /// Starts it; whoever comes without being announced is this person.
+    pub fn start_for(&mut self, app: &App, person: &Value) {
+        self.start_with(app, false, person);
     }
 
     /// Starts it; it tells who people are in its ID tokens.
     pub fn start_talkative(&mut self, app: &App) {
-        self.start_with(app, true);
+        self.start_with(app, true, &Value::Null);
     }
 
-    fn start_with(&mut self, app: &App, claims_in_id_token: bool) {
+    fn start_with(&mut self, app: &App, claims_in_id_token: bool, person: &Value) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oidc-provider");
         assert!(folder.join("node_modules").exists(), "./ops/test installs what the provider is made of");
         let options = json!({
             "port": self.port,
             "redirect_uri": format!("{}/v1/auth/oauth/{NAME}/callback", app.base_url),
             "claims_in_id_token": claims_in_id_token,
+            "person": person,
         });
         let mut command = Command::new("node");
         command.current_dir(folder).arg("provider.js").arg(options.to_string());

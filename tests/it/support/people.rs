@@ -52,7 +52,7 @@ impl Authenticator {
     /// Six digits that it shows neither now, nor a little earlier or later.
     pub fn wrong_code(&self) -> String {
         let sound = |code: &String| self.totp.check_current(code).is_none();
-        (0..).map(|n| format!("{:06}", 111_111 * n % 1_000_000)).find(sound).expect("most codes are wrong")
+        (0..9).map(|n| format!("{:06}", 111_111 * n)).find(sound).expect("most codes are wrong")
     }
 }
 

@@ -13,7 +13,7 @@ export class Refusal extends Error {
 }
 
 /** Asks the service; answers what it answers, or throws a Refusal. */
-export async function ask(method, path, { body, session } = {}) {
+export async function ask(method, path, { body, session, credentials = 'omit' } = {}) {
   const headers = {};
   if (body) headers['Content-Type'] = 'application/json';
   if (session) headers.Authorization = `Bearer ${session.token}`;
@@ -23,7 +23,7 @@ export async function ask(method, path, { body, session } = {}) {
   let answer;
   try {
     response = await fetch(path, {
-      method, headers, body: body && JSON.stringify(body), credentials: 'omit', signal: patience.signal,
+      method, headers, body: body && JSON.stringify(body), credentials, signal: patience.signal,
     });
     answer = await response.json().catch(() => ({}));
   } catch {

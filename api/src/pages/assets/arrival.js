@@ -1,0 +1,28 @@
+// Takes a person who comes back from an identity provider to a session.
+
+import * as pending from './pending.js';
+import { onArrival, proceed } from './sign-in.js';
+import { ask } from './service.js';
+import { alone, onPress, show } from './steps.js';
+
+onArrival(() => {
+  const code = pending.recall();
+  if (code) document.getElementById('next').href = `/activate?user_code=${encodeURIComponent(code)}`;
+  show('arrived');
+});
+
+onPress('again', () => show('sign-in'));
+
+alone(async () => {
+  const { pathname, search } = location;
+  // What the address holds is used up by this, whatever comes of it.
+  history.replaceState(null, '', pathname);
+  try {
+    const result = await ask('GET', pathname + search, { credentials: 'same-origin' });
+    if (result.confirmation_required) return show('confirm');
+    return await proceed(result);
+  } catch (refusal) {
+    show('refused');
+    throw refusal;
+  }
+});
