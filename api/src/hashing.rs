@@ -20,9 +20,10 @@ use crate::error::{Problem, Result};
 /// Hashes that wait for a thread, beyond those under way. It is a few seconds' work: whoever came later would hardly wait
 /// for the answer.
 const MOST_WAITING: usize = 256;
-/// What is added to the threads' nice value; 19 would be the most. At 10 a thread gets about a tenth of what one of normal
-/// priority gets of a core that both want, so that logins go on on a machine that is busy with browsers.
-const NICENESS: i32 = 10;
+/// What is added to the threads' nice value; 19 is the most. A thread then gets a few hundredths of what one of normal
+/// priority gets of a core that both want: enough for logins to go on, about one a second and core, on a machine that is
+/// busy with everything else.
+const NICENESS: i32 = 19;
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -223,10 +223,9 @@ struct Sent {
     expires_at: Timestamp,
 }
 
-async fn send_to(app: &App, body: &Address, template: Template, good_for: Duration) -> Result<Answer<Sent>> {
-    let email = EmailAddress::parse(&body.email)?;
+async fn send_to(app: &App, email: &EmailAddress, template: Template, good_for: Duration) -> Result<Answer<Sent>> {
     let mut tx = app.db.begin().await?;
-    let expires_at = send(&mut tx, template, Recipient::Address(&email), good_for).await?;
+    let expires_at = send(&mut tx, template, Recipient::Address(email), good_for).await?;
     tx.commit().await?;
     Ok(Answer(Sent { sent: true, expires_at }))
 }
@@ -245,8 +244,9 @@ async fn resend_verification(
     client: ClientInfo,
     OpenJson(body): OpenJson<Address>,
 ) -> Result<Answer<Sent>> {
+    let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendVerification, &client).await?;
-    send_to(&app, &body, Template::VerifyEmail, app.config.auth.verification_ttl).await
+    send_to(&app, &email, Template::VerifyEmail, app.config.auth.verification_ttl).await
 }
 
 /// Body of a login
@@ -316,8 +316,9 @@ async fn request_magic_link(
     client: ClientInfo,
     OpenJson(body): OpenJson<Address>,
 ) -> Result<Answer<Sent>> {
+    let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendMagicLink, &client).await?;
-    send_to(&app, &body, Template::MagicLink, app.config.auth.magic_link_ttl).await
+    send_to(&app, &email, Template::MagicLink, app.config.auth.magic_link_ttl).await
 }
 
 /// Sign in with a link
@@ -349,8 +350,9 @@ async fn request_password_reset(
     client: ClientInfo,
     OpenJson(body): OpenJson<Address>,
 ) -> Result<Answer<Sent>> {
+    let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendPasswordReset, &client).await?;
-    send_to(&app, &body, Template::ResetPassword, app.config.auth.reset_ttl).await
+    send_to(&app, &email, Template::ResetPassword, app.config.auth.reset_ttl).await
 }
 
 /// Body of a password's reset

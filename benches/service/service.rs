@@ -185,6 +185,25 @@ impl Client {
         Ok(self.call(Method::POST, "/v1/auth/login", Some(body)).await?.total)
     }
 
+    /// The same client with a web session instead of its key.
+    pub async fn signed_in(&self, email: &str, password: &str) -> Result<Self> {
+        let body = serde_json::json!({"email": email, "password": password});
+        let answer = self.call(Method::POST, "/v1/auth/login", Some(body)).await?;
+        let token = answer.body["session"]["token"].as_str().ok_or("a login without a session")?;
+        Ok(Self { key: token.to_owned(), ..self.clone() })
+    }
+
+    /// Asks for what is not there.
+    pub async fn miss(&self, path: &str) -> Result<Duration> {
+        let request = self.http.get(format!("{}{path}", self.base_url)).bearer_auth(&self.key);
+        let sent = Instant::now();
+        let response = request.send().await?;
+        let status = response.status();
+        response.bytes().await?;
+        let total = sent.elapsed();
+        if status == 404 { Ok(total) } else { Err(format!("{path}: {status}").into()) }
+    }
+
     pub async fn delete(&self, session: &str) -> Result<Duration> {
         let answer = self.call(Method::DELETE, &format!("/v1/sessions/{session}"), None).await?;
         Ok(answer.total)

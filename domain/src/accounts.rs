@@ -265,8 +265,9 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
 pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Held>> {
     sqlx::query_as!(
         Held,
-        r#"select status as "status: _", tier as "tier: _", password_hash
-           from accounts where id = $1 and status <> 'deleted' for share"#,
+        r#"select status as "status: _", tier as "tier: _", password_hash,
+                  exists(select from mfa_factors f where f.account_id = a.id and f.enrolled_at is not null) as "mfa_enrolled!"
+           from accounts a where id = $1 and status <> 'deleted' for share"#,
         id as _,
     )
     .fetch_optional(conn)
@@ -281,6 +282,8 @@ pub struct Held {
     pub tier: Tier,
     /// Its password's hash.
     pub password_hash: Option<String>,
+    /// Whether it has a second factor.
+    pub mfa_enrolled: bool,
 }
 
 /// What a login needs to know of an account.

@@ -4,8 +4,11 @@
 //! by which keyboard a letter was composed. Spaces and case count. Hashing takes tens of milliseconds of a core: call it
 //! where that hurts nobody.
 
-use argon2::password_hash::SaltString;
-use argon2::{Algorithm, Argon2, Params, PasswordHash, PasswordHasher, PasswordVerifier, Version};
+use std::cell::RefCell;
+
+use argon2::password_hash::{Salt, SaltString};
+use argon2::{Algorithm, Argon2, Block, Params, PasswordHash, PasswordHasher, Version};
+use subtle::ConstantTimeEq;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::limits::Limits;
@@ -41,7 +44,7 @@ impl NewPassword {
     pub fn hash(&self) -> String {
         let salt =
             SaltString::encode_b64(&rand::random::<[u8; 16]>()).expect("16 bytes are a salt's recommended length");
-        let hash = argon2id().hash_password(self.0.as_bytes(), &salt);
+        let hash = argon2id(params()).hash_password(self.0.as_bytes(), &salt);
         hash.expect("argon2 fails on bad parameters only").to_string()
     }
 }
@@ -51,16 +54,46 @@ impl NewPassword {
 pub fn verify(password: &str, hash: Option<&str>) -> bool {
     let (password, hash) = if password.len() > LONGEST { ("", None) } else { (password, hash) };
     let Ok(parsed) = PasswordHash::new(hash.unwrap_or(NOBODYS)) else { return false };
-    let verified = argon2id().verify_password(normalize(password).as_bytes(), &parsed).is_ok();
-    verified && hash.is_some()
+    matches(&normalize(password), &parsed).unwrap_or(false) && hash.is_some()
 }
 
-/// At 19 MiB, two passes, one lane (OWASP's recommendation).
+/// Whether `password` is what was hashed, at the cost that the hash names. `None` when it is no hash of ours.
+fn matches(password: &str, hash: &PasswordHash<'_>) -> Option<bool> {
+    let params = Params::try_from(hash).ok().filter(|_| hash.algorithm == Algorithm::Argon2id.ident())?;
+    let (salt, stored) = (hash.salt?, hash.hash?);
+    let mut buffer = [0; Salt::MAX_LENGTH];
+    let salt = salt.decode_b64(&mut buffer).ok()?;
+    let derived = derive(params, password.as_bytes(), salt, stored.len()).ok()?;
+    Some(derived.ct_eq(stored.as_bytes()).into())
+}
+
+/// 19 MiB, two passes, one lane (OWASP's recommendation).
+fn params() -> Params {
+    Params::new(19 * 1024, 2, 1, None).expect("the parameters are within argon2's bounds")
+}
+
+/// What recovery codes are stored as: 32 bytes, as costly to come by as a password's hash.
 ///
 /// # Panics
-/// Never: the parameters are constants that argon2 accepts.
-pub(crate) fn argon2id() -> Argon2<'static> {
-    let params = Params::new(19 * 1024, 2, 1, None).expect("the parameters are within argon2's bounds");
+/// Never, with a salt of 8 bytes or more: the rest is within argon2's bounds.
+pub(crate) fn derive_code(code: &str, salt: &[u8]) -> Vec<u8> {
+    derive(params(), code.as_bytes(), salt, 32).expect("16 bytes of salt and 32 of hash are within argon2's bounds")
+}
+
+fn derive(params: Params, password: &[u8], salt: &[u8], length: usize) -> argon2::Result<Vec<u8>> {
+    thread_local! {
+        // To be given this much memory anew takes as long as a good part of the hash. Threads that hash keep it.
+        static MEMORY: RefCell<Vec<Block>> = const { RefCell::new(Vec::new()) };
+    }
+    MEMORY.with_borrow_mut(|memory| {
+        memory.resize(params.block_count().max(memory.len()), Block::default());
+        let mut derived = vec![0; length];
+        argon2id(params).hash_password_into_with_memory(password, salt, &mut derived, memory.as_mut_slice())?;
+        Ok(derived)
+    })
+}
+
+fn argon2id(params: Params) -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 

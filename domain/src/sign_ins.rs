@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use crate::accounts::{self, AccountStatus, Held};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::ids::AccountId;
-use crate::mfa::{self, Via, challenges};
+use crate::mfa::{Via, challenges};
 use crate::timestamp::Timestamp;
 use crate::tokens::Token;
 use crate::web_sessions::{self, NewWebSession};
@@ -86,7 +86,7 @@ pub async fn complete(
     {
         return Err(SignInError::Gone);
     }
-    if mfa::status(&mut *conn, account).await?.enrolled_at.is_some() {
+    if held.mfa_enrolled {
         let (token, expires_at) = challenges::open(conn, account, origin, lifetimes.challenge).await?;
         return Ok(SignedIn::Challenge { token, expires_at });
     }

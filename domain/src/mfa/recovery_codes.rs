@@ -35,15 +35,9 @@ impl Batch {
 }
 
 /// What is stored of a code, however it was typed. It takes as long as a password to hash.
-///
-/// # Panics
-/// Never: the salt and the length are within argon2's bounds.
 #[must_use]
 pub fn hash(typed: &str, salt: &[u8]) -> Vec<u8> {
-    let mut hash = vec![0; 32];
-    let hashed = passwords::argon2id().hash_password_into(crockford::normalized(typed).as_bytes(), salt, &mut hash);
-    hashed.expect("16 bytes of salt and 32 of hash are within argon2's bounds");
-    hash
+    passwords::derive_code(&crockford::normalized(typed), salt)
 }
 
 /// Puts a batch in the place of all codes there are.
