@@ -51,10 +51,7 @@ pub struct Caller {
 impl Caller {
     /// The key they called with.
     pub fn api_key_id(&self) -> Option<ApiKeyId> {
-        match self.credential {
-            Credential::Key { id, .. } => Some(id),
-            Credential::WebSession { .. } | Credential::OauthToken { .. } => None,
-        }
+        self.credential.api_key()
     }
 
     /// The web session they called with.
@@ -62,10 +59,7 @@ impl Caller {
     /// # Errors
     /// Forbidden, when it was something else.
     pub fn web_session(&self) -> Result<WebSessionId> {
-        match self.credential {
-            Credential::WebSession { id, .. } => Ok(id),
-            Credential::Key { .. } | Credential::OauthToken { .. } => Err(Problem::web_session_needed()),
-        }
+        self.credential.web_session().ok_or_else(Problem::web_session_needed)
     }
 
     /// Insists on a second-factor proof that is fresh (interface, "Authentication" 5).
@@ -93,10 +87,7 @@ impl<P: Permission + Send> FromRequestParts<App> for Scoped<P> {
         tracing::Span::current().record("account", tracing::field::display(bearer.account_id));
         app.last_used.note(bearer.credential);
         let Origin { ip_address, user_agent } = ClientInfo::of(parts, app).origin();
-        let key = match bearer.credential {
-            Credential::Key { id, .. } => Some(id),
-            Credential::WebSession { .. } | Credential::OauthToken { .. } => None,
-        };
+        let key = bearer.credential.api_key();
         let actor = Actor::Customer { account: bearer.account_id, key, ip_address, user_agent };
         let caller = Caller {
             account_id: bearer.account_id,
@@ -140,7 +131,7 @@ async fn authorize(parts: &Parts, app: &App, rule: Rule) -> Result<Bearer, Refus
     let limited = app.rate_limits.check_credential(&credential_name(bearer.credential));
     limited.map_err(|problem| Refused::new(AuthOutcome::Forbidden, problem))?;
     check_tier(&bearer, rule)?;
-    if rule.web_session_only && !matches!(bearer.credential, Credential::WebSession { .. }) {
+    if rule.web_session_only && bearer.credential.web_session().is_none() {
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));
     }
     if !bearer.scopes.satisfy(rule.scope) {

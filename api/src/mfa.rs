@@ -383,13 +383,12 @@ impl<'a> Given<'a> {
     }
 
     async fn present(self, app: &App, account: AccountId) -> Result<Presented<'a>> {
-        let Self::Recovery { code, .. } = self else {
-            let Self::Totp(code) = self else { unreachable!("there are two kinds") };
-            return Ok(Presented::Totp(code));
+        let code = match self {
+            Self::Totp(code) => return Ok(Presented::Totp(code)),
+            Self::Recovery { code, .. } => code.to_owned(),
         };
         let salt = mfa::recovery_salt(&mut *app.db.acquire().await?, account).await?;
         let salt = salt.ok_or_else(|| self.refusal(Verdict::NotEnrolled))?;
-        let code = code.to_owned();
         Ok(Presented::Recovery(app.hashing.run(move || mfa::hash_recovery_code(&code, &salt)).await?))
     }
 

@@ -3,7 +3,6 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::credentials::Credential;
 use kitfleet_domain::ids::WebSessionId;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::web_sessions;
@@ -69,10 +68,7 @@ struct SignedInDevices {
     extensions(("x-required-scope" = json!("account_owner"))),
 )]
 async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<Answer<SignedInDevices>> {
-    let current = match caller.credential {
-        Credential::WebSession { id, .. } => Some(id),
-        Credential::Key { .. } | Credential::OauthToken { .. } => None,
-    };
+    let current = caller.credential.web_session();
     app.last_used.write_now(&app.db).await?;
     let sessions = web_sessions::list(&mut *app.db.acquire().await?, caller.account_id).await?;
     let data = sessions.into_iter().map(|session| SignedInDevice {

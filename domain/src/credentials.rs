@@ -34,6 +34,26 @@ pub enum Credential {
     },
 }
 
+impl Credential {
+    /// The API key, if it is one.
+    #[must_use]
+    pub fn api_key(&self) -> Option<ApiKeyId> {
+        match self {
+            Self::Key { id, .. } => Some(*id),
+            Self::WebSession { .. } | Self::OauthToken { .. } => None,
+        }
+    }
+
+    /// The web session, if it is one.
+    #[must_use]
+    pub fn web_session(&self) -> Option<WebSessionId> {
+        match self {
+            Self::WebSession { id, .. } => Some(*id),
+            Self::Key { .. } | Self::OauthToken { .. } => None,
+        }
+    }
+}
+
 /// Who sends a token that is known.
 #[derive(Debug, Clone)]
 pub struct Bearer {
