@@ -2,24 +2,28 @@
 //! one by logging in.
 //!
 //! So there are as many threads for it as cores, which bounds the memory, and they yield to everything else: while logins
-//! flood in, other requests find a core at once, and the flood gets all that is left over. What waits is bounded too, and
-//! beyond that answered 503 at once. A job that waits is in the queue and not in the request: a client that hangs up makes
-//! no room for another.
+//! flood in, other requests find a core at once, and the flood gets all that is left over. Whoever wants a hash takes a turn
+//! first, and there are two for each thread, so that none of them is ever idle. A request that reads the database before it
+//! hashes does so in its turn: hundreds of logins that wait hold no connection, and do not make the pool open more of them,
+//! which would go cold and slow everybody down. Those that wait for a turn are bounded too, and beyond that answered 503 at
+//! once. A job keeps its turn until it is done: a client that hangs up makes no room for another.
 
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::{Problem, Result};
 
-/// Hashes that wait for a thread, beyond those under way. It is a few seconds' work: whoever came later would hardly wait
-/// for the answer.
+/// Requests that wait for a turn, beyond those that have one. It is a few seconds' work: whoever came later would hardly
+/// wait for the answer.
 const MOST_WAITING: usize = 256;
+/// Turns a thread: while one hashes, the next gets ready.
+const TURNS_A_THREAD: usize = 2;
 /// What is added to the threads' nice value; 19 is the most. A thread then gets a few hundredths of what one of normal
 /// priority gets of a core that both want: enough for logins to go on, about one a second and core, on a machine that is
 /// busy with everything else.
@@ -27,10 +31,13 @@ const NICENESS: i32 = 19;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads that hash. They end with the last clone.
+/// The threads that hash. They end with the last clone and the last turn.
 #[derive(Clone)]
 pub struct Hashing {
-    jobs: SyncSender<Job>,
+    jobs: Sender<Job>,
+    /// One for each request that has a turn or waits for one.
+    places: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
 }
 
 impl Hashing {
@@ -41,28 +48,61 @@ impl Hashing {
     }
 
     fn start_with(threads: usize, most_waiting: usize) -> io::Result<Self> {
-        let (jobs, waiting) = mpsc::sync_channel(most_waiting);
+        let (jobs, waiting) = mpsc::channel();
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..threads {
             let waiting = waiting.clone();
             thread::Builder::new().name("hashing".to_owned()).spawn(move || work(&waiting))?;
         }
-        Ok(Self { jobs })
+        let turns = threads * TURNS_A_THREAD;
+        Ok(Self {
+            jobs,
+            places: Arc::new(Semaphore::new(turns + most_waiting)),
+            turns: Arc::new(Semaphore::new(turns)),
+        })
     }
 
-    /// Runs `hash` on one of the threads.
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// When too many others wait.
+    pub async fn turn(&self) -> Result<Turn> {
+        let place = self.places.clone().try_acquire_owned();
+        let place =
+            place.map_err(|_| Problem::unavailable_for_now("too many passwords are being checked at the moment"))?;
+        let turn = self.turns.clone().acquire_owned().await.map_err(|closed| Problem::internal(&closed))?;
+        Ok(Turn { jobs: self.jobs.clone(), held: Arc::new((turn, place)) })
+    }
+
+    /// Waits for a turn and runs `hash` in it.
     ///
     /// # Errors
     /// When too many others wait, and when it panics.
     pub async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        self.turn().await?.run(hash).await
+    }
+}
+
+/// The right to have something hashed.
+pub struct Turn {
+    jobs: Sender<Job>,
+    held: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+}
+
+impl Turn {
+    /// Runs `hash` on one of the threads.
+    ///
+    /// # Errors
+    /// When it panics.
+    pub async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let (done, result) = oneshot::channel();
+        let held = self.held.clone();
         let job = move || {
             // Nobody waits any more, perhaps.
             let _ = done.send(hash());
+            drop(held);
         };
-        if self.jobs.try_send(Box::new(job)).is_err() {
-            return Err(Problem::unavailable_for_now("too many passwords are being checked at the moment"));
-        }
+        self.jobs.send(Box::new(job)).map_err(|_| Problem::internal(&"the threads that hash have ended"))?;
         result.await.map_err(|_| Problem::internal(&"the hashing of a password panicked"))
     }
 }
@@ -83,6 +123,7 @@ fn work(waiting: &Mutex<Receiver<Job>>) {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use kitfleet_domain::limits::Limits;
     use kitfleet_domain::passwords::NewPassword;
@@ -110,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_is_bounded_also_when_clients_hang_up() {
-        let hashing = Hashing::start_with(1, 2).expect("threads");
+        let hashing = Hashing::start_with(1, 1).expect("threads");
         let (started, is_started) = oneshot::channel();
         let (release, released) = mpsc::channel::<()>();
         let clone = hashing.clone();
@@ -122,15 +163,20 @@ mod tests {
             clone.run(job).await.map(drop)
         });
         is_started.await.expect("the only thread is taken");
-        for _ in 0..2 {
-            // They give up at once, but what they asked for waits.
-            let gone = tokio::time::timeout(std::time::Duration::ZERO, hashing.run(|| ())).await;
-            assert!(gone.is_err());
+        // It gives up at once, but what it asked for waits and keeps its turn.
+        let gone = tokio::time::timeout(Duration::ZERO, hashing.run(|| ())).await;
+        assert!(gone.is_err());
+        // This one waits for a turn.
+        let clone = hashing.clone();
+        let waiting = tokio::spawn(async move { clone.run(|| ()).await });
+        while hashing.places.available_permits() > 0 {
+            tokio::task::yield_now().await;
         }
-        let refused = hashing.run(|| ()).await.expect_err("the queue is full");
+        let refused = hashing.run(|| ()).await.expect_err("nobody else may wait");
         assert_eq!(refused.parts().kind.status, 503);
         release.send(()).expect("the first job waits");
         first.await.expect("no panic").expect("the first job is done");
+        waiting.await.expect("no panic").expect("it had its turn");
         while hashing.run(|| ()).await.is_err() {
             tokio::task::yield_now().await;
         }

@@ -280,10 +280,11 @@ async fn log_in(
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::Login, &client).await?;
     app.rate_limits.look(Bucket::LoginFailures, email.key()).await?;
+    let turn = app.hashing.turn().await?;
     let found = accounts::find_login(&mut *app.db.acquire().await?, &email).await?;
     let wrong = || Problem::unauthorized("the e-mail address or the password is wrong");
     let hash = found.as_ref().and_then(|login| login.password_hash.clone());
-    let right = app.hashing.run(move || passwords::verify(&body.password, hash.as_deref())).await?;
+    let right = turn.run(move || passwords::verify(&body.password, hash.as_deref())).await?;
     let Some(Login { id, status, verified, password_hash: Some(hash) }) = found.filter(|_| right) else {
         app.rate_limits.record(Bucket::LoginFailures, email.key()).await;
         return Err(wrong());

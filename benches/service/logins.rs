@@ -1,4 +1,8 @@
 //! Logging in: how much of what the machine can hash gets through, and what a flood of it costs everybody else.
+//!
+//! The second is to be measured in a control group, as systemd and containers run things (`systemd-run --scope -p
+//! CPUWeight=100 cargo bench …`): a shell's processes are scheduled by session where the kernel has
+//! `sched_autogroup_enabled`, and a nice value counts only inside of one.
 
 use std::num::NonZeroUsize;
 use std::thread;
