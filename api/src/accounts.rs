@@ -13,12 +13,11 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::Scoped;
+use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::Json;
 use crate::mfa;
 use crate::openapi::{Body, Database, Restricted, SteppingUp, one_of};
-use crate::permissions::{AccountOwner, Person, ReadAccount};
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -82,10 +81,8 @@ struct AccountLimits {
 #[utoipa::path(
     get, path = "/v1/account/me", tag = "Account", operation_id = "getAccount",
     responses((status = 200, description = "The account", body = OwnAccount), Restricted, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("read"))),
 )]
-async fn get(caller: Scoped<ReadAccount>, State(app): State<App>) -> Result<Answer<OwnAccount>> {
+async fn get(caller: Caller, State(app): State<App>) -> Result<Answer<OwnAccount>> {
     read(&app, caller.account_id).await
 }
 
@@ -129,14 +126,8 @@ struct Rename {
     patch, path = "/v1/account/me", tag = "Account", operation_id = "updateAccount",
     request_body = Rename,
     responses((status = 200, description = "The account", body = OwnAccount), Restricted, Body, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn rename(
-    caller: Scoped<AccountOwner>,
-    State(app): State<App>,
-    Json(body): Json<Rename>,
-) -> Result<Answer<OwnAccount>> {
+async fn rename(caller: Caller, State(app): State<App>, Json(body): Json<Rename>) -> Result<Answer<OwnAccount>> {
     let name = AccountName::parse(&body.name)?;
     if !accounts::rename(&mut *app.db.acquire().await?, caller.account_id, &name).await? {
         return Err(gone());
@@ -160,10 +151,8 @@ struct Delete {
     delete, path = "/v1/account/me", tag = "Account", operation_id = "deleteAccount",
     request_body = Delete,
     responses((status = 204, description = "It is deleted"), Restricted, Body, SteppingUp, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn delete(caller: Scoped<Person>, State(app): State<App>, body: Result<Json<Delete>>) -> Result<StatusCode> {
+async fn delete(caller: Caller, State(app): State<App>, body: Result<Json<Delete>>) -> Result<StatusCode> {
     if mfa::is_enrolled(&app, caller.account_id).await? {
         caller.require_step_up(app.config.auth.step_up_ttl)?;
     }

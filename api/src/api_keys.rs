@@ -14,14 +14,13 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::Scoped;
+use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
 use crate::lists::{self, Query};
 use crate::openapi::{Body, Database, InvalidQuery, NoKey, Restricted, Rotating};
 use crate::path::{IdPath, not_found};
-use crate::permissions::{ChangeKeys, ReadKeys};
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
 
@@ -134,10 +133,8 @@ struct CreateKey {
          headers(("Location" = String, description = "The key's path"))),
         Restricted, Body, Database,
     ),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn create(caller: Scoped<ChangeKeys>, State(app): State<App>, Json(body): Json<CreateKey>) -> Result<Minted> {
+async fn create(caller: Caller, State(app): State<App>, Json(body): Json<CreateKey>) -> Result<Minted> {
     let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
     let new = NewKey { expires_at: body.expires_at, ..NewKey::customer(&body.name, &scopes) };
     let mut tx = app.db.begin().await?;
@@ -167,10 +164,8 @@ struct ApiKeyList {
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
     ),
     responses((status = 200, description = "A page", body = ApiKeyList), Restricted, InvalidQuery, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("read"))),
 )]
-async fn list(caller: Scoped<ReadKeys>, State(app): State<App>, query: Query) -> Result<Answer<ApiKeyList>> {
+async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<ApiKeyList>> {
     app.last_used.write_now(&app.db).await?;
     let account = caller.account_id;
     let scope = CursorScope { account, list: "api_keys", filters: &[] };
@@ -188,10 +183,8 @@ async fn list(caller: Scoped<ReadKeys>, State(app): State<App>, query: Query) ->
     get, path = "/v1/api-keys/{id}", tag = "API keys", operation_id = "getApiKey",
     params(IdPath<ApiKeyId>),
     responses((status = 200, description = "The key, without its secret", body = ApiKey), Restricted, NoKey, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("read"))),
 )]
-async fn get(caller: Scoped<ReadKeys>, State(app): State<App>, path: IdPath<ApiKeyId>) -> Result<Answer<ApiKey>> {
+async fn get(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>) -> Result<Answer<ApiKey>> {
     app.last_used.write_now(&app.db).await?;
     let found = api_keys::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
     Ok(Answer(found.ok_or_else(not_found::<ApiKeyId>)?.into()))
@@ -204,15 +197,8 @@ async fn get(caller: Scoped<ReadKeys>, State(app): State<App>, path: IdPath<ApiK
     delete, path = "/v1/api-keys/{id}", tag = "API keys", operation_id = "revokeApiKey",
     params(IdPath<ApiKeyId>),
     responses((status = 204, description = "It is revoked, or was before"), Restricted, NoKey, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn revoke(
-    caller: Scoped<ChangeKeys>,
-    State(app): State<App>,
-    path: IdPath<ApiKeyId>,
-    _body: Unused,
-) -> Result<StatusCode> {
+async fn revoke(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<StatusCode> {
     let mut tx = app.db.begin().await?;
     let known = api_keys::revoke(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;
@@ -230,15 +216,8 @@ async fn revoke(
          headers(("Location" = String, description = "The successor's path"))),
         Restricted, NoKey, Rotating, Database,
     ),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn rotate(
-    caller: Scoped<ChangeKeys>,
-    State(app): State<App>,
-    path: IdPath<ApiKeyId>,
-    _body: Unused,
-) -> Result<Minted> {
+async fn rotate(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<Minted> {
     let old = path.id()?;
     let mut tx = app.db.begin().await?;
     let grace = app.config.auth.rotation_grace;

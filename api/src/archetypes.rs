@@ -73,7 +73,6 @@ struct ArchetypeList {
     get, path = "/v1/archetypes", tag = "Archetypes", operation_id = "listArchetypes",
     responses((status = 200, description = "The catalogue", body = ArchetypeList,
                headers(("Cache-Control" = String, description = "public, max-age=300")))),
-    security(()),
 )]
 async fn list(State(app): State<App>) -> ([(HeaderName, String); 1], Answer<ArchetypeList>) {
     let data = archetypes::all().iter().map(Archetype::from).collect();

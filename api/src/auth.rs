@@ -1,42 +1,33 @@
-//! Who calls, and what they may do (interface, "Authentication"). A permission is an argument of the handler: one that
-//! forgets it does not get at the account.
+//! Who calls, and whether they may (interface, "Authentication"). Callers are admitted before their route's handler runs,
+//! by the row of the route in [`permissions::ROUTES`]: a handler cannot forget to ask, and one whose route lets anybody in
+//! has no [`Caller`].
 
-use std::marker::PhantomData;
-use std::ops::Deref;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
-use axum::http::HeaderValue;
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::Response;
 use kitfleet_domain::accounts::AccountStatus;
-use kitfleet_domain::api_keys::{KeyKind, Scopes};
+use kitfleet_domain::api_keys::{KeyKind, Scope, Scopes};
 use kitfleet_domain::audit::{Actor, Origin};
 use kitfleet_domain::credentials::{self, Bearer, Credential};
 use kitfleet_domain::ids::{AccountId, ApiKeyId, WebSessionId};
+use kitfleet_domain::teams::{self, Role};
 
 use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::metrics::{self, AuthOutcome};
-use crate::permissions::{Permission, Rule};
+use crate::permissions::{self, Access, Rule};
 use crate::request_id::RequestId;
 use crate::state::App;
 
-/// A caller who has the right `P`.
-pub struct Scoped<P>(Caller, PhantomData<P>);
-
-impl<P> Deref for Scoped<P> {
-    type Target = Caller;
-
-    fn deref(&self) -> &Caller {
-        &self.0
-    }
-}
-
 /// Who calls.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Caller {
-    /// Whose resources the request is about.
+    /// Whose resources the request is about: their own account, or one whose team they are on.
     pub account_id: AccountId,
     /// What they showed.
     pub credential: Credential,
@@ -77,27 +68,56 @@ impl Caller {
     }
 }
 
-impl<P: Permission + Send> FromRequestParts<App> for Scoped<P> {
+impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
-        let authorized = authorize(parts, app, P::RULE).await;
-        metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
-        let bearer = authorized.map_err(|refused| refused.problem)?;
-        tracing::Span::current().record("account", tracing::field::display(bearer.account_id));
-        app.last_used.note(bearer.credential);
-        let Origin { ip_address, user_agent } = ClientInfo::of(parts, app).origin();
-        let key = bearer.credential.api_key();
-        let actor = Actor::Customer { account: bearer.account_id, key, ip_address, user_agent };
-        let caller = Caller {
-            account_id: bearer.account_id,
-            credential: bearer.credential,
-            scopes: bearer.scopes,
-            actor,
-            request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
-        };
-        Ok(Self(caller, PhantomData))
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
+        parts.extensions.get().cloned().ok_or_else(|| Problem::internal(&"this route's row lets anybody in"))
     }
+}
+
+/// Lets those through who may.
+pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Result<Response> {
+    let (mut parts, body) = request.into_parts();
+    if let Some(rule) = rule_of(&parts) {
+        let caller = caller(&app, &parts, rule).await?;
+        parts.extensions.insert(caller);
+    }
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// What the route asks of an account's credential, if anything. Where there is no such route, whoever comes next says so.
+fn rule_of(parts: &Parts) -> Option<Rule> {
+    let path = parts.extensions.get::<MatchedPath>()?;
+    // What answers GET answers HEAD.
+    let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
+    match permissions::route(method, path.as_str())?.access {
+        Access::Account(rule) => Some(rule),
+        Access::Public | Access::MetricsToken => None,
+    }
+}
+
+async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
+    let authorized = authorize(app, &parts.headers, rule).await;
+    metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
+    let Authorized { bearer, account_id } = authorized.map_err(|refused| refused.problem)?;
+    tracing::Span::current().record("account", tracing::field::display(account_id));
+    app.last_used.note(bearer.credential);
+    let Origin { ip_address, user_agent } = ClientInfo::of(parts, app).origin();
+    let key = bearer.credential.api_key();
+    Ok(Caller {
+        account_id,
+        credential: bearer.credential,
+        scopes: bearer.scopes,
+        actor: Actor::Customer { account: bearer.account_id, key, ip_address, user_agent },
+        request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
+    })
+}
+
+/// Who may, and for whom.
+struct Authorized {
+    bearer: Bearer,
+    account_id: AccountId,
 }
 
 /// Why a caller may not.
@@ -126,21 +146,36 @@ impl From<sqlx::Error> for Refused {
     }
 }
 
-async fn authorize(parts: &Parts, app: &App, rule: Rule) -> Result<Bearer, Refused> {
-    let bearer = authenticate(parts, app).await?;
+async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authorized, Refused> {
+    let bearer = authenticate(app, headers).await?;
     let limited = app.rate_limits.check_credential(&credential_name(bearer.credential));
     limited.map_err(|problem| Refused::new(AuthOutcome::Forbidden, problem))?;
     check_tier(&bearer, rule)?;
     if rule.web_session_only && bearer.credential.web_session().is_none() {
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));
     }
-    if !bearer.scopes.satisfy(rule.scope) {
-        return Err(Refused::forbidden(format!("the credential lacks the scope {}", rule.scope.name())));
+    // Whoever may not do it on their own account may not do it on any.
+    check_scope(&bearer, rule.scope)?;
+    let own = bearer.account_id;
+    let account_id = match rule.team {
+        Some(team) => match named_account(headers)?.filter(|named| *named != own) {
+            Some(owner) => {
+                check_scope(&bearer, team.scope)?;
+                check_role(app, owner, own, team.role).await?;
+                owner
+            }
+            None => own,
+        },
+        None => own,
+    };
+    Ok(Authorized { bearer, account_id })
+}
+
+fn check_scope(bearer: &Bearer, scope: Scope) -> Result<(), Refused> {
+    if bearer.scopes.satisfy(scope) {
+        return Ok(());
     }
-    if rule.honors_account_header {
-        honor_account_header(parts, bearer.account_id)?;
-    }
-    Ok(bearer)
+    Err(Refused::forbidden(format!("the credential lacks the scope {}", scope.name())))
 }
 
 /// Keys and OAuth tokens do not work on the free tier, but for a desktop app's, which does for what the app is for
@@ -159,8 +194,8 @@ fn check_tier(bearer: &Bearer, rule: Rule) -> Result<(), Refused> {
     Err(Refused::forbidden(detail))
 }
 
-async fn authenticate(parts: &Parts, app: &App) -> Result<Bearer, Refused> {
-    let token = parts.headers.get(AUTHORIZATION).and_then(bearer_token).ok_or_else(|| {
+async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Bearer, Refused> {
+    let token = headers.get(AUTHORIZATION).and_then(bearer_token).ok_or_else(|| {
         Refused::unauthorized(AuthOutcome::Unauthorized, "send a bearer token in the Authorization header")
     })?;
     let invalid = || Refused::unauthorized(AuthOutcome::Invalid, "the bearer token is not valid");
@@ -191,19 +226,31 @@ fn credential_name(credential: Credential) -> String {
     }
 }
 
-/// Every account is alone as long as there are no teams: the header may name the caller's own and no other.
-fn honor_account_header(parts: &Parts, own: AccountId) -> Result<(), Refused> {
+/// The account that the request wants to be about (interface, "Authentication" 8).
+fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
     const HEADER: &str = "x-service-account";
-    let Some(value) = parts.headers.get(HEADER) else { return Ok(()) };
-    let named = value.to_str().ok().and_then(|text| text.trim().parse::<AccountId>().ok());
-    match named {
-        Some(account) if account == own => Ok(()),
-        Some(_) => Err(Refused::forbidden("the caller is not on the team of the account that X-Service-Account names")),
-        None => {
-            let problem = Problem::invalid("X-Service-Account", "must be an account id, acc_<uuid>");
-            Err(Refused::new(AuthOutcome::Forbidden, problem))
-        }
+    let Some(value) = headers.get(HEADER) else { return Ok(None) };
+    let named = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    named.map(Some).ok_or_else(|| {
+        let problem = Problem::invalid("X-Service-Account", "must be an account id, acc_<uuid>");
+        Refused::new(AuthOutcome::Forbidden, problem)
+    })
+}
+
+/// Whether `member` may act for `owner`. An owner who is not there is told from none whose team it is by nothing.
+async fn check_role(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<(), Refused> {
+    let standing = teams::standing(&mut *app.db.acquire().await?, owner, member).await?;
+    let Some(standing) = standing else {
+        let detail = "the caller is not on the team of the account that X-Service-Account names";
+        return Err(Refused::forbidden(detail));
+    };
+    if standing.role < needed {
+        return Err(Refused::forbidden(format!("this takes the role {} on the owner's team", needed.name())));
     }
+    if standing.owner_status != AccountStatus::Active {
+        return Err(Refused::new(AuthOutcome::Forbidden, Problem::account_suspended()));
+    }
+    Ok(())
 }
 
 /// The token of an `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110, section 11.1).

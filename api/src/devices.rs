@@ -13,13 +13,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::Scoped;
+use crate::auth::Caller;
 use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{Json, OpenJson};
 use crate::kinds;
 use crate::openapi::{Body, Database, NoDevice, RateLimited, Restricted};
-use crate::permissions::Person;
 use crate::rate_limits::Bucket;
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
@@ -67,7 +66,6 @@ struct Initiated {
     post, path = "/v1/auth/cli-authorize/initiate", tag = "Devices", operation_id = "initiateDevice",
     request_body = Initiate,
     responses((status = 200, description = "The app may wait", body = Initiated), Body, RateLimited, Database),
-    security(()),
 )]
 async fn initiate(
     State(app): State<App>,
@@ -108,11 +106,9 @@ struct WaitingDevice {
     get, path = "/v1/auth/cli-authorize/{user_code}", tag = "Devices", operation_id = "getWaitingDevice",
     params(("user_code" = String, Path, description = "What the app shows", example = "4T2Z-9QX1")),
     responses((status = 200, description = "It waits", body = WaitingDevice), Restricted, NoDevice, RateLimited, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
 async fn waiting(
-    _caller: Scoped<Person>,
+    _caller: Caller,
     State(app): State<App>,
     client: ClientInfo,
     params: RawPathParams,
@@ -167,11 +163,9 @@ struct Bound {
     post, path = "/v1/auth/cli-authorize/bind-device-code", tag = "Devices", operation_id = "bindDevice",
     request_body = Bind,
     responses((status = 200, description = "The app can come for it", body = Bound), Restricted, Body, NoDevice, RateLimited, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
 async fn bind(
-    caller: Scoped<Person>,
+    caller: Caller,
     State(app): State<App>,
     client: ClientInfo,
     Json(body): Json<Bind>,
@@ -225,7 +219,6 @@ enum Exchanged {
     post, path = "/v1/auth/cli-authorize/exchange", tag = "Devices", operation_id = "exchangeDeviceCode",
     request_body = ExchangeCode,
     responses((status = 200, description = "How it stands", body = Exchanged), Body, RateLimited, Database),
-    security(()),
 )]
 async fn exchange(
     State(app): State<App>,

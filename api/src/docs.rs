@@ -40,7 +40,6 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     get, path = "/openapi.json", tag = "Contract", operation_id = "getContract",
     responses((status = 200, description = "An OpenAPI 3.1 document", body = serde_json::Value)),
-    security(()),
 )]
 async fn contract(State(app): State<App>) -> Answer<OpenApi> {
     Answer(openapi(&app.config.base_url))
@@ -50,7 +49,6 @@ async fn contract(State(app): State<App>) -> Answer<OpenApi> {
 #[utoipa::path(
     get, path = "/docs", tag = "Contract", operation_id = "browseContract",
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
-    security(()),
 )]
 async fn index() -> Result<Response> {
     let page = file("index.html")?;

@@ -47,7 +47,6 @@ struct Ready {
 #[utoipa::path(
     get, path = "/healthz", tag = "Operations", operation_id = "getHealth",
     responses((status = 200, description = "It lives", body = Alive)),
-    security(()),
 )]
 async fn alive() -> Answer<Alive> {
     Answer(Alive { status: "ok" })
@@ -59,7 +58,6 @@ async fn alive() -> Answer<Alive> {
 #[utoipa::path(
     get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
     responses((status = 200, description = "It can serve", body = Ready), Database),
-    security(()),
 )]
 async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
     // In a task, so that the time limit leaves the connection's use to end by itself.

@@ -74,7 +74,6 @@ fn provider<'a>(app: &'a App, path: &RawPathParams) -> Result<&'a Provider> {
                  ("Set-Cookie" = String, description = "Tells the browser when it comes back"))),
         NoProvider, RateLimited, Database,
     ),
-    security(()),
 )]
 async fn start(State(app): State<App>, client: ClientInfo, path: RawPathParams) -> Result<Response> {
     let provider = provider(&app, &path)?;
@@ -127,7 +126,6 @@ struct ConfirmationRequired {
         (status = 202, description = "A mail asks to confirm", body = ConfirmationRequired),
         InvalidQuery, LoggingIn, NoProvider, RateLimited, Database,
     ),
-    security(()),
 )]
 async fn callback(
     State(app): State<App>,
@@ -213,7 +211,6 @@ struct Subject {
     post, path = "/v1/auth/oauth/confirm", tag = "Authentication", operation_id = "confirmOauthSignIn",
     request_body = LinkToken,
     responses((status = 200, description = "Signed in, or nearly", body = LoginResult), Body, LoggingIn, RateLimited, Database),
-    security(()),
 )]
 async fn confirm(
     State(app): State<App>,

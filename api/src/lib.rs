@@ -30,7 +30,7 @@ mod openapi;
 mod own_task;
 mod pages;
 mod path;
-mod permissions;
+pub mod permissions;
 mod problems;
 mod rate_limits;
 mod replies;

@@ -204,7 +204,6 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         (status = 200, description = "The metrics", body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"),
         Unauthorized, Database,
     ),
-    security(("metrics_token" = [])),
 )]
 pub async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
     let Some(token) = app.config.metrics_token.as_deref().filter(|token| !token.is_empty()) else {

@@ -17,13 +17,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::{Caller, Scoped};
+use crate::auth::Caller;
 use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{Json, OpenJson, Unused};
 use crate::kinds;
 use crate::openapi::{Body, Database, Enrolling, LoggingIn, NotEnrolled, RateLimited, Restricted, SteppingUp};
-use crate::permissions::{Person, ReadMfa};
 use crate::rate_limits::Bucket;
 use crate::sign_ins::{WebSession, forbid_storing};
 use crate::state::App;
@@ -59,10 +58,8 @@ struct MfaStatus {
 #[utoipa::path(
     get, path = "/v1/account/mfa", tag = "MFA", operation_id = "getMfa",
     responses((status = 200, description = "How it stands", body = MfaStatus), Restricted, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("read"))),
 )]
-async fn status(caller: Scoped<ReadMfa>, State(app): State<App>) -> Result<Answer<MfaStatus>> {
+async fn status(caller: Caller, State(app): State<App>) -> Result<Answer<MfaStatus>> {
     let status = mfa::status(&mut *app.db.acquire().await?, caller.account_id).await?;
     Ok(Answer(MfaStatus {
         enrolled: status.enrolled_at.is_some(),
@@ -110,10 +107,8 @@ impl From<Enrollment> for MfaEnrollment {
 #[utoipa::path(
     post, path = "/v1/account/mfa/enroll", tag = "MFA", operation_id = "enrollMfa",
     responses((status = 200, description = "The secret", body = MfaEnrollment), Restricted, Enrolling),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn enroll(caller: Scoped<Person>, State(app): State<App>, _body: Unused) -> Result<Answer<MfaEnrollment>> {
+async fn enroll(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<MfaEnrollment>> {
     let vault = vault(&app)?;
     let enrollment = mfa::enroll(&mut *app.db.acquire().await?, caller.account_id, vault).await?;
     Ok(Answer(enrollment.ok_or_else(already_enrolled)?.into()))
@@ -156,11 +151,9 @@ struct RecoveryCodes {
     post, path = "/v1/account/mfa/verify", tag = "MFA", operation_id = "verifyMfa",
     request_body = Code,
     responses((status = 200, description = "Recovery codes", body = RecoveryCodes), Restricted, Body, Enrolling, RateLimited),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
 async fn verify(
-    caller: Scoped<Person>,
+    caller: Caller,
     State(app): State<App>,
     client: ClientInfo,
     Json(body): Json<Code>,
@@ -218,14 +211,8 @@ struct Disable {
     delete, path = "/v1/account/mfa", tag = "MFA", operation_id = "deleteMfa",
     request_body = Disable,
     responses((status = 204, description = "There is none any more"), Restricted, Body, SteppingUp, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn disable_by_delete(
-    caller: Scoped<Person>,
-    State(app): State<App>,
-    body: Result<Json<Disable>>,
-) -> Result<StatusCode> {
+async fn disable_by_delete(caller: Caller, State(app): State<App>, body: Result<Json<Disable>>) -> Result<StatusCode> {
     take_away(&app, &caller, body).await
 }
 
@@ -236,10 +223,8 @@ async fn disable_by_delete(
     post, path = "/v1/account/mfa/disable", tag = "MFA", operation_id = "disableMfa",
     request_body = Disable,
     responses((status = 204, description = "There is none any more"), Restricted, Body, SteppingUp, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn disable(caller: Scoped<Person>, State(app): State<App>, body: Result<Json<Disable>>) -> Result<StatusCode> {
+async fn disable(caller: Caller, State(app): State<App>, body: Result<Json<Disable>>) -> Result<StatusCode> {
     take_away(&app, &caller, body).await
 }
 
@@ -272,10 +257,8 @@ pub async fn is_enrolled(app: &App, account: AccountId) -> Result<bool> {
 #[utoipa::path(
     post, path = "/v1/account/mfa/recovery-codes/regenerate", tag = "MFA", operation_id = "regenerateRecoveryCodes",
     responses((status = 200, description = "Recovery codes", body = RecoveryCodes), Restricted, NotEnrolled, SteppingUp, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn regenerate(caller: Scoped<Person>, State(app): State<App>, _body: Unused) -> Result<Answer<RecoveryCodes>> {
+async fn regenerate(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<RecoveryCodes>> {
     let not_enrolled = || Problem::new(&kinds::NOT_FOUND, "the account has no second factor");
     if !is_enrolled(&app, caller.account_id).await? {
         return Err(not_enrolled());
@@ -320,7 +303,6 @@ struct ChallengeMet {
     post, path = "/v1/auth/mfa/challenge", tag = "Authentication", operation_id = "meetMfaChallenge",
     request_body = ChallengeProof,
     responses((status = 200, description = "Signed in", body = ChallengeMet), Body, LoggingIn, RateLimited, Database),
-    security(()),
 )]
 async fn challenge(
     State(app): State<App>,
@@ -441,11 +423,9 @@ struct SteppedUp {
     post, path = "/v1/auth/mfa/step-up", tag = "Authentication", operation_id = "stepUpMfa",
     request_body = AnyCode,
     responses((status = 200, description = "The proof is noted", body = SteppedUp), Restricted, Body, RateLimited, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
 async fn step_up(
-    caller: Scoped<Person>,
+    caller: Caller,
     State(app): State<App>,
     client: ClientInfo,
     Json(body): Json<AnyCode>,

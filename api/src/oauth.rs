@@ -25,14 +25,13 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::Scoped;
+use crate::auth::Caller;
 use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{self, Json, Unused};
 use crate::metrics::{self, OauthOutcome};
 use crate::openapi::{Body, Database, Form as FormProblems, NoOauthClient, RateLimited, Restricted};
 use crate::path::{IdPath, not_found};
-use crate::permissions::AccountOwner;
 use crate::problems::Untouched;
 use crate::rate_limits::Bucket;
 use crate::sign_ins::forbid_storing;
@@ -94,11 +93,9 @@ struct OauthClientList {
     post, path = "/v1/oauth/clients", tag = "Authentication", operation_id = "createOauthClient",
     request_body = NewClient,
     responses((status = 201, description = "The client, with its secret", body = OauthClient), Restricted, Body, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
 async fn create(
-    caller: Scoped<AccountOwner>,
+    caller: Caller,
     State(app): State<App>,
     Json(body): Json<NewClient>,
 ) -> Result<(StatusCode, Answer<OauthClient>)> {
@@ -115,10 +112,8 @@ async fn create(
 #[utoipa::path(
     get, path = "/v1/oauth/clients", tag = "Authentication", operation_id = "listOauthClients",
     responses((status = 200, description = "All of them", body = OauthClientList), Restricted, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<Answer<OauthClientList>> {
+async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<OauthClientList>> {
     let mut conn = app.db.acquire().await?;
     let clients = oauth::list_clients(&mut conn, caller.account_id).await?;
     Ok(Answer(OauthClientList { data: clients.into_iter().map(OauthClient::from).collect() }))
@@ -131,11 +126,9 @@ async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<An
     delete, path = "/v1/oauth/clients/{id}", tag = "Authentication", operation_id = "deleteOauthClient",
     params(IdPath<OauthClientId>),
     responses((status = 204, description = "It is gone"), Restricted, NoOauthClient, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
 async fn delete(
-    caller: Scoped<AccountOwner>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<OauthClientId>,
     _body: Unused,
@@ -203,7 +196,6 @@ struct TokenError {
          headers(("WWW-Authenticate" = String, description = "Basic"))),
         FormProblems, RateLimited, Database,
     ),
-    security(()),
 )]
 async fn token(State(app): State<App>, client: ClientInfo, request: Request) -> Response {
     let issued = issue(&app, &client, request).await;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use axum::http::Method;
 use serde_json::{Value, json};
 use utoipa::IntoResponses;
+use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{AllOf, OneOf};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::server::Server;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
@@ -15,6 +17,7 @@ use utoipa::openapi::{
 };
 
 use crate::kinds::{self, Kind};
+use crate::permissions::{self, Access};
 use crate::problems::MEDIA_TYPE;
 use crate::router;
 
@@ -24,33 +27,52 @@ pub fn openapi(base_url: &str) -> OpenApi {
     let mut document = router::routes().into_openapi();
     document.servers = Some(vec![Server::new(base_url)]);
     for (path, item) in &mut document.paths.paths {
-        let honors_account_header = HONORING.iter().any(|prefix| path.starts_with(prefix));
-        for operation in operations(item) {
+        for (method, operation) in operations(item) {
             // Whatever else goes wrong, every route answers this.
-            let internal = problems(&[&kinds::INTERNAL]);
-            for (status, response) in internal {
-                operation.responses.responses.entry(status).or_insert(response);
-            }
-            if needs_credential(operation) {
-                for (status, response) in RateLimited::responses() {
-                    operation.responses.responses.entry(status).or_insert(response);
-                }
+            answer_also(operation, problems(&[&kinds::INTERNAL]));
+            if let Some(route) = permissions::route(&method, path) {
+                describe_access(operation, &route.access);
             }
             describe_limit_headers(operation);
-            if honors_account_header {
-                operation.parameters.get_or_insert_default().push(RefOr::T(account_header()));
-            }
-            // Public routes say so outright.
-            if operation.security.as_ref().is_none_or(|needed| needed.iter().all(|one| json!(one) == json!({}))) {
-                operation.security = Some(Vec::new());
-            }
         }
     }
     document
 }
 
-/// What begins the paths of routes that honor `X-Service-Account` (interface, "Authentication" 8).
-const HONORING: [&str; 3] = ["/v1/sessions", "/v1/api-keys", "/v1/account/email-preferences"];
+fn answer_also(operation: &mut Operation, answers: BTreeMap<String, RefOr<Response>>) {
+    for (status, response) in answers {
+        operation.responses.responses.entry(status).or_insert(response);
+    }
+}
+
+/// Says what the route's row asks of its caller.
+fn describe_access(operation: &mut Operation, access: &Access) {
+    let scheme = |name: &str| vec![SecurityRequirement::new(name, Vec::<String>::new())];
+    let rule = match access {
+        // Public routes say so outright.
+        Access::Public => return operation.security = Some(Vec::new()),
+        Access::MetricsToken => return operation.security = Some(scheme("metrics_token")),
+        Access::Account(rule) => rule,
+    };
+    operation.security = Some(scheme("bearer"));
+    // No credential is answered more often than its limit allows.
+    answer_also(operation, RateLimited::responses());
+    let mut extensions = ExtensionsBuilder::new().add("x-required-scope", rule.scope.name());
+    if let Some(team) = rule.team {
+        operation.parameters.get_or_insert_default().push(RefOr::T(account_header()));
+        extensions = extensions.add("x-team-role", team.role.name()).add("x-team-scope", team.scope.name());
+    }
+    for (name, set) in [
+        ("x-web-session-only", rule.web_session_only),
+        ("x-step-up", rule.step_up),
+        ("x-free-tier-devices", rule.open_to_free_devices),
+    ] {
+        if set {
+            extensions = extensions.add(name, true);
+        }
+    }
+    operation.extensions.get_or_insert_default().merge(extensions.build());
+}
 
 fn account_header() -> Parameter {
     let schema = ObjectBuilder::new().schema_type(Type::String).build();
@@ -62,13 +84,6 @@ fn account_header() -> Parameter {
         .description(Some(description))
         .schema(Some(schema))
         .build()
-}
-
-/// Whether only whoever has a credential of an account is answered, and then no more often than its limit allows.
-fn needs_credential(operation: &Operation) -> bool {
-    let schemes = json!(operation.security);
-    let schemes = schemes.as_array().into_iter().flatten().filter_map(Value::as_object);
-    schemes.flat_map(serde_json::Map::keys).any(|scheme| scheme != "metrics_token")
 }
 
 /// A route that may answer `rate-limited` says in every such answer, and in every success, how its caller stands.
@@ -99,8 +114,15 @@ fn number_header(description: &str) -> RefOr<Header> {
     RefOr::T(HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build())
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten()
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    let operations = [
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::DELETE, &mut item.delete),
+        (Method::PATCH, &mut item.patch),
+    ];
+    operations.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 /// What stands in the contract besides the routes.

@@ -1,32 +1,76 @@
-//! What a route asks of its caller (interface, "Authentication" 6 to 8; decisions D4 and D13 "Scopes"). A permission is a
-//! type, so that a handler that forgets it does not get at the account.
+//! What each route asks of its caller (interface, "Authentication" 5 to 8; decisions D4 and D13 "Scopes"): one table, from
+//! which callers are admitted, the contract describes it, and the tests know what to expect.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use axum::http::Method;
 use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::teams::Role;
 
-/// What a route asks for.
+/// A route's row.
+#[derive(Debug)]
+pub struct Route {
+    pub method: Method,
+    /// As the router spells it, such as `/v1/sessions/{id}`.
+    pub path: &'static str,
+    pub access: Access,
+}
+
+/// Who gets in.
+#[derive(Debug)]
+pub enum Access {
+    /// Anybody.
+    Public,
+    /// Whoever has the deployment's metrics token.
+    MetricsToken,
+    /// Whoever shows a credential of an account.
+    Account(Rule),
+}
+
+/// What a credential has to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// What the caller's own credential has to satisfy.
     pub scope: Scope,
-    /// Whether `X-Service-Account` is honored. Elsewhere it is ignored.
-    pub honors_account_header: bool,
+    /// What it has to satisfy, and what the caller has to be on the owner's team, where `X-Service-Account` names another
+    /// account. `None` where that header is ignored.
+    pub team: Option<TeamRule>,
     /// Whether only somebody who signed in may do it.
     pub web_session_only: bool,
+    /// Whether a second-factor proof has to be fresh, of whoever has a second factor.
+    pub step_up: bool,
     /// Whether a desktop app's credential may do it on the free tier.
     pub open_to_free_devices: bool,
 }
 
+/// What it takes to act on another account.
+#[derive(Debug, Clone, Copy)]
+pub struct TeamRule {
+    pub scope: Scope,
+    pub role: Role,
+}
+
 impl Rule {
     const fn scope(scope: Scope) -> Self {
-        Self { scope, honors_account_header: false, web_session_only: false, open_to_free_devices: false }
+        Self { scope, team: None, web_session_only: false, step_up: false, open_to_free_devices: false }
     }
 
-    const fn honoring_account_header(self) -> Self {
-        Self { honors_account_header: true, ..self }
+    /// For what only the person themself may do.
+    const fn person() -> Self {
+        Self { web_session_only: true, ..Self::scope(Scope::AccountOwner) }
     }
 
-    const fn for_web_sessions_only(self) -> Self {
-        Self { web_session_only: true, ..self }
+    const fn for_team(self, role: Role) -> Self {
+        Self { team: Some(TeamRule { scope: self.scope, role }), ..self }
+    }
+
+    const fn for_team_with(self, scope: Scope, role: Role) -> Self {
+        Self { team: Some(TeamRule { scope, role }), ..self }
+    }
+
+    const fn after_step_up(self) -> Self {
+        Self { step_up: true, ..self }
     }
 
     const fn open_to_free_devices(self) -> Self {
@@ -34,40 +78,148 @@ impl Rule {
     }
 }
 
-/// A right a route asks for.
-pub trait Permission {
-    /// What it asks for.
-    const RULE: Rule;
+const fn public(method: Method, path: &'static str) -> Route {
+    Route { method, path, access: Access::Public }
 }
 
-macro_rules! permissions {
-    ($($(#[$doc:meta])* $name:ident: $rule:expr;)*) => {$(
-        $(#[$doc])*
-        pub struct $name;
-
-        impl Permission for $name {
-            const RULE: Rule = $rule;
-        }
-    )*};
+const fn get(path: &'static str, rule: Rule) -> Route {
+    Route { method: Method::GET, path, access: Access::Account(rule) }
 }
 
-permissions! {
-    /// Listing and reading sessions.
-    ReadSessions: Rule::scope(Scope::ReadSessions).honoring_account_header().open_to_free_devices();
-    /// Creating, driving and destroying sessions.
-    WriteSessions: Rule::scope(Scope::WriteSessions).honoring_account_header().open_to_free_devices();
-    /// Reading one's own account.
-    ReadAccount: Rule::scope(Scope::Read).open_to_free_devices();
-    /// Changing one's own account.
-    AccountOwner: Rule::scope(Scope::AccountOwner);
-    /// What only the person themself may do.
-    Person: Rule::scope(Scope::AccountOwner).for_web_sessions_only();
-    /// Whether there is a second factor.
-    ReadMfa: Rule::scope(Scope::Read);
-    /// Listing and reading API keys.
-    ReadKeys: Rule::scope(Scope::Read).honoring_account_header();
-    /// Minting, rotating and revoking API keys.
-    ChangeKeys: Rule::scope(Scope::AccountOwner).honoring_account_header();
-    /// What mail the account wants.
-    EmailPreferences: Rule::scope(Scope::AccountOwner).honoring_account_header();
+const fn post(path: &'static str, rule: Rule) -> Route {
+    Route { method: Method::POST, path, access: Access::Account(rule) }
+}
+
+const fn put(path: &'static str, rule: Rule) -> Route {
+    Route { method: Method::PUT, path, access: Access::Account(rule) }
+}
+
+const fn patch(path: &'static str, rule: Rule) -> Route {
+    Route { method: Method::PATCH, path, access: Access::Account(rule) }
+}
+
+const fn delete(path: &'static str, rule: Rule) -> Route {
+    Route { method: Method::DELETE, path, access: Access::Account(rule) }
+}
+
+const READ_SESSIONS: Rule = Rule::scope(Scope::ReadSessions).for_team(Role::Member).open_to_free_devices();
+const WRITE_SESSIONS: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Admin).open_to_free_devices();
+/// It shows cookies, and occupies the session: a reader of somebody else's sessions may not.
+const READ_STATE: Rule =
+    Rule::scope(Scope::ReadSessions).for_team_with(Scope::WriteSessions, Role::Admin).open_to_free_devices();
+const READ_ACCOUNT: Rule = Rule::scope(Scope::Read).open_to_free_devices();
+const OWN_ACCOUNT: Rule = Rule::scope(Scope::AccountOwner);
+const READ_KEYS: Rule = Rule::scope(Scope::Read).for_team(Role::Member);
+const CHANGE_KEYS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
+const READ_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Member);
+const CHANGE_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
+
+/// Every route there is.
+pub static ROUTES: &[Route] = &[
+    // Sessions
+    post("/v1/sessions", WRITE_SESSIONS),
+    get("/v1/sessions", READ_SESSIONS),
+    get("/v1/sessions/{id}", READ_SESSIONS),
+    delete("/v1/sessions/{id}", WRITE_SESSIONS),
+    post("/v1/sessions/{id}/navigate", WRITE_SESSIONS),
+    post("/v1/sessions/{id}/interact", WRITE_SESSIONS),
+    post("/v1/sessions/{id}/wait", WRITE_SESSIONS),
+    get("/v1/sessions/{id}/state", READ_STATE),
+    post("/v1/sessions/{id}/capture", WRITE_SESSIONS),
+    post("/v1/sessions/{id}/extract", WRITE_SESSIONS),
+    post("/v1/sessions/{id}/search", WRITE_SESSIONS),
+    post("/v1/sessions/{id}/login", WRITE_SESSIONS),
+    // One's own account
+    get("/v1/account/me", READ_ACCOUNT),
+    patch("/v1/account/me", OWN_ACCOUNT),
+    delete("/v1/account/me", Rule::person().after_step_up()),
+    get("/v1/account/web-sessions", OWN_ACCOUNT),
+    delete("/v1/account/web-sessions", Rule::person()),
+    delete("/v1/account/web-sessions/{id}", OWN_ACCOUNT),
+    get("/v1/account/email-preferences", READ_EMAIL_PREFERENCES),
+    put("/v1/account/email-preferences", CHANGE_EMAIL_PREFERENCES),
+    // Second factors
+    get("/v1/account/mfa", Rule::scope(Scope::Read)),
+    delete("/v1/account/mfa", Rule::person().after_step_up()),
+    post("/v1/account/mfa/enroll", Rule::person()),
+    post("/v1/account/mfa/verify", Rule::person()),
+    post("/v1/account/mfa/disable", Rule::person().after_step_up()),
+    post("/v1/account/mfa/recovery-codes/regenerate", Rule::person().after_step_up()),
+    post("/v1/auth/mfa/step-up", Rule::person()),
+    // Credentials of programs
+    post("/v1/api-keys", CHANGE_KEYS),
+    get("/v1/api-keys", READ_KEYS),
+    get("/v1/api-keys/{id}", READ_KEYS),
+    delete("/v1/api-keys/{id}", CHANGE_KEYS),
+    post("/v1/api-keys/{id}/rotate", CHANGE_KEYS),
+    post("/v1/oauth/clients", OWN_ACCOUNT),
+    get("/v1/oauth/clients", OWN_ACCOUNT),
+    delete("/v1/oauth/clients/{id}", OWN_ACCOUNT),
+    post("/v1/auth/cli-authorize/bind-device-code", Rule::person()),
+    get("/v1/auth/cli-authorize/{user_code}", Rule::person()),
+    // Proving who calls
+    public(Method::POST, "/v1/auth/cli-authorize/initiate"),
+    public(Method::POST, "/v1/auth/cli-authorize/exchange"),
+    public(Method::POST, "/v1/auth/signup"),
+    public(Method::POST, "/v1/auth/verify-email"),
+    public(Method::POST, "/v1/auth/resend-verification"),
+    public(Method::POST, "/v1/auth/login"),
+    public(Method::POST, "/v1/auth/mfa/challenge"),
+    public(Method::POST, "/v1/auth/magic-link/request"),
+    public(Method::POST, "/v1/auth/magic-link/consume"),
+    public(Method::POST, "/v1/auth/password-reset/request"),
+    public(Method::POST, "/v1/auth/password-reset/confirm"),
+    public(Method::POST, "/v1/auth/refresh"),
+    public(Method::POST, "/v1/auth/logout"),
+    public(Method::GET, "/v1/auth/oauth/{provider}/start"),
+    public(Method::GET, "/v1/auth/oauth/{provider}/callback"),
+    public(Method::POST, "/v1/auth/oauth/confirm"),
+    public(Method::POST, "/v1/oauth/token"),
+    // What everybody may know
+    public(Method::GET, "/v1/archetypes"),
+    public(Method::GET, "/openapi.json"),
+    public(Method::GET, "/docs"),
+    public(Method::GET, "/errors"),
+    public(Method::GET, "/errors/{slug}"),
+    public(Method::GET, "/healthz"),
+    public(Method::GET, "/readyz"),
+    Route { method: Method::GET, path: "/metrics", access: Access::MetricsToken },
+    // Pages
+    public(Method::GET, "/activate"),
+    public(Method::GET, "/verify-email"),
+    public(Method::GET, "/magic-link"),
+    public(Method::GET, "/reset-password"),
+    public(Method::GET, "/confirm-sign-in"),
+];
+
+/// The row of a route, if there is such a route.
+#[must_use]
+pub fn route(method: &Method, path: &str) -> Option<&'static Route> {
+    static BY_NAME: LazyLock<HashMap<(&str, &str), &Route>> =
+        LazyLock::new(|| ROUTES.iter().map(|route| ((route.method.as_str(), route.path), route)).collect());
+    BY_NAME.get(&(method.as_str(), path)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::openapi::openapi;
+
+    #[test]
+    fn every_route_has_one_row() {
+        let document = openapi("http://localhost").paths.paths;
+        let served: BTreeSet<_> = document
+            .iter()
+            .flat_map(|(path, item)| {
+                let methods = [("GET", &item.get), ("PUT", &item.put), ("POST", &item.post), ("DELETE", &item.delete)];
+                let methods = methods.into_iter().chain([("PATCH", &item.patch)]);
+                methods.filter(|(_, operation)| operation.is_some()).map(move |(method, _)| (method, path.as_str()))
+            })
+            .collect();
+        let rows: Vec<_> = ROUTES.iter().map(|route| (route.method.as_str(), route.path)).collect();
+        assert_eq!(rows.len(), rows.iter().collect::<BTreeSet<_>>().len(), "a route has two rows");
+        assert_eq!(rows.into_iter().collect::<BTreeSet<_>>(), served);
+    }
 }

@@ -7,8 +7,8 @@ use utoipa_axum::routes;
 
 use crate::state::App;
 use crate::{
-    accounts, api_keys, archetypes, devices, docs, emails, health, identities, metrics, mfa, oauth, observe, openapi,
-    own_task, pages, problems, rate_limits, sessions, sign_ins, unknown_fields, web_sessions,
+    accounts, api_keys, archetypes, auth, devices, docs, emails, health, identities, metrics, mfa, oauth, observe,
+    openapi, own_task, pages, problems, rate_limits, sessions, sign_ins, unknown_fields, web_sessions,
 };
 
 /// The routes, without what crosses them.
@@ -41,6 +41,7 @@ pub fn router(app: App) -> Router {
 /// they know the route.
 fn cross(router: Router<App>, app: App) -> Router {
     router
+        .layer(from_fn_with_state(app.clone(), auth::admit))
         .layer(from_fn(observe::panics))
         .layer(from_fn_with_state(app.clone(), unknown_fields::report))
         .layer(from_fn(rate_limits::headers::report))

@@ -23,14 +23,13 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::Scoped;
+use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
 use crate::lists::{self, Query};
 use crate::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted};
 use crate::path::{IdPath, not_found};
-use crate::permissions::{ReadSessions, WriteSessions};
 use crate::state::App;
 
 use wire::{CreateBody, Session, SessionList};
@@ -52,11 +51,9 @@ pub fn routes() -> OpenApiRouter<App> {
          headers(("Location" = String, description = "The session's path"))),
         Restricted, Body, Creating,
     ),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
 async fn create(
-    caller: Scoped<WriteSessions>,
+    caller: Caller,
     State(app): State<App>,
     body: Result<Json<CreateBody>>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Session>)> {
@@ -131,10 +128,8 @@ async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
         ("label" = Option<String>, Query, description = "Only sessions with exactly this label"),
     ),
     responses((status = 200, description = "A page", body = SessionList), Restricted, InvalidQuery, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("read:sessions"))),
 )]
-async fn list(caller: Scoped<ReadSessions>, State(app): State<App>, query: Query) -> Result<Answer<SessionList>> {
+async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<SessionList>> {
     let status = query.text("status")?.map(parse_status).transpose()?;
     let label = query.text("label")?;
     let account = caller.account_id;
@@ -160,14 +155,12 @@ fn parse_status(text: &str) -> Result<SessionStatus> {
     get, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "getSession",
     params(IdPath<SessionId>),
     responses((status = 200, description = "The session", body = Session), Restricted, NoSession, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("read:sessions"))),
 )]
-async fn get(caller: Scoped<ReadSessions>, State(app): State<App>, path: IdPath<SessionId>) -> Result<Answer<Session>> {
+async fn get(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Answer<Session>> {
     Ok(Answer(read(&app, &caller, path.id()?).await?))
 }
 
-async fn read(app: &App, caller: &crate::auth::Caller, id: SessionId) -> Result<Session> {
+async fn read(app: &App, caller: &Caller, id: SessionId) -> Result<Session> {
     let mut conn = app.db.acquire().await?;
     let session = sessions::find(&mut conn, caller.account_id, id).await?;
     session.map(Session::from).ok_or_else(not_found::<SessionId>)
@@ -180,15 +173,8 @@ async fn read(app: &App, caller: &crate::auth::Caller, id: SessionId) -> Result<
     delete, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "destroySession",
     params(IdPath<SessionId>),
     responses((status = 204, description = "It is destroyed, or was terminal before"), Restricted, NoSession, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
-async fn destroy(
-    caller: Scoped<WriteSessions>,
-    State(app): State<App>,
-    path: IdPath<SessionId>,
-    _body: Unused,
-) -> Result<StatusCode> {
+async fn destroy(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, _body: Unused) -> Result<StatusCode> {
     let session = path.id()?;
     let mut tx = app.db.begin().await?;
     let cause = Cause::Customer(caller.actor.clone());

@@ -93,7 +93,6 @@ struct SignedUp {
     post, path = "/v1/auth/signup", tag = "Authentication", operation_id = "signUp",
     request_body = SignUp,
     responses((status = 200, description = "A link was mailed", body = SignedUp), Body, SigningUp, RateLimited, Database),
-    security(()),
 )]
 async fn sign_up(
     State(app): State<App>,
@@ -149,7 +148,6 @@ pub struct LinkToken {
     post, path = "/v1/auth/verify-email", tag = "Authentication", operation_id = "verifyEmail",
     request_body = LinkToken,
     responses((status = 200, description = "The address is proven", body = LoginResult), Body, LoggingIn, RateLimited, Database),
-    security(()),
 )]
 async fn verify_email(
     State(app): State<App>,
@@ -237,7 +235,6 @@ async fn send_to(app: &App, email: &EmailAddress, template: Template, good_for: 
     post, path = "/v1/auth/resend-verification", tag = "Authentication", operation_id = "resendVerification",
     request_body = Address,
     responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
-    security(()),
 )]
 async fn resend_verification(
     State(app): State<App>,
@@ -270,7 +267,6 @@ struct LogIn {
         (status = 200, description = "Logged in, or nearly", body = LoginResult),
         Unauthorized, Body, LoggingIn, RateLimited, Database,
     ),
-    security(()),
 )]
 async fn log_in(
     State(app): State<App>,
@@ -310,7 +306,6 @@ async fn log_in(
     post, path = "/v1/auth/magic-link/request", tag = "Authentication", operation_id = "requestMagicLink",
     request_body = Address,
     responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
-    security(()),
 )]
 async fn request_magic_link(
     State(app): State<App>,
@@ -327,7 +322,6 @@ async fn request_magic_link(
     post, path = "/v1/auth/magic-link/consume", tag = "Authentication", operation_id = "consumeMagicLink",
     request_body = LinkToken,
     responses((status = 200, description = "Signed in, or nearly", body = LoginResult), Body, LoggingIn, RateLimited, Database),
-    security(()),
 )]
 async fn consume_magic_link(
     State(app): State<App>,
@@ -344,7 +338,6 @@ async fn consume_magic_link(
     post, path = "/v1/auth/password-reset/request", tag = "Authentication", operation_id = "requestPasswordReset",
     request_body = Address,
     responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
-    security(()),
 )]
 async fn request_password_reset(
     State(app): State<App>,
@@ -373,7 +366,6 @@ struct ResetPassword {
     post, path = "/v1/auth/password-reset/confirm", tag = "Authentication", operation_id = "confirmPasswordReset",
     request_body = ResetPassword,
     responses((status = 200, description = "The password is changed", body = LoginResult), Body, LoggingIn, RateLimited, Database),
-    security(()),
 )]
 async fn confirm_password_reset(
     State(app): State<App>,
@@ -412,7 +404,6 @@ struct SessionToken {
     post, path = "/v1/auth/refresh", tag = "Authentication", operation_id = "refreshWebSession",
     request_body = SessionToken,
     responses((status = 200, description = "The session's new token", body = WebSession), Unauthorized, Body, LoggingIn, Database),
-    security(()),
 )]
 async fn refresh(State(app): State<App>, OpenJson(body): OpenJson<SessionToken>) -> Result<Answer<WebSession>> {
     let mut conn = app.db.acquire().await?;
@@ -441,7 +432,6 @@ struct LoggedOut {
     post, path = "/v1/auth/logout", tag = "Authentication", operation_id = "logOut",
     request_body = SessionToken,
     responses((status = 200, description = "Logged out", body = LoggedOut), Body, Database),
-    security(()),
 )]
 async fn log_out(
     State(app): State<App>,

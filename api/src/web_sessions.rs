@@ -11,13 +11,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::Scoped;
+use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::Unused;
 use crate::lists::Query;
 use crate::openapi::{Database, InvalidQuery, NoWebSession, Restricted};
 use crate::path::{IdPath, not_found};
-use crate::permissions::{AccountOwner, Person};
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -64,10 +63,8 @@ struct SignedInDevices {
 #[utoipa::path(
     get, path = "/v1/account/web-sessions", tag = "Account", operation_id = "listWebSessions",
     responses((status = 200, description = "All of them", body = SignedInDevices), Restricted, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<Answer<SignedInDevices>> {
+async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<SignedInDevices>> {
     let current = caller.credential.web_session();
     app.last_used.write_now(&app.db).await?;
     let sessions = web_sessions::list(&mut *app.db.acquire().await?, caller.account_id).await?;
@@ -88,11 +85,9 @@ async fn list(caller: Scoped<AccountOwner>, State(app): State<App>) -> Result<An
     delete, path = "/v1/account/web-sessions/{id}", tag = "Account", operation_id = "revokeWebSession",
     params(IdPath<WebSessionId>),
     responses((status = 204, description = "Its token is worthless"), Restricted, NoWebSession, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
 async fn revoke(
-    caller: Scoped<AccountOwner>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<WebSessionId>,
     _body: Unused,
@@ -117,15 +112,8 @@ struct Revoked {
     delete, path = "/v1/account/web-sessions", tag = "Account", operation_id = "revokeOtherWebSessions",
     params(("keep" = String, Query, description = "`current`, and nothing else: the one that asks stays", example = "current")),
     responses((status = 200, description = "They are signed out", body = Revoked), Restricted, InvalidQuery, Database),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("account_owner"))),
 )]
-async fn revoke_others(
-    caller: Scoped<Person>,
-    State(app): State<App>,
-    query: Query,
-    _body: Unused,
-) -> Result<Answer<Revoked>> {
+async fn revoke_others(caller: Caller, State(app): State<App>, query: Query, _body: Unused) -> Result<Answer<Revoked>> {
     if query.text("keep")? != Some("current") {
         return Err(Problem::invalid("keep", "must be current"));
     }

@@ -132,6 +132,22 @@ id!(
     "wrk"
 );
 
+id!(
+    /// A team.
+    TeamId,
+    "team"
+);
+id!(
+    /// Somebody's place on a team.
+    MembershipId,
+    "mem"
+);
+id!(
+    /// An invitation to a team.
+    InviteId,
+    "inv"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

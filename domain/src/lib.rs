@@ -27,6 +27,7 @@ pub mod passwords;
 pub mod sealing;
 pub mod sessions;
 pub mod sign_ins;
+pub mod teams;
 pub mod timestamp;
 pub mod tokens;
 pub mod validation;

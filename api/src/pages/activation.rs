@@ -20,7 +20,6 @@ pub fn routes() -> OpenApiRouter<App> {
     params(("user_code" = Option<String>, Query, description = "The code, when the device could pass it on",
             example = "7KQ2-M9XD")),
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
-    security(()),
 )]
 async fn activate(State(app): State<App>) -> Response {
     let (sign_in, activate) = (sign_in(&app), include_str!("activate.html"));

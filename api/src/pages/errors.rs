@@ -19,7 +19,6 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     get, path = "/errors", tag = "Pages", operation_id = "listErrors",
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
-    security(()),
 )]
 async fn index() -> Response {
     let entries: Vec<_> = kinds::ALL
@@ -41,7 +40,6 @@ async fn index() -> Response {
         (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
         NoPage,
     ),
-    security(()),
 )]
 async fn explain(params: RawPathParams) -> Result<Response> {
     let kind = params.iter().next().and_then(|(_, slug)| kinds::find(slug));

@@ -23,7 +23,6 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     get, path = "/verify-email", tag = "Pages", operation_id = "verifyEmailPage", params(Token),
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
-    security(()),
 )]
 async fn verify_email(State(app): State<App>) -> Response {
     let link = Link {
@@ -43,7 +42,6 @@ async fn verify_email(State(app): State<App>) -> Response {
 #[utoipa::path(
     get, path = "/magic-link", tag = "Pages", operation_id = "magicLinkPage", params(Token),
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
-    security(()),
 )]
 async fn magic_link(State(app): State<App>) -> Response {
     let link = Link {
@@ -63,7 +61,6 @@ async fn magic_link(State(app): State<App>) -> Response {
 #[utoipa::path(
     get, path = "/reset-password", tag = "Pages", operation_id = "resetPasswordPage", params(Token),
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
-    security(()),
 )]
 async fn reset_password(State(app): State<App>) -> Response {
     let shortest = app.config.limits.password_min_chars;
@@ -90,7 +87,6 @@ async fn reset_password(State(app): State<App>) -> Response {
 #[utoipa::path(
     get, path = "/confirm-sign-in", tag = "Pages", operation_id = "confirmSignInPage", params(Token),
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
-    security(()),
 )]
 async fn confirm_sign_in(State(app): State<App>) -> Response {
     let link = Link {

@@ -13,13 +13,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::driving::{self, Done};
-use crate::auth::Scoped;
+use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::Json;
 use crate::kinds;
 use crate::openapi::{Body, Driving, NoSession, Restricted};
 use crate::path::IdPath;
-use crate::permissions::{ReadSessions, WriteSessions};
 use crate::state::App;
 
 use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, WaitBody};
@@ -45,11 +44,9 @@ pub fn routes() -> OpenApiRouter<App> {
     post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigate",
     params(IdPath<SessionId>), request_body = NavigateBody,
     responses((status = 200, description = "It is loaded", body = Navigated), Restricted, Body, NoSession, Driving),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
 async fn navigate(
-    caller: Scoped<WriteSessions>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
     Json(body): Json<NavigateBody>,
@@ -66,11 +63,9 @@ async fn navigate(
     post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interact",
     params(IdPath<SessionId>), request_body = InteractBody,
     responses((status = 200, description = "It is done", body = Interacted), Restricted, Body, NoSession, Driving),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
 async fn interact(
-    caller: Scoped<WriteSessions>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
     Json(body): Json<InteractBody>,
@@ -85,11 +80,9 @@ async fn interact(
     post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "wait",
     params(IdPath<SessionId>), request_body = WaitBody,
     responses((status = 200, description = "It came", body = Waited), Restricted, Body, NoSession, Driving),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
 async fn wait(
-    caller: Scoped<WriteSessions>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
     Json(body): Json<WaitBody>,
@@ -106,10 +99,8 @@ async fn wait(
     get, path = "/v1/sessions/{id}/state", tag = "Sessions", operation_id = "getSessionState",
     params(IdPath<SessionId>),
     responses((status = 200, description = "The state", body = Snapshot), Restricted, NoSession, Driving),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("read:sessions"))),
 )]
-async fn state(caller: Scoped<ReadSessions>, State(app): State<App>, path: IdPath<SessionId>) -> Result<Done> {
+async fn state(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Done> {
     driving::run(&app, &caller, path.id()?, Operation::StateCapture).await
 }
 
@@ -118,11 +109,9 @@ async fn state(caller: Scoped<ReadSessions>, State(app): State<App>, path: IdPat
     post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "capture",
     params(IdPath<SessionId>), request_body = CaptureBody,
     responses((status = 200, description = "The capture", body = Captured), Restricted, Body, NoSession, Driving),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
 async fn capture(
-    caller: Scoped<WriteSessions>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
     Json(body): Json<CaptureBody>,
@@ -157,11 +146,9 @@ fn with_content(done: Done, kind: CaptureKind) -> Result<Done> {
     post, path = "/v1/sessions/{id}/extract", tag = "Sessions", operation_id = "extract",
     params(IdPath<SessionId>), request_body = ExtractBody,
     responses((status = 200, description = "The values", body = Extracted), Restricted, Body, NoSession, Driving),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
 async fn extract(
-    caller: Scoped<WriteSessions>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
     Json(body): Json<ExtractBody>,
@@ -177,11 +164,9 @@ async fn extract(
     post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "search",
     params(IdPath<SessionId>), request_body = SearchBody,
     responses((status = 200, description = "It is done", body = SearchEnded), Restricted, Body, NoSession, Driving),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
 async fn search(
-    caller: Scoped<WriteSessions>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
     body: Result<Json<SearchBody>>,
@@ -200,11 +185,9 @@ async fn search(
     post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "login",
     params(IdPath<SessionId>), request_body = LoginBody,
     responses((status = 200, description = "It is done", body = LoginEnded), Restricted, Body, NoSession, Driving),
-    security(("bearer" = [])),
-    extensions(("x-required-scope" = json!("write:sessions"))),
 )]
 async fn login(
-    caller: Scoped<WriteSessions>,
+    caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
     body: Result<Json<LoginBody>>,
