@@ -11,9 +11,11 @@ use kitfleet_domain::teams::Role;
 /// A route's row.
 #[derive(Debug)]
 pub struct Route {
+    /// Its verb.
     pub method: Method,
     /// As the router spells it, such as `/v1/sessions/{id}`.
     pub path: &'static str,
+    /// Who gets in.
     pub access: Access,
 }
 
@@ -47,7 +49,9 @@ pub struct Rule {
 /// What it takes to act on another account.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamRule {
+    /// What the caller's own credential has to satisfy.
     pub scope: Scope,
+    /// What the caller has to be on the owner's team.
     pub role: Role,
 }
 
