@@ -187,6 +187,13 @@ pub enum Jobs {
         #[command(flatten)]
         format: Format,
     },
+    /// Keep a job that waits from running. A browser's operation ends with its session instead.
+    Cancel {
+        /// The job's id.
+        job: String,
+        #[command(flatten)]
+        format: Format,
+    },
     /// Count jobs by queue and status.
     Stats(Format),
 }

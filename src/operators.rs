@@ -163,6 +163,10 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
             ensure!(retried, "{job} is not a job that failed and may run again");
             format.print(&json!({"id": job, "status": "Pending"}), |_| format!("{job} runs again"))
         }
+        Jobs::Cancel { job, format } => {
+            ensure!(inspect::cancel(conn, &job).await?, "{job} is not a job that waits and may be cancelled");
+            format.print(&json!({"id": job, "status": "Killed"}), |_| format!("{job} will not run"))
+        }
         Jobs::Stats(format) => {
             let columns = ["queue", "pending", "running", "done", "failed", "killed", "oldest_pending_seconds"];
             format.table(&inspect::stats(conn).await?, &columns)

@@ -362,6 +362,17 @@ pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result
     Ok(())
 }
 
+/// Keeps a mail that waits from being sent, for good.
+///
+/// # Errors
+/// When the database fails.
+pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
+    sqlx::query!("update emails set status = 'done', done_at = now() where id = $1 and status = 'queued'", id as _)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
 /// Deletes mails that were done longer ago than `age`, except those that are sent once. Answers how many.
 ///
 /// # Errors

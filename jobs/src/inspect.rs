@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::emails;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::{FromRow, PgConnection};
+use sqlx::{Connection, FromRow, PgConnection};
 
 use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
@@ -90,6 +91,30 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     .execute(conn)
     .await?;
     Ok(retried.rows_affected() == 1)
+}
+
+/// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, and for jobs of a browser:
+/// destroying its session ends an operation, and answers whoever asked for it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
+    let mut tx = conn.begin().await?;
+    let cancelled: Option<(String, Value)> = sqlx::query_as(
+        "update apalis.jobs set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"an operator cancelled it\"}'
+         where id = $1 and status = 'Pending' and job_type not like 'browser:%'
+         returning job_type, convert_from(job, 'UTF8')::jsonb",
+    )
+    .bind(id)
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some((queue, body)) = cancelled else { return Ok(false) };
+    if queue == EmailJob::QUEUE {
+        let job: EmailJob = serde_json::from_value(body).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        emails::cancel(&mut tx, job.email).await?;
+    }
+    tx.commit().await?;
+    Ok(true)
 }
 
 /// A queue's numbers.

@@ -127,7 +127,7 @@ async fn exit_codes_tell_failure_from_misuse() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::Enterprise).await.to_string();
     let (unknown, worker) = (unknown_id("acc"), unknown_id("wrk"));
-    let failures: [&[&str]; 8] = [
+    let failures: [&[&str]; 9] = [
         &["account", "show", &unknown],
         &["account", "suspend", &unknown],
         &["account", "reactivate", &unknown],
@@ -136,6 +136,7 @@ async fn exit_codes_tell_failure_from_misuse() {
         &["workers", "drain", &worker],
         &["jobs", "show", "01ARZ3NDEKTSV4RRFFQ69G5FAV"],
         &["jobs", "retry", "01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+        &["jobs", "cancel", "01ARZ3NDEKTSV4RRFFQ69G5FAV"],
     ];
     for args in failures {
         let ran = app.run(args).await.code(1);
@@ -238,6 +239,32 @@ async fn a_failed_job_can_be_retried() {
     })
     .await;
     app.run(&["jobs", "retry", &job]).await.code(1);
+    app.stop().await;
+}
+
+/// Decisions D3: a job that waits can be cancelled by an operator, and a mail with it; one that has run cannot.
+#[tokio::test]
+async fn a_waiting_job_can_be_cancelled() {
+    let app = App::simulated().start().await;
+    app.account(Tier::Enterprise).await;
+    let body = json!({"email": "ada@example.com", "password": "correct horse battery", "name": "Ada"});
+    app.stranger().post("/v1/auth/signup", body).await.expect(200);
+    let sent = "select id from apalis.jobs where job_type = 'emails' and status = 'Done'";
+    let job: String = eventually(Duration::from_secs(15), "the mail is sent", async || {
+        sqlx::query_scalar(sent).fetch_optional(&app.database.pool).await.expect("the jobs")
+    })
+    .await;
+    app.run(&["jobs", "cancel", &job]).await.code(1);
+
+    // As if a mail server had been away, and the next attempt were due in an hour.
+    let wait = "update apalis.jobs set status = 'Pending', run_at = now() + interval '1 hour' where id = $1";
+    sqlx::query(wait).bind(&job).execute(&app.database.pool).await.expect("an update");
+    let wait = "update emails set status = 'queued', next_attempt_at = now() + interval '1 hour', done_at = null";
+    sqlx::query(wait).execute(&app.database.pool).await.expect("an update");
+    assert_eq!(app.run(&["jobs", "cancel", &job, "--json"]).await.code(0).json()["status"], "Killed");
+    assert_eq!(app.run(&["jobs", "show", &job, "--json"]).await.code(0).json()["status"], "Killed");
+    assert_eq!(app.count("select count(*) from emails where status <> 'done'").await, 0);
+    app.run(&["jobs", "cancel", &job]).await.code(1);
     app.stop().await;
 }
 
