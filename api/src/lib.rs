@@ -41,6 +41,7 @@ mod server;
 mod sessions;
 mod sign_ins;
 mod state;
+mod teams;
 mod unknown_fields;
 mod web_sessions;
 
