@@ -24,6 +24,7 @@ mod rate_limits;
 mod sessions;
 mod sign_ins;
 mod support;
+mod teams;
 mod timing;
 mod web_sessions;
 mod webkit;
