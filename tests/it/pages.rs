@@ -11,7 +11,7 @@ use crate::support::{App, Client};
 #[tokio::test]
 async fn a_page_keeps_its_address_to_itself_and_runs_only_scripts_of_the_service() {
     let app = App::simulated().start().await;
-    for page in ["/activate", "/verify-email", "/magic-link", "/reset-password", "/confirm-sign-in"] {
+    for page in ["/activate", "/verify-email", "/magic-link", "/reset-password", "/confirm-sign-in", "/team/accept"] {
         let (headers, text) = get(&app.stranger(), &format!("{page}?token=secret&user_code=secret")).await;
         assert_eq!(headers["cache-control"], "no-store");
         assert_eq!(headers["referrer-policy"], "no-referrer");

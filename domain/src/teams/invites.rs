@@ -83,9 +83,9 @@ pub async fn create(
     .execute(&mut *conn)
     .await?;
     let known = sqlx::query!(
-        r#"select id = $1 as "is_owner!",
-                  exists(select from team_members where owner_account_id = $1 and member_account_id = id) as "is_member!"
-           from accounts where email_key = $2 and status <> 'deleted'"#,
+        r#"select a.id = $1 as "is_owner!",
+                  exists(select from team_members m where m.owner_account_id = $1 and m.member_account_id = a.id) as "is_member!"
+           from accounts a where a.email_key = $2 and a.status <> 'deleted'"#,
         owner as _,
         invitee.key(),
     )

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
 use serde_json::{Value, json};
 use totp_rs::Totp;
@@ -118,6 +119,55 @@ async fn a_person_signs_in_with_an_account_elsewhere() {
         .open(&format!("{}/v1/auth/oauth/{}/callback?state=x&code=y", person.app.base_url, identity_provider::NAME))
         .await;
     person.sees("refused").await;
+    person.app.stop().await;
+}
+
+/// Decisions D13 (`/team/accept`) and the interface, "Team": opening the link uses nothing up; whoever has signed in with
+/// the address that was invited joins by a button, and nobody else.
+#[tokio::test]
+async fn a_person_follows_an_invitation_and_joins_a_team() {
+    let person = Person::start().await;
+    person.verified().await;
+    let owner = person.app.person(Tier::Free).await;
+    let other = person.app.person(Tier::Free).await;
+    let invite = json!({"email": EMAIL, "role": "member"});
+    owner.client.post("/v1/team/invites", invite).await.expect(202);
+    let link = person.app.mail_to(EMAIL, Template::TeamInvite).await.link().to_owned();
+    assert_eq!(reqwest::get(&link).await.expect("an answer").status(), 200);
+
+    person.open(&link).await;
+    person.sees("sign-in").await;
+    person.fill("#email", &other.email).await;
+    person.fill("#password", PASSWORD).await;
+    person.press("#sign-in-form button").await;
+    person.sees("invitation").await;
+    person.press("#invitation-form button").await;
+    person.is_told("The invite was sent to another e-mail address than the account's.").await;
+    person.press("#sign-out").await;
+    person.is_told("You are signed out.").await;
+
+    // A link that signs in leads back to the invitation.
+    person.app.stranger().post("/v1/auth/magic-link/request", json!({"email": EMAIL})).await.expect(200);
+    let magic_link = person.app.mail_to(EMAIL, Template::MagicLink).await.link().to_owned();
+    person.open(&magic_link).await;
+    person.press("#link-form button").await;
+    person.sees("arrived").await;
+    assert_eq!(person.reads("#next").await, "See the invitation");
+    person.press("#next").await;
+    person.sees("invitation").await;
+    person.press("#invitation-form button").await;
+    person.sees("joined").await;
+    eventually(Duration::from_secs(5), "the owner is named", async || {
+        (person.reads("#owner").await == owner.email.as_str()).then_some(())
+    })
+    .await;
+    let members = owner.client.get("/v1/team/members").await.expect(200).body;
+    assert_eq!(members["data"][0]["member_email"], EMAIL);
+
+    person.open(&link).await;
+    person.sees("invitation").await;
+    person.press("#invitation-form button").await;
+    person.sees("ended").await;
     person.app.stop().await;
 }
 
