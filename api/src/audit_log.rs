@@ -19,7 +19,7 @@ use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
 use kitfleet_domain::timestamp::Timestamp;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -237,15 +237,12 @@ impl Format {
         match self {
             Self::Csv => csv([COLUMNS.map(Cow::from)]),
             Self::Json => {
-                let envelope = json!({
-                    "generated_at": snapshot.taken_at,
-                    "account_id": account,
-                    "row_count": snapshot.ids.len(),
-                    "truncated": snapshot.truncated,
-                });
-                let mut open = envelope.to_string();
-                open.truncate(open.len() - 1);
-                Ok(format!("{open},\"data\":[").into_bytes())
+                let Snapshot { taken_at, ids, truncated } = snapshot;
+                let envelope = format!(
+                    r#"{{"generated_at":"{taken_at}","account_id":"{account}","row_count":{count},"truncated":{truncated},"data":["#,
+                    count = ids.len(),
+                );
+                Ok(envelope.into_bytes())
             }
         }
     }
