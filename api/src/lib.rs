@@ -7,6 +7,7 @@
 mod accounts;
 mod api_keys;
 mod archetypes;
+mod audit_log;
 mod auth;
 mod body;
 mod client;
@@ -42,6 +43,7 @@ mod sessions;
 mod sign_ins;
 mod state;
 mod unknown_fields;
+mod usage;
 mod web_sessions;
 
 pub use identities::ProviderConfig;

@@ -157,6 +157,8 @@ pub fn skeleton() -> OpenApi {
             tag("MFA", "Second factors"),
             tag("Devices", "Desktop apps that ask for a credential"),
             tag("API keys", "Credentials of programs"),
+            tag("Audit log", "Who did what, for ever"),
+            tag("Usage", "How much was done"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
             tag("Pages", "For a person's browser"),

@@ -117,6 +117,8 @@ const READ_KEYS: Rule = Rule::scope(Scope::Read).for_team(Role::Member);
 const CHANGE_KEYS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
 const READ_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Member);
 const CHANGE_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
+const READ_AUDIT_LOG: Rule = Rule::scope(Scope::ReadAudit).for_team(Role::Member);
+const READ_USAGE: Rule = Rule::scope(Scope::ReadUsage).for_team(Role::Member).open_to_free_devices();
 
 /// Every route there is.
 pub static ROUTES: &[Route] = &[
@@ -179,6 +181,11 @@ pub static ROUTES: &[Route] = &[
     public(Method::GET, "/v1/auth/oauth/{provider}/callback"),
     public(Method::POST, "/v1/auth/oauth/confirm"),
     public(Method::POST, "/v1/oauth/token"),
+    // What was done
+    get("/v1/account/audit-log", READ_AUDIT_LOG),
+    get("/v1/account/audit-log/export", READ_AUDIT_LOG),
+    get("/v1/usage", READ_USAGE),
+    get("/v1/usage/series", READ_USAGE),
     // What everybody may know
     public(Method::GET, "/v1/archetypes"),
     public(Method::GET, "/openapi.json"),

@@ -7,8 +7,8 @@ use utoipa_axum::routes;
 
 use crate::state::App;
 use crate::{
-    accounts, api_keys, archetypes, auth, devices, docs, emails, health, identities, metrics, mfa, oauth, observe,
-    openapi, own_task, pages, problems, rate_limits, sessions, sign_ins, unknown_fields, web_sessions,
+    accounts, api_keys, archetypes, audit_log, auth, devices, docs, emails, health, identities, metrics, mfa, oauth,
+    observe, openapi, own_task, pages, problems, rate_limits, sessions, sign_ins, unknown_fields, usage, web_sessions,
 };
 
 /// The routes, without what crosses them.
@@ -23,6 +23,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(api_keys::routes())
         .merge(oauth::routes())
         .merge(identities::routes())
+        .merge(audit_log::routes())
+        .merge(usage::routes())
         .merge(archetypes::routes())
         .merge(emails::routes())
         .merge(health::routes())

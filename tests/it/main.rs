@@ -7,6 +7,7 @@
 mod accounts;
 mod api_keys;
 mod archetypes;
+mod audit_log;
 mod authentication;
 mod command_line;
 mod devices;
@@ -25,5 +26,6 @@ mod sessions;
 mod sign_ins;
 mod support;
 mod timing;
+mod usage;
 mod web_sessions;
 mod webkit;
