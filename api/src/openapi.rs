@@ -12,12 +12,12 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::server::Server;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
-    OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
+    ComponentsBuilder, ContentBuilder, Deprecated, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder,
+    OpenApi, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
 };
 
 use crate::kinds::{self, Kind};
-use crate::permissions::{self, Access};
+use crate::permissions::{self, Access, Deprecation};
 use crate::problems::MEDIA_TYPE;
 use crate::router;
 
@@ -32,6 +32,9 @@ pub fn openapi(base_url: &str) -> OpenApi {
             answer_also(operation, problems(&[&kinds::INTERNAL]));
             if let Some(route) = permissions::route(&method, path) {
                 describe_access(operation, &route.access);
+                if let Some(deprecation) = &route.deprecation {
+                    describe_deprecation(operation, deprecation);
+                }
             }
             describe_limit_headers(operation);
         }
@@ -72,6 +75,23 @@ fn describe_access(operation: &mut Operation, access: &Access) {
         }
     }
     operation.extensions.get_or_insert_default().merge(extensions.build());
+}
+
+/// Interface, "Versioning" 4.
+fn describe_deprecation(operation: &mut Operation, deprecation: &Deprecation) {
+    operation.deprecated = Some(Deprecated::True);
+    let Deprecation { since, sunset, replacement } = deprecation;
+    let notice = format!("Deprecated since {since}, and may be missing from {sunset} on: use {replacement} instead.");
+    let description = operation.description.take().into_iter().chain([notice]).collect::<Vec<_>>().join("\n\n");
+    operation.description = Some(description);
+    for response in operation.responses.responses.values_mut() {
+        let RefOr::T(response) = response else { continue };
+        for (name, value) in deprecation.headers() {
+            let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([value]));
+            let header = HeaderBuilder::new().schema(Some(schema)).description(Some("The route's end is announced"));
+            response.headers.insert(name.to_string(), RefOr::T(header.build()));
+        }
+    }
 }
 
 fn account_header() -> Parameter {
@@ -303,4 +323,28 @@ fn problem_response(kinds: &[&Kind]) -> Response {
     }
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).example(Some(example)).build();
     ResponseBuilder::new().description(lines.join("\n\n")).content(MEDIA_TYPE, content).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::NaiveDate;
+    use utoipa::openapi::path::OperationBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_route_that_will_go_is_marked_with_its_replacement() {
+        let day = |month| NaiveDate::from_ymd_opt(2027, month, 1).expect("a day");
+        let deprecation = Deprecation { since: day(1), sunset: day(6), replacement: "`GET /v1/new`" };
+        let response = ResponseBuilder::new().description("The old one");
+        let mut operation = OperationBuilder::new().description(Some("Old.")).response("200", response).build();
+        describe_deprecation(&mut operation, &deprecation);
+        let operation = serde_json::to_value(operation).expect("JSON");
+        assert_eq!(operation["deprecated"], true);
+        let description =
+            "Old.\n\nDeprecated since 2027-01-01, and may be missing from 2027-06-01 on: use `GET /v1/new` instead.";
+        assert_eq!(operation["description"], description);
+        let sunset = &operation["responses"]["200"]["headers"]["sunset"]["schema"]["enum"][0];
+        assert_eq!(sunset, "Tue, 01 Jun 2027 00:00:00 GMT");
+    }
 }
