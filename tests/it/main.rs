@@ -8,6 +8,7 @@ mod accounts;
 mod api_keys;
 mod archetypes;
 mod authentication;
+mod authorization;
 mod command_line;
 mod devices;
 mod egress;
