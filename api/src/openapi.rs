@@ -1,10 +1,13 @@
 //! The contract, made from the code that answers (interface, "Versioning" 1).
 
+mod examples;
+
 use std::collections::BTreeMap;
 
 use axum::http::Method;
 use serde_json::{Value, json};
 use utoipa::IntoResponses;
+use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{AllOf, OneOf};
@@ -12,8 +15,8 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::server::Server;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, Deprecated, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder,
-    OpenApi, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
+    ArrayBuilder, ComponentsBuilder, ContentBuilder, Deprecated, Header, HeaderBuilder, InfoBuilder, LicenseBuilder,
+    ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
 };
 
 use crate::kinds::{self, Kind};
@@ -39,6 +42,7 @@ pub fn openapi(base_url: &str) -> OpenApi {
             describe_limit_headers(operation);
         }
     }
+    examples::add(&mut document);
     document
 }
 
@@ -184,17 +188,49 @@ pub fn skeleton() -> OpenApi {
         .build()
 }
 
+/// What a kind of problem says beside what all of them say: its name, its schema and an example.
+struct Member {
+    of: Option<&'static Kind>,
+    name: &'static str,
+    schema: RefOr<Schema>,
+    example: Value,
+}
+
+fn members() -> [Member; 7] {
+    let typed = |kind, description: &str| ObjectBuilder::new().schema_type(kind).description(Some(description));
+    let number = |description: &str| typed(Type::Integer, description);
+    let error = ObjectBuilder::new()
+        .property("field", typed(Type::String, "A dotted path, such as `action.text`"))
+        .required("field")
+        .property("message", typed(Type::String, "What the field must be"))
+        .required("message");
+    let errors = ArrayBuilder::new().items(error).description(Some("What is wrong with which field"));
+    let reason = typed(Type::String, "Whether the session never gave a proof, or its last one is too old")
+        .enum_values(Some(["never_satisfied", "expired"]));
+    let member = |of, name, schema: ObjectBuilder, example: Value| Member { of, name, schema: schema.into(), example };
+    let field = json!([{"field": "label", "message": "must have at most 120 characters"}]);
+    [
+        Member { of: Some(&kinds::VALIDATION_FAILED), name: "errors", schema: errors.into(), example: field },
+        member(Some(&kinds::CONCURRENCY_LIMIT), "current_sessions", number("Live sessions of the account"), 2.into()),
+        member(Some(&kinds::CONCURRENCY_LIMIT), "limit", number("Live sessions that its tier allows"), 2.into()),
+        member(
+            Some(&kinds::MFA_STEP_UP_REQUIRED),
+            "requires_mfa_step_up",
+            typed(Type::Boolean, "Always true"),
+            true.into(),
+        ),
+        member(Some(&kinds::MFA_STEP_UP_REQUIRED), "reason", reason, "expired".into()),
+        member(Some(&kinds::PAYLOAD_TOO_LARGE), "limit_bytes", number("Bytes that are allowed"), 1_048_576.into()),
+        // Of those driver errors only that are about it.
+        member(None, "bytes", number("With `driver-error`: the size of a result that is too large"), Value::Null),
+    ]
+}
+
 fn problem_schema() -> Schema {
     let text = |description: &str| ObjectBuilder::new().schema_type(Type::String).description(Some(description));
-    let error = ObjectBuilder::new()
-        .property("field", text("A dotted path, such as `action.text`"))
-        .required("field")
-        .property("message", text("What the field must be"))
-        .required("message");
-    let errors = utoipa::openapi::ArrayBuilder::new().items(error).description(Some("For `validation-failed`"));
     let status = ObjectBuilder::new().schema_type(Type::Integer).description(Some("The HTTP status"));
     let problem = ObjectBuilder::new()
-        .description(Some("A problem document (RFC 9457); a kind of problem may have further members"))
+        .description(Some("A problem document (RFC 9457); the members behind `request_id` are of some kinds only"))
         .property("type", text("What kind of problem it is: a page that explains it").format(Some(uri())))
         .required("type")
         .property("title", text("The kind, in a word"))
@@ -206,9 +242,9 @@ fn problem_schema() -> Schema {
         .property("instance", text("The request's path"))
         .required("instance")
         .property("request_id", text("The request's id, also in `X-Request-Id`"))
-        .required("request_id")
-        .property("errors", errors);
-    Schema::Object(problem.build())
+        .required("request_id");
+    let all = members().into_iter().fold(problem, |problem, member| problem.property(member.name, member.schema));
+    Schema::Object(all.build())
 }
 
 fn uri() -> utoipa::openapi::SchemaFormat {
@@ -308,25 +344,34 @@ fn problems(kinds: &[&'static Kind]) -> BTreeMap<String, RefOr<Response>> {
 
 fn problem_response(kinds: &[&Kind]) -> Response {
     let lines: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.slug, kind.meaning)).collect();
-    let kind = kinds[0];
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
+    let content = match kinds {
+        [only] => content.example(Some(problem_example(only))),
+        several => content.examples_from_iter(several.iter().map(|kind| {
+            (kind.slug, ExampleBuilder::new().summary(kind.title).value(Some(problem_example(kind))).build())
+        })),
+    };
+    ResponseBuilder::new().description(lines.join("\n\n")).content(MEDIA_TYPE, content.build()).build()
+}
+
+fn problem_example(kind: &Kind) -> Value {
     let mut example = json!({
         "type": format!("https://kitfleet.example/errors/{}", kind.slug), "title": kind.title,
         "status": kind.status.as_u16(), "detail": kind.meaning, "instance": "/v1/sessions",
         "request_id": "019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e",
     });
-    if kind.slug == kinds::VALIDATION_FAILED.slug {
-        example["errors"] = json!([{"field": "label", "message": "must have at most 120 characters"}]);
+    for member in members().into_iter().filter(|member| member.of.is_some_and(|of| of.slug == kind.slug)) {
+        example[member.name] = member.example;
     }
-    if kind.slug == kinds::CONCURRENCY_LIMIT.slug {
-        example["current_sessions"] = 2.into();
-        example["limit"] = 2.into();
-    }
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).example(Some(example)).build();
-    ResponseBuilder::new().description(lines.join("\n\n")).content(MEDIA_TYPE, content).build()
+    example
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
     use chrono::NaiveDate;
     use utoipa::openapi::path::OperationBuilder;
 
@@ -346,5 +391,94 @@ mod tests {
         assert_eq!(operation["description"], description);
         let sunset = &operation["responses"]["200"]["headers"]["sunset"]["schema"]["enum"][0];
         assert_eq!(sunset, "Tue, 01 Jun 2027 00:00:00 GMT");
+    }
+    /// The contract's operations, with a name for each.
+    fn contract() -> (Value, Vec<(String, Value)>) {
+        let document = serde_json::to_value(openapi("http://localhost")).expect("JSON");
+        let mut operations = Vec::new();
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                operations.push((format!("{method} {path}"), operation.clone()));
+            }
+        }
+        (document, operations)
+    }
+
+    #[test]
+    fn every_operation_is_described_with_examples() {
+        let (document, operations) = contract();
+        let tags: BTreeSet<_> =
+            document["tags"].as_array().expect("tags").iter().map(|tag| tag["name"].as_str()).collect();
+        let mut ids = BTreeSet::new();
+        let mut wanting = Vec::new();
+        for (name, operation) in &operations {
+            let mut must = |holds: bool, what: &str| {
+                if !holds {
+                    wanting.push(format!("{name}: {what}"));
+                }
+            };
+            must(operation["summary"].is_string(), "a summary");
+            must(ids.insert(operation["operationId"].as_str()), "an id of its own");
+            must(
+                operation["tags"].as_array().is_some_and(|own| own.iter().all(|tag| tags.contains(&tag.as_str()))),
+                "a tag",
+            );
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                must(parameter["description"].is_string(), &format!("what {} is", parameter["name"]));
+            }
+            let mut bodies = vec![("the request".to_owned(), &operation["requestBody"])];
+            for (status, answer) in operation["responses"].as_object().expect("answers") {
+                must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "what an answer means");
+                bodies.push((status.clone(), answer));
+            }
+            for (whose, body) in bodies {
+                for (media_type, content) in body["content"].as_object().into_iter().flatten() {
+                    let shown = content.get("example").or(content.get("examples")).is_some();
+                    must(shown || media_type.starts_with("text/"), &format!("an example of the body of {whose}"));
+                }
+            }
+        }
+        assert!(wanting.is_empty(), "{}", wanting.join("\n"));
+    }
+
+    /// Of two schemas with one name the contract shows only one, and utoipa does not say so.
+    #[test]
+    fn no_two_schemas_have_one_name() {
+        let declared = declared_schemas(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")));
+        let mut names = BTreeSet::from(["Problem".to_owned()]);
+        for (name, file) in &declared {
+            assert!(names.insert(name.clone()), "another schema is called {name}, too: {}", file.display());
+        }
+        // If a declaration were overlooked, so would be one of the same name.
+        let (document, _) = contract();
+        for name in document["components"]["schemas"].as_object().expect("schemas").keys() {
+            assert!(names.contains(name), "{name} is declared in a way that this test does not know");
+        }
+    }
+
+    /// The names of the types that derive a schema, as `as` or the type itself spells them.
+    fn declared_schemas(folder: &Path) -> Vec<(String, PathBuf)> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).expect("our sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                found.extend(declared_schemas(&path));
+                continue;
+            }
+            let source = fs::read_to_string(&path).expect("UTF-8");
+            for declaration in source.split("#[derive(").skip(1) {
+                let (derived, rest) = declaration.split_once(")]").expect("a whole attribute");
+                if derived.split([',', ' ', '\n']).any(|name| name == "ToSchema") {
+                    let renamed = rest.split_once("#[schema(as = ").filter(|(before, _)| !before.contains('{'));
+                    let name = renamed.map(|(_, name)| name).or_else(|| {
+                        let mut lines = rest.lines().map(|line| line.strip_prefix("pub ").unwrap_or(line));
+                        lines.find_map(|line| line.strip_prefix("struct ").or(line.strip_prefix("enum ")))
+                    });
+                    let name = name.and_then(|name| name.split(|c: char| !c.is_alphanumeric()).next());
+                    found.push((name.expect("a name").to_owned(), path.clone()));
+                }
+            }
+        }
+        found
     }
 }

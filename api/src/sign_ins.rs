@@ -136,6 +136,7 @@ async fn send(
 
 /// Body of a link's routes
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
 pub struct LinkToken {
     /// The `token` of the link that was mailed
     pub token: String,
@@ -351,6 +352,7 @@ async fn request_password_reset(
 
 /// Body of a password's reset
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "new_password": "correct horse battery"}))]
 struct ResetPassword {
     /// The `token` of the link that was mailed
     token: String,
@@ -392,6 +394,7 @@ async fn confirm_password_reset(
 
 /// Body of refresh and logout
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
 struct SessionToken {
     /// The web session's token
     token: String,

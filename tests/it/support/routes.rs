@@ -60,6 +60,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "team", "members", ..] => with(of("mem"), json!({})),
         ["v1", "team", ..] => with(of("inv"), json!({})),
         ["v1", "teams", ..] => with(of("team"), json!({})),
+        ["team", "accept"] => with(of(""), json!({})),
         ["v1", "auth", "cli-authorize", "{user_code}"] => with(template.replace("{user_code}", "0000-0000"), json!({})),
         ["v1", "auth", "oauth", "{provider}", ..] => with(template.replace("{provider}", "nobody"), json!({})),
         ["v1", "auth", ..] | ["v1", "oauth", "token"] | ["v1", "archetypes"] => with(of(""), json!({})),
