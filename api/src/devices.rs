@@ -18,7 +18,7 @@ use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{Json, OpenJson};
 use crate::kinds;
-use crate::openapi::{Body, Database, NoDevice, RateLimited, Restricted};
+use crate::openapi::{Body, Database, NoDevice, RateLimited, Restricted, grantable_scopes};
 use crate::rate_limits::Bucket;
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
@@ -145,8 +145,8 @@ struct Bind {
     user_code: String,
     /// The app's nonce
     state: String,
-    /// What the credential may do; everything when absent
-    #[schema(min_items = 1, example = json!(["read"]))]
+    /// Everything when absent
+    #[schema(schema_with = grantable_scopes)]
     scopes: Option<Vec<String>>,
 }
 

@@ -30,7 +30,7 @@ use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{self, Json, Unused};
 use crate::metrics::{self, OauthOutcome};
-use crate::openapi::{Body, Database, Form as FormProblems, NoOauthClient, RateLimited, Restricted};
+use crate::openapi::{Body, Database, Form as FormProblems, NoOauthClient, RateLimited, Restricted, grantable_scopes};
 use crate::path::{IdPath, not_found};
 use crate::problems::Untouched;
 use crate::rate_limits::Bucket;
@@ -52,8 +52,7 @@ struct NewClient {
     /// 1 to 120 characters
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// What its tokens may do at most
-    #[schema(min_items = 1)]
+    #[schema(schema_with = grantable_scopes)]
     scopes: Vec<String>,
 }
 

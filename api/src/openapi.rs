@@ -5,6 +5,8 @@ mod examples;
 use std::collections::BTreeMap;
 
 use axum::http::Method;
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::ids::AccountId;
 use serde_json::{Value, json};
 use utoipa::IntoResponses;
 use utoipa::openapi::example::ExampleBuilder;
@@ -99,14 +101,13 @@ fn describe_deprecation(operation: &mut Operation, deprecation: &Deprecation) {
 }
 
 fn account_header() -> Parameter {
-    let schema = ObjectBuilder::new().schema_type(Type::String).build();
     let description = "The account whose resources the request is about, `acc_<uuid>`; the caller's own when absent";
     ParameterBuilder::new()
         .name("X-Service-Account")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
         .description(Some(description))
-        .schema(Some(schema))
+        .schema(Some(id_schema(AccountId::PREFIX)))
         .build()
 }
 
@@ -249,6 +250,22 @@ fn problem_schema() -> Schema {
 
 fn uri() -> utoipa::openapi::SchemaFormat {
     utoipa::openapi::SchemaFormat::Custom("uri".to_owned())
+}
+
+/// An id that begins with `prefix`.
+pub fn id_schema(prefix: &str) -> RefOr<Schema> {
+    let pattern = format!("^{prefix}_[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$");
+    let example = format!("{prefix}_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5");
+    let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
+    RefOr::T(Schema::Object(schema.examples([example]).build()))
+}
+
+/// What a credential may be given: every scope but those that staff alone mints.
+pub fn grantable_scopes() -> RefOr<Schema> {
+    let names: Vec<_> = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Admin).map(Scope::name).collect();
+    let what = "What it may do: nothing that the caller's own credential may not";
+    let scopes = ArrayBuilder::new().items(one_of(&names, None)).min_items(Some(1)).description(Some(what));
+    RefOr::T(Schema::Array(scopes.build()))
 }
 
 /// A closed set of texts.

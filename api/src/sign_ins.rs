@@ -68,7 +68,7 @@ pub async fn forbid_storing(mut response: Response) -> Response {
 #[schema(example = json!({"email": "ada@example.com", "password": "correct horse battery", "name": "Ada"}))]
 struct SignUp {
     /// Where the account's mail goes
-    #[schema(max_length = 254)]
+    #[schema(max_length = 254, format = Email)]
     email: String,
     /// At least 12 characters
     #[schema(min_length = 12, max_length = 1024, format = Password)]
@@ -208,7 +208,7 @@ pub async fn complete(
 #[schema(example = json!({"email": "ada@example.com"}))]
 struct Address {
     /// Whom to write to
-    #[schema(max_length = 254)]
+    #[schema(max_length = 254, format = Email)]
     email: String,
 }
 
@@ -252,6 +252,7 @@ async fn resend_verification(
 #[schema(example = json!({"email": "ada@example.com", "password": "correct horse battery"}))]
 struct LogIn {
     /// The account's address
+    #[schema(format = Email)]
     email: String,
     /// Its password
     #[schema(format = Password)]

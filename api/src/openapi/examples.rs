@@ -45,7 +45,7 @@ impl Composer<'_> {
 
     /// `None` when something that has to be there has no example.
     fn compose(&self, schema: &Value) -> Option<Value> {
-        if let Some(own) = schema.get("example") {
+        if let Some(own) = schema.get("example").or_else(|| schema.get("examples")?.get(0)) {
             return Some(own.clone());
         }
         if let Some(reference) = schema["$ref"].as_str() {
