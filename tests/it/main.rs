@@ -10,6 +10,7 @@ mod archetypes;
 mod authentication;
 mod authorization;
 mod command_line;
+mod contract;
 mod devices;
 mod egress;
 mod emails;
