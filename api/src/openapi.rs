@@ -458,6 +458,41 @@ mod tests {
         assert!(wanting.is_empty(), "{}", wanting.join("\n"));
     }
 
+    /// What may happen to a request whatever its route does: what fuzzing cannot bring about is documented, too.
+    #[test]
+    fn every_operation_tells_of_what_can_always_happen() {
+        let (_, operations) = contract();
+        let mut wanting = Vec::new();
+        for (name, operation) in &operations {
+            let mut must = |status: &str| {
+                if operation["responses"].get(status).is_none() {
+                    wanting.push(format!("{name}: {status}"));
+                }
+            };
+            must("500");
+            if name.contains('{') {
+                must("404");
+            }
+            if operation["security"]
+                .as_array()
+                .is_some_and(|schemes| schemes.iter().any(|one| one.get("bearer").is_some()))
+            {
+                ["400", "401", "403", "429", "503"].into_iter().for_each(&mut must);
+            }
+            if let Some(body) = operation["requestBody"]["content"].as_object() {
+                ["400", "408", "413"].into_iter().for_each(&mut must);
+                if body.contains_key("application/json") {
+                    must("415");
+                }
+            }
+        }
+        assert!(wanting.is_empty(), "{}", wanting.join("\n"));
+        for (name, operation) in operations.iter().filter(|(_, operation)| operation["x-step-up"] == true) {
+            let examples = &operation["responses"]["403"]["content"][MEDIA_TYPE]["examples"];
+            assert!(examples[kinds::MFA_STEP_UP_REQUIRED.slug].is_object(), "{name} does not tell of its step-up");
+        }
+    }
+
     /// Of two schemas with one name the contract shows only one, and utoipa does not say so.
     #[test]
     fn no_two_schemas_have_one_name() {
