@@ -24,7 +24,7 @@ use utoipa::openapi::{
 use crate::kinds::{self, Kind};
 use crate::permissions::{self, Access, Deprecation};
 use crate::problems::MEDIA_TYPE;
-use crate::router;
+use crate::{router, unknown_fields};
 
 /// The contract of a service that customers reach at `base_url`: what it serves as `/openapi.json`.
 #[must_use]
@@ -37,11 +37,16 @@ pub fn openapi(base_url: &str) -> OpenApi {
             answer_also(operation, problems(&[&kinds::INTERNAL]));
             if let Some(route) = permissions::route(&method, path) {
                 describe_access(operation, &route.access);
+                if method != Method::GET && matches!(route.access, Access::Account(_)) {
+                    let what = "The fields of the body that the route does not know, when there are any";
+                    describe_header(operation, unknown_fields::HEADER.as_str(), what);
+                }
                 if let Some(deprecation) = &route.deprecation {
                     describe_deprecation(operation, deprecation);
                 }
             }
             describe_limit_headers(operation);
+            describe_header(operation, "X-Request-Id", "The request's id, for whoever runs the service");
         }
     }
     examples::add(&mut document);
@@ -90,13 +95,18 @@ fn describe_deprecation(operation: &mut Operation, deprecation: &Deprecation) {
     let notice = format!("Deprecated since {since}, and may be missing from {sunset} on: use {replacement} instead.");
     let description = operation.description.take().into_iter().chain([notice]).collect::<Vec<_>>().join("\n\n");
     operation.description = Some(description);
+    for (name, value) in deprecation.headers() {
+        describe_header(operation, name.as_str(), &format!("`{value}`: the route's end is announced"));
+    }
+}
+
+/// Says that every answer may have this header, a text.
+fn describe_header(operation: &mut Operation, name: &str, what: &str) {
     for response in operation.responses.responses.values_mut() {
         let RefOr::T(response) = response else { continue };
-        for (name, value) in deprecation.headers() {
-            let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([value]));
-            let header = HeaderBuilder::new().schema(Some(schema)).description(Some("The route's end is announced"));
-            response.headers.insert(name.to_string(), RefOr::T(header.build()));
-        }
+        let schema = ObjectBuilder::new().schema_type(Type::String).build();
+        let header = HeaderBuilder::new().schema(Some(schema)).description(Some(what)).build();
+        response.headers.insert(name.to_owned(), RefOr::T(header));
     }
 }
 
@@ -406,8 +416,8 @@ mod tests {
         let description =
             "Old.\n\nDeprecated since 2027-01-01, and may be missing from 2027-06-01 on: use `GET /v1/new` instead.";
         assert_eq!(operation["description"], description);
-        let sunset = &operation["responses"]["200"]["headers"]["sunset"]["schema"]["enum"][0];
-        assert_eq!(sunset, "Tue, 01 Jun 2027 00:00:00 GMT");
+        let sunset = &operation["responses"]["200"]["headers"]["sunset"]["description"];
+        assert_eq!(sunset, "`Tue, 01 Jun 2027 00:00:00 GMT`: the route's end is announced");
     }
     /// The contract's operations, with a name for each.
     fn contract() -> (Value, Vec<(String, Value)>) {
