@@ -9,7 +9,7 @@ use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AccountId;
 use serde_json::{Value, json};
 use utoipa::IntoResponses;
-use utoipa::openapi::example::ExampleBuilder;
+use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{AllOf, OneOf};
@@ -24,7 +24,7 @@ use utoipa::openapi::{
 use crate::kinds::{self, Kind};
 use crate::permissions::{self, Access, Deprecation};
 use crate::problems::MEDIA_TYPE;
-use crate::{router, unknown_fields};
+use crate::router;
 
 /// The contract of a service that customers reach at `base_url`: what it serves as `/openapi.json`.
 #[must_use]
@@ -38,15 +38,14 @@ pub fn openapi(base_url: &str) -> OpenApi {
             if let Some(route) = permissions::route(&method, path) {
                 describe_access(operation, &route.access);
                 if method != Method::GET && matches!(route.access, Access::Account(_)) {
-                    let what = "The fields of the body that the route does not know, when there are any";
-                    describe_header(operation, unknown_fields::HEADER.as_str(), what);
+                    add_header(operation, UNKNOWN_FIELDS, &shared_header(UNKNOWN_FIELDS));
                 }
                 if let Some(deprecation) = &route.deprecation {
                     describe_deprecation(operation, deprecation);
                 }
             }
             describe_limit_headers(operation);
-            describe_header(operation, "X-Request-Id", "The request's id, for whoever runs the service");
+            add_header(operation, "X-Request-Id", &shared_header("X-Request-Id"));
         }
     }
     examples::add(&mut document);
@@ -96,17 +95,11 @@ fn describe_deprecation(operation: &mut Operation, deprecation: &Deprecation) {
     let description = operation.description.take().into_iter().chain([notice]).collect::<Vec<_>>().join("\n\n");
     operation.description = Some(description);
     for (name, value) in deprecation.headers() {
-        describe_header(operation, name.as_str(), &format!("`{value}`: the route's end is announced"));
-    }
-}
-
-/// Says that every answer may have this header, a text.
-fn describe_header(operation: &mut Operation, name: &str, what: &str) {
-    for response in operation.responses.responses.values_mut() {
-        let RefOr::T(response) = response else { continue };
-        let schema = ObjectBuilder::new().schema_type(Type::String).build();
-        let header = HeaderBuilder::new().schema(Some(schema)).description(Some(what)).build();
-        response.headers.insert(name.to_owned(), RefOr::T(header));
+        add_header(
+            operation,
+            name.as_str(),
+            &header(Type::String, &format!("`{value}`: the route's end is announced")),
+        );
     }
 }
 
@@ -128,25 +121,44 @@ fn describe_limit_headers(operation: &mut Operation) {
     if !refusal.description.contains(kinds::RATE_LIMITED.slug) {
         return;
     }
-    let retry = "After how many seconds to repeat the request; with `rate-limited` only";
-    refusal.headers.insert("Retry-After".to_owned(), number_header(retry));
+    refusal.headers.insert("Retry-After".to_owned(), shared_header("Retry-After"));
     for (status, response) in responses {
         let RefOr::T(response) = response else { continue };
         if status == "429" || status.starts_with('2') {
-            for (name, description) in [
-                ("RateLimit-Limit", "Requests a minute that are allowed, all of which may come at once"),
-                ("RateLimit-Remaining", "Requests that could be sent right now"),
-                ("RateLimit-Reset", "Seconds until all of them are there again; with a 429, until there is one"),
-            ] {
-                response.headers.insert(name.to_owned(), number_header(description));
+            for name in ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"] {
+                response.headers.insert(name.to_owned(), shared_header(name));
             }
         }
     }
 }
 
-fn number_header(description: &str) -> RefOr<Header> {
-    let schema = ObjectBuilder::new().schema_type(Type::Integer).build();
-    RefOr::T(HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build())
+/// Headers that many answers have, and what they say.
+const HEADERS: [(&str, Type, &str); 6] = [
+    ("X-Request-Id", Type::String, "The request's id, for whoever runs the service"),
+    (UNKNOWN_FIELDS, Type::String, "The fields of the body that the route does not know, when there are any"),
+    ("Retry-After", Type::Integer, "After how many seconds to repeat the request; with `rate-limited` only"),
+    ("RateLimit-Limit", Type::Integer, "Requests a minute that are allowed, all of which may come at once"),
+    ("RateLimit-Remaining", Type::Integer, "Requests that could be sent right now"),
+    ("RateLimit-Reset", Type::Integer, "Seconds until all of them are there again; with a 429, until there is one"),
+];
+
+const UNKNOWN_FIELDS: &str = "x-service-unknown-fields";
+
+fn shared_header(name: &str) -> RefOr<Header> {
+    RefOr::Ref(Ref::new(format!("#/components/headers/{name}")))
+}
+
+fn header(kind: Type, what: &str) -> RefOr<Header> {
+    let schema = ObjectBuilder::new().schema_type(kind).build();
+    RefOr::T(HeaderBuilder::new().schema(Some(schema)).description(Some(what)).build())
+}
+
+/// Says that every answer may have this header.
+fn add_header(operation: &mut Operation, name: &str, header: &RefOr<Header>) {
+    for response in operation.responses.responses.values_mut() {
+        let RefOr::T(response) = response else { continue };
+        response.headers.insert(name.to_owned(), header.clone());
+    }
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
@@ -170,6 +182,13 @@ pub fn skeleton() -> OpenApi {
         .security_scheme("bearer", bearer("An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web session's token. `x-required-scope` names what it has to satisfy."))
         .security_scheme("metrics_token", bearer("The deployment's metrics token."))
         .schema("Problem", problem_schema());
+    let components = kinds::ALL.into_iter().fold(components, |components, kind| {
+        let example = ExampleBuilder::new().summary(kind.title).value(Some(problem_example(kind)));
+        components.example(kind.slug, example.build())
+    });
+    let components = HEADERS
+        .into_iter()
+        .fold(components, |components, (name, kind, what)| components.header(name, header(kind, what)));
     let tag = |name: &str, description: &str| TagBuilder::new().name(name).description(Some(description)).build();
     let description = "Mobile browser sessions on real WebKit, over plain HTTP.\n\nErrors are problem documents \
         (RFC 9457); every answer has an `X-Request-Id`. Unknown fields of a body are ignored, and named in the \
@@ -371,13 +390,11 @@ fn problems(kinds: &[&'static Kind]) -> BTreeMap<String, RefOr<Response>> {
 
 fn problem_response(kinds: &[&Kind]) -> Response {
     let lines: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.slug, kind.meaning)).collect();
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
-    let content = match kinds {
-        [only] => content.example(Some(problem_example(only))),
-        several => content.examples_from_iter(several.iter().map(|kind| {
-            (kind.slug, ExampleBuilder::new().summary(kind.title).value(Some(problem_example(kind))).build())
-        })),
-    };
+    let examples = kinds.iter().map(|kind| {
+        let shared: RefOr<Example> = RefOr::Ref(Ref::new(format!("#/components/examples/{}", kind.slug)));
+        (kind.slug, shared)
+    });
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).examples_from_iter(examples);
     ResponseBuilder::new().description(lines.join("\n\n")).content(MEDIA_TYPE, content.build()).build()
 }
 

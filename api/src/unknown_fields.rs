@@ -14,8 +14,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::state::App;
 
-/// What names them.
-pub const HEADER: HeaderName = HeaderName::from_static("x-service-unknown-fields");
+const HEADER: HeaderName = HeaderName::from_static("x-service-unknown-fields");
 /// What would break the header or its list, and the percent sign itself, so that decoding gives the name back.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
