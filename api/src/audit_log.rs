@@ -143,6 +143,10 @@ fn known_action(name: &str) -> Result<&'static str> {
 
 /// An export of the audit log
 #[derive(ToSchema)]
+#[schema(example = json!({
+    "generated_at": "2026-11-20T18:06:00.123Z", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "row_count": 0,
+    "truncated": false, "data": [],
+}))]
 #[expect(dead_code, reason = "it is written piece by piece; this describes the whole")]
 struct AuditExport {
     /// When it was made

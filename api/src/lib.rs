@@ -1,8 +1,8 @@
 //! Kitfleet's HTTP interface: routes, wire types and who may call them.
 //!
 //! A handler authenticates, parses, stores what was asked for, enqueues what has to be done about it, commits and
-//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `problems`,
-//! `rate_limits`, `unknown_fields`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
+//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `deprecation`, `problems`,
+//! `rate_limits`, `unknown_fields`, `auth`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod accounts;
 mod api_keys;
@@ -11,6 +11,7 @@ mod audit_log;
 mod auth;
 mod body;
 mod client;
+mod deprecation;
 mod devices;
 mod docs;
 mod emails;
