@@ -11,6 +11,7 @@ mod limits;
 mod machine;
 mod providers;
 mod rate_limits;
+mod teams;
 mod values;
 
 use std::collections::HashMap;
@@ -33,6 +34,7 @@ pub use self::email::Email;
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
 use self::rate_limits::RateLimitsTable;
+use self::teams::Teams;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
 pub use self::values::{RedisUrl, Secret};
 
@@ -84,12 +86,12 @@ pub struct Config {
     pub mfa: Mfa,
     /// API keys.
     pub api_keys: ApiKeys,
+    /// Accounts of several people.
+    pub teams: Teams,
 
     // Of areas that are still to come, from here on.
     /// Deliveries to customers.
     webhooks: later::Webhooks,
-    /// Accounts of several people.
-    teams: later::Teams,
     /// Sessions that agents drive.
     agents: later::Agents,
     /// Who takes money.
@@ -117,8 +119,8 @@ impl Default for Config {
             auth: Auth::default(),
             mfa: Mfa::default(),
             api_keys: ApiKeys::default(),
+            teams: Teams::default(),
             webhooks: later::Webhooks::default(),
-            teams: later::Teams::default(),
             agents: later::Agents::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),

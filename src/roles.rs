@@ -213,6 +213,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         body_timeout: config.server.body_timeout,
         trusted_proxies: config.server.trusted_proxies.clone(),
         auth: config.auth(),
+        invite_ttl: config.teams.invite_ttl,
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })

@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use kitfleet_domain::accounts::{self, AccountName, AccountStatus, Tier};
 use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::teams::members;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
@@ -19,6 +19,7 @@ use crate::json::Json;
 use crate::mfa;
 use crate::openapi::{Body, Database, Restricted, SteppingUp, one_of};
 use crate::state::App;
+use crate::teams::TeamOwner;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(get, rename, delete))
@@ -29,7 +30,11 @@ pub fn routes() -> OpenApiRouter<App> {
 #[schema(example = json!({
     "id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "email": "ada@example.com", "name": "Ada", "status": "active",
     "tier": "api_starter", "email_verified_at": "2026-11-20T18:06:00.123Z", "created_at": "2026-11-20T18:05:00.123Z",
-    "teams": [], "mfa_enrolled": false, "limits": {"concurrent_sessions": 2, "profiles": 25},
+    "teams": [{
+        "owner_account_id": "acc_019aa1c8-52f0-7bd6-8a0e-6a0b4a4f7d11", "owner_email": "grace@example.com",
+        "owner_name": "Grace", "role": "member", "membership_id": "mem_019aa1d3-7c41-7e0f-a9e4-0f6b6c1f0a52",
+    }],
+    "mfa_enrolled": false, "limits": {"concurrent_sessions": 2, "profiles": 25},
 }))]
 struct OwnAccount {
     /// Its id
@@ -52,8 +57,7 @@ struct OwnAccount {
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     /// The owners whose teams it is on
-    #[schema(value_type = Vec<Object>)]
-    teams: Vec<Value>,
+    teams: Vec<TeamOwner>,
     /// Whether it has a second factor
     mfa_enrolled: bool,
     /// What its tier allows
@@ -87,13 +91,15 @@ async fn get(caller: Caller, State(app): State<App>) -> Result<Answer<OwnAccount
 }
 
 /// Its credential was good a moment ago.
-fn gone() -> Problem {
+pub fn gone() -> Problem {
     Problem::unauthorized("the account is gone")
 }
 
 async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
-    let found = accounts::find(&mut *app.db.acquire().await?, account).await?;
-    let account = found.ok_or_else(gone)?;
+    let mut conn = app.db.acquire().await?;
+    let account = accounts::find(&mut conn, account).await?.ok_or_else(gone)?;
+    let owners = members::owners(&mut conn, account.id).await?;
+    drop(conn);
     let limits = &app.config.limits;
     Ok(Answer(OwnAccount {
         mfa_enrolled: mfa::is_enrolled(app, account.id).await?,
@@ -104,7 +110,7 @@ async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
         tier: account.tier,
         email_verified_at: account.email_verified_at,
         created_at: account.created_at,
-        teams: Vec::new(),
+        teams: owners.into_iter().map(TeamOwner::from).collect(),
         limits: AccountLimits {
             concurrent_sessions: limits.concurrent_sessions.of(account.tier),
             profiles: limits.profiles_of(account.tier),

@@ -230,6 +230,7 @@ impl From<RotateError> for Problem {
         match error {
             RotateError::NoKey => not_found::<ApiKeyId>(),
             RotateError::Worthless | RotateError::RotatedBefore => Self::new(&kinds::CONFLICT, error.to_string()),
+            RotateError::NotAdmin => Self::forbidden(error.to_string()),
             RotateError::Database(error) => error.into(),
         }
     }

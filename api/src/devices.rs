@@ -260,6 +260,7 @@ impl From<MintError> for Problem {
             MintError::Invalid(invalid) => invalid.into(),
             // Its credential was good a moment ago.
             MintError::NoAccount => Self::unauthorized("the account was deleted"),
+            MintError::NotAdmin => Self::forbidden(error.to_string()),
             MintError::Database(error) => error.into(),
         }
     }

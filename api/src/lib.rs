@@ -43,6 +43,7 @@ mod server;
 mod sessions;
 mod sign_ins;
 mod state;
+mod teams;
 mod unknown_fields;
 mod usage;
 mod web_sessions;

@@ -213,6 +213,7 @@ pub fn skeleton() -> OpenApi {
             tag("API keys", "Credentials of programs"),
             tag("Audit log", "Who did what, for ever"),
             tag("Usage", "How much was done"),
+            tag("Teams", "Other people's accounts that may act on one's own"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
             tag("Pages", "For a person's browser"),
@@ -366,6 +367,14 @@ problem_sets! {
     SteppingUp: FORBIDDEN MFA_STEP_UP_REQUIRED;
     /// A key that cannot have a successor.
     Rotating: CONFLICT;
+    /// A team that is not the caller's.
+    NoTeam: NOT_FOUND;
+    /// A membership that is not on the caller's team.
+    NoMembership: NOT_FOUND;
+    /// Somebody who is on the team already.
+    Inviting: CONFLICT;
+    /// An invite that is another's, or to a team that one is on.
+    Accepting: CONFLICT;
     /// A session that is not the caller's to see.
     NoSession: NOT_FOUND;
     /// A page that does not exist.

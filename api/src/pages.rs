@@ -1,4 +1,5 @@
-//! The pages that people see in their browsers: what problems mean, the links of mails, and the activation of devices.
+//! The pages that people see in their browsers: what problems mean, the links of mails, the activation of devices, and
+//! invitations to teams.
 //!
 //! They are plain documents with scripts of ours, without frameworks and without anything from elsewhere. What a script
 //! does it does through the public interface, as any other client; a page knows nothing of whoever looks at it, and is the
@@ -8,6 +9,7 @@ mod activation;
 pub mod arrival;
 mod assets;
 mod errors;
+mod invitation;
 mod links;
 
 use axum::http::HeaderName;
@@ -23,6 +25,7 @@ pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(errors::routes())
         .merge(activation::routes())
+        .merge(invitation::routes())
         .merge(links::routes())
         .merge(assets::routes())
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use kitfleet_domain::ids::{ApiKeyId, OauthClientId, SessionId, WebSessionId};
+use kitfleet_domain::ids::{ApiKeyId, MembershipId, OauthClientId, SessionId, TeamId, WebSessionId};
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 
@@ -36,6 +36,8 @@ resources! {
     WebSessionId: "web session";
     ApiKeyId: "API key";
     OauthClientId: "OAuth client";
+    TeamId: "team";
+    MembershipId: "membership";
 }
 
 /// The same for an unknown one, another account's and a malformed id.

@@ -129,6 +129,7 @@ const WRITE_SESSIONS: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Ad
 const READ_STATE: Rule =
     Rule::scope(Scope::ReadSessions).for_team_with(Scope::WriteSessions, Role::Admin).open_to_free_devices();
 const READ_ACCOUNT: Rule = Rule::scope(Scope::Read).open_to_free_devices();
+const READ_TEAM: Rule = Rule::scope(Scope::Read);
 const OWN_ACCOUNT: Rule = Rule::scope(Scope::AccountOwner);
 const READ_KEYS: Rule = Rule::scope(Scope::Read).for_team(Role::Member);
 const CHANGE_KEYS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
@@ -180,6 +181,15 @@ pub static ROUTES: &[Route] = &[
     delete("/v1/oauth/clients/{id}", OWN_ACCOUNT),
     post("/v1/auth/cli-authorize/bind-device-code", Rule::person()),
     get("/v1/auth/cli-authorize/{user_code}", Rule::person()),
+    // Teams
+    post("/v1/team/invites", OWN_ACCOUNT),
+    get("/v1/team/invites", READ_TEAM),
+    post("/v1/team/invites/accept", OWN_ACCOUNT),
+    get("/v1/team/members", READ_TEAM),
+    delete("/v1/team/members/{id}", OWN_ACCOUNT),
+    get("/v1/team/owners", READ_TEAM),
+    get("/v1/teams", READ_TEAM),
+    patch("/v1/teams/{id}", OWN_ACCOUNT),
     // Proving who calls
     public(Method::POST, "/v1/auth/cli-authorize/initiate"),
     public(Method::POST, "/v1/auth/cli-authorize/exchange"),
@@ -218,6 +228,7 @@ pub static ROUTES: &[Route] = &[
     public(Method::GET, "/magic-link"),
     public(Method::GET, "/reset-password"),
     public(Method::GET, "/confirm-sign-in"),
+    public(Method::GET, "/team/accept"),
 ];
 
 /// The row of a route, if there is such a route.

@@ -56,6 +56,8 @@ pub struct RateLimits {
     pub device_exchange_per_minute: NonZeroU32,
     /// Asking for an OAuth token, an address.
     pub oauth_token_per_minute: NonZeroU32,
+    /// Inviting somebody to a team, an account, and an e-mail address.
+    pub team_invites_per_hour: NonZeroU32,
     /// Everything, a credential, at one replica.
     pub credential_per_minute: NonZeroU32,
 }
@@ -74,6 +76,7 @@ impl Default for RateLimits {
             device_bind_per_minute: GENEROUS,
             device_exchange_per_minute: GENEROUS,
             oauth_token_per_minute: GENEROUS,
+            team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
             credential_per_minute: const { NonZeroU32::new(60_000).expect("more than none") },
         }
     }
@@ -98,12 +101,13 @@ pub enum Bucket {
     DeviceBind,
     DeviceExchange,
     OAuthToken,
+    TeamInvite,
     /// Whatever a credential asks for.
     Credential,
 }
 
 impl Bucket {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
@@ -116,6 +120,7 @@ impl Bucket {
         Self::DeviceBind,
         Self::DeviceExchange,
         Self::OAuthToken,
+        Self::TeamInvite,
         Self::Credential,
     ];
 
@@ -134,6 +139,7 @@ impl Bucket {
             Self::DeviceBind => "device_bind",
             Self::DeviceExchange => "device_exchange",
             Self::OAuthToken => "oauth_token",
+            Self::TeamInvite => "team_invite",
             Self::Credential => "credential",
         }
     }
@@ -152,6 +158,7 @@ impl Bucket {
             Self::DeviceBind => Quota::per_minute(limits.device_bind_per_minute),
             Self::DeviceExchange => Quota::per_minute(limits.device_exchange_per_minute),
             Self::OAuthToken => Quota::per_minute(limits.oauth_token_per_minute),
+            Self::TeamInvite => Quota::per_hour(limits.team_invites_per_hour),
             Self::Credential => Quota::per_minute(limits.credential_per_minute),
         }
     }

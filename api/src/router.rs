@@ -9,7 +9,7 @@ use crate::deprecation::Rows;
 use crate::state::App;
 use crate::{
     accounts, api_keys, archetypes, audit_log, auth, deprecation, devices, docs, emails, health, identities, metrics,
-    mfa, oauth, observe, openapi, own_task, pages, permissions, problems, rate_limits, sessions, sign_ins,
+    mfa, oauth, observe, openapi, own_task, pages, permissions, problems, rate_limits, sessions, sign_ins, teams,
     unknown_fields, usage, web_sessions,
 };
 
@@ -29,6 +29,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(usage::routes())
         .merge(archetypes::routes())
         .merge(emails::routes())
+        .merge(teams::routes())
         .merge(health::routes())
         .routes(routes!(metrics::scrape))
         .merge(docs::routes())

@@ -55,6 +55,8 @@ pub struct ApiConfig {
     pub trusted_proxies: Vec<IpNet>,
     /// By what somebody proves who they are.
     pub auth: AuthConfig,
+    /// How long an invitation to a team is good.
+    pub invite_ttl: Duration,
     /// How often somebody may ask.
     pub rate_limits: RateLimits,
     /// Where all replicas count that together; without one each counts for itself.
@@ -79,6 +81,7 @@ impl Default for ApiConfig {
             body_timeout: Duration::from_secs(30),
             trusted_proxies: Vec::new(),
             auth: AuthConfig::default(),
+            invite_ttl: Duration::from_hours(7 * 24),
             rate_limits: RateLimits::default(),
             redis: None,
         }

@@ -9,11 +9,11 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::emails::EmailAddress;
-use crate::ids::AccountId;
+use crate::ids::{AccountId, TeamId};
 use crate::mfa::{self, challenges};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
-use crate::{api_keys, mail_links, web_sessions};
+use crate::{api_keys, mail_links, teams, web_sessions};
 
 /// What an account pays for. It sets how many sessions may live at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
@@ -169,6 +169,8 @@ pub enum CreateError {
     Database(#[from] sqlx::Error),
 }
 
+/// Makes an account, and its team.
+///
 /// # Errors
 /// When a field breaks a rule, or the address has an account.
 pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
@@ -176,8 +178,11 @@ pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountI
     let email = EmailAddress::parse(&new.email)?;
     let id = AccountId::generate();
     sqlx::query!(
-        "insert into accounts (id, email, email_key, name, password_hash, tier, email_verified_at)
-         values ($1, $2, $3, $4, $5, $6, case when $7 then now() end)",
+        "with account as (
+            insert into accounts (id, email, email_key, name, password_hash, tier, email_verified_at)
+            values ($1, $2, $3, $4, $5, $6, case when $7 then now() end) returning id, name
+         )
+         insert into teams (id, owner_account_id, name) select $8, id, name from account",
         id as _,
         email.as_str(),
         email.key(),
@@ -185,6 +190,7 @@ pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountI
         new.password_hash,
         new.tier as _,
         new.verified,
+        TeamId::generate() as _,
     )
     .execute(conn)
     .await
@@ -388,8 +394,8 @@ pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) 
 }
 
 /// Marks the account as deleted, which gives its address back, and ends everything by which somebody could act for it:
-/// passwords, second factors, web sessions, links, keys, OAuth clients and identities. Its live sessions are the
-/// caller's. `false` when it was deleted before.
+/// passwords, second factors, web sessions, links, memberships, keys, OAuth clients and identities. Its live sessions are
+/// the caller's. `false` when it was deleted before.
 ///
 /// # Errors
 /// When the database fails.
@@ -406,6 +412,7 @@ pub async fn delete(conn: &mut PgConnection, id: AccountId, actor: &Actor) -> sq
     }
     end_sign_ins(&mut *conn, id).await?;
     mfa::forget(&mut *conn, id).await?;
+    teams::members::end_all(&mut *conn, id, actor).await?;
     api_keys::revoke_all(&mut *conn, id, actor).await?;
     sqlx::query!("update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null", id as _)
         .execute(&mut *conn)

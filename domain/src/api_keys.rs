@@ -12,6 +12,7 @@ use crate::accounts::{self, AccountStatus, Tier};
 use crate::audit::{self, Actor, Entry};
 use crate::events;
 use crate::ids::{AccountId, ApiKeyId};
+use crate::teams::members;
 use crate::timestamp::Timestamp;
 use crate::tokens;
 use crate::validation::{FieldError, Invalid, Rules};
@@ -311,16 +312,20 @@ pub enum MintError {
     /// Nobody to give it to.
     #[error("there is no such account")]
     NoAccount,
+    /// Whoever makes it may not act on the account any more.
+    #[error("this takes the role admin on the owner's team")]
+    NotAdmin,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Mints a key for `account` and writes `api_key.minted`. The account's row is locked meanwhile, so that its deletion
-/// finds the key.
+/// finds the key, and so is the membership of whoever is on its team and makes it.
 ///
 /// # Errors
-/// When the name does not have 1 to 120 characters, the time is over already, or the database fails.
+/// When the name does not have 1 to 120 characters, the time is over already, whoever makes it is no admin of the account's
+/// team any more, or the database fails.
 pub async fn mint(
     conn: &mut PgConnection,
     account: AccountId,
@@ -333,6 +338,7 @@ pub async fn mint(
     rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
     rules.check()?;
     let held = accounts::hold(&mut *conn, account).await?.ok_or(MintError::NoAccount)?;
+    let maker = hold_maker(&mut *conn, account, actor).await?.ok_or(MintError::NotAdmin)?;
     let past =
         sqlx::query_scalar!(r#"select coalesce($1::timestamptz <= now(), false) as "past!""#, new.expires_at as _)
             .fetch_one(&mut *conn)
@@ -341,24 +347,48 @@ pub async fn mint(
         return Err(Invalid::field("expires_at", "must be in the future").into());
     }
     let secret = Secret::generate(new.kind, held.tier);
-    let key = insert(&mut *conn, account, actor, &NewKey { name, ..new }, &secret, None).await?;
+    let key = insert(&mut *conn, account, maker, &NewKey { name, ..new }, &secret, None).await?;
     let payload = json!({"name": name, "scopes": new.scopes});
     let entry = Entry { action: "api_key.minted", target: Some(key.id.to_string()), payload };
     audit::record(conn, account, actor, entry).await?;
     Ok((key, secret))
 }
 
+/// Who makes a key, and is to lose it when they leave the account's team.
+#[derive(Debug, Clone, Copy)]
+enum Maker {
+    Account(AccountId),
+    Staff,
+}
+
+/// Who stands behind `actor`, and until the transaction ends is the account's owner or an admin of its team. A key acts
+/// for whoever made it: a member who is removed keeps none that was made by means of another. `None` when they are on the
+/// team no more, or may only read.
+async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<Maker>> {
+    let Actor::Customer { account: acting, key, .. } = actor else { return Ok(Some(Maker::Staff)) };
+    let maker_of_key = sqlx::query_scalar!(
+        "select created_by_account_id from api_keys where id = $1 and account_id = $2",
+        key as _,
+        account as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let maker = maker_of_key.flatten().unwrap_or(*acting);
+    let may = maker == account || members::hold_admin(conn, account, maker).await?;
+    Ok(may.then_some(Maker::Account(maker)))
+}
+
 async fn insert(
     conn: &mut PgConnection,
     account: AccountId,
-    actor: &Actor,
+    maker: Maker,
     new: &NewKey<'_>,
     secret: &Secret,
     rotated_from: Option<ApiKeyId>,
 ) -> sqlx::Result<ApiKey> {
-    let creator = match actor {
-        Actor::Customer { account, .. } => Some(*account),
-        Actor::System => None,
+    let creator = match maker {
+        Maker::Account(account) => Some(account),
+        Maker::Staff => None,
     };
     sqlx::query_as!(
         ApiKey,
@@ -448,6 +478,9 @@ pub enum RotateError {
     /// It has a successor.
     #[error("the key was rotated already")]
     RotatedBefore,
+    /// Whoever rotates it may not act on the account any more.
+    #[error("this takes the role admin on the owner's team")]
+    NotAdmin,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -456,7 +489,8 @@ pub enum RotateError {
 /// Mints a successor of a key, which itself works for `grace` and then expires, and writes `api_key.rotated`.
 ///
 /// # Errors
-/// When the key is not one that can be rotated, or the database fails.
+/// When the key is not one that can be rotated, whoever rotates it is no admin of the account's team any more, or the
+/// database fails.
 pub async fn rotate(
     conn: &mut PgConnection,
     account: AccountId,
@@ -465,6 +499,7 @@ pub async fn rotate(
     grace: Duration,
 ) -> Result<(ApiKey, Secret), RotateError> {
     let held = accounts::hold(&mut *conn, account).await?.ok_or(RotateError::NoKey)?;
+    let maker = hold_maker(&mut *conn, account, actor).await?.ok_or(RotateError::NotAdmin)?;
     let old = sqlx::query!(
         r#"select k.name, k.scopes, k.kind as "kind: KeyKind", k.expires_at,
                   k.revoked_at is not null or coalesce(k.expires_at <= now(), false) as "worthless!",
@@ -485,7 +520,7 @@ pub async fn rotate(
     let scopes = Scopes::stored(&old.scopes);
     let new = NewKey { name: &old.name, scopes: &scopes, kind: old.kind, expires_at: old.expires_at };
     let secret = Secret::generate(old.kind, held.tier);
-    let key = match insert(&mut *conn, account, actor, &new, &secret, Some(id)).await {
+    let key = match insert(&mut *conn, account, maker, &new, &secret, Some(id)).await {
         Err(error) if error.as_database_error().and_then(|e| e.constraint()) == Some("api_keys_rotated_from_key") => {
             return Err(RotateError::RotatedBefore);
         }
@@ -550,6 +585,30 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Act
     Ok(())
 }
 
+/// Revokes every live key on `account` that `maker` made, with its event; the audit log hears of them from the caller.
+/// Answers which.
+pub(crate) async fn revoke_made_by(
+    conn: &mut PgConnection,
+    account: AccountId,
+    maker: AccountId,
+) -> sqlx::Result<Vec<ApiKeyId>> {
+    let mut revoked = sqlx::query!(
+        r#"update api_keys set revoked_at = now()
+           where account_id = $1 and created_by_account_id = $2 and created_by_account_id <> account_id
+             and revoked_at is null and coalesce(expires_at > now(), true)
+           returning id, name, revoked_at as "revoked_at!""#,
+        account as _,
+        maker as _,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    revoked.sort_by_key(|key| key.id);
+    for key in &revoked {
+        publish_revoked(&mut *conn, account, key.id, &key.name, key.revoked_at).await?;
+    }
+    Ok(revoked.into_iter().map(|key| key.id).collect())
+}
+
 async fn tell_revoked(
     conn: &mut PgConnection,
     account: AccountId,
@@ -558,10 +617,20 @@ async fn tell_revoked(
     name: &str,
     revoked_at: Timestamp,
 ) -> sqlx::Result<()> {
-    let event = json!({"api_key_id": id, "name": name, "revoked_at": revoked_at});
-    events::record(&mut *conn, account, "api_key.revoked", event).await?;
+    publish_revoked(&mut *conn, account, id, name, revoked_at).await?;
     let entry = Entry { action: "api_key.revoked", target: Some(id.to_string()), payload: json!({"name": name}) };
     audit::record(conn, account, actor, entry).await
+}
+
+async fn publish_revoked(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ApiKeyId,
+    name: &str,
+    revoked_at: Timestamp,
+) -> sqlx::Result<()> {
+    let event = json!({"api_key_id": id, "name": name, "revoked_at": revoked_at});
+    events::record(conn, account, "api_key.revoked", event).await
 }
 
 /// What a key that exists says of its bearer.

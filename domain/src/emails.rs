@@ -4,7 +4,8 @@
 //! A mail is a row before it is a message. Whoever wants one sent writes the row in the transaction of its reason; a
 //! worker claims it, renders it and sends it, and keeps the row until then, however often it has to try. A row that
 //! names an address instead of an account is resolved by the worker: a request takes the same time and the same
-//! statements whether somebody has that address or not.
+//! statements whether somebody has that address or not. One that names an invite goes to whoever is invited, who need not
+//! have an account (`teams::invites`).
 
 mod address;
 mod preferences;
@@ -17,7 +18,7 @@ use sqlx::PgConnection;
 pub use self::address::EmailAddress;
 pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
-use crate::ids::{AccountId, EmailId};
+use crate::ids::{AccountId, EmailId, InviteId};
 use crate::mail_links::Purpose;
 use crate::timestamp::Timestamp;
 
@@ -63,11 +64,13 @@ pub enum Template {
     SessionFailedFirst,
     /// The account moved to another tier.
     TierChanged,
+    /// Asks somebody onto a team.
+    TeamInvite,
 }
 
 impl Template {
     /// Every one.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::VerifyEmail,
         Self::MagicLink,
         Self::ResetPassword,
@@ -76,6 +79,7 @@ impl Template {
         Self::SessionSuccessFirst,
         Self::SessionFailedFirst,
         Self::TierChanged,
+        Self::TeamInvite,
     ];
 
     /// As metrics, files and the database name it.
@@ -90,6 +94,7 @@ impl Template {
             Self::SessionSuccessFirst => "session_success_first",
             Self::SessionFailedFirst => "session_failed_first",
             Self::TierChanged => "tier_changed",
+            Self::TeamInvite => "team_invite",
         }
     }
 
@@ -97,7 +102,7 @@ impl Template {
     #[must_use]
     pub fn event_type(self) -> Option<EventType> {
         match self {
-            Self::VerifyEmail | Self::MagicLink | Self::ResetPassword | Self::ConfirmSignIn => None,
+            Self::VerifyEmail | Self::MagicLink | Self::ResetPassword | Self::ConfirmSignIn | Self::TeamInvite => None,
             Self::Welcome => Some(EventType::SignupWelcome),
             Self::SessionSuccessFirst => Some(EventType::SessionSuccessFirst),
             Self::SessionFailedFirst => Some(EventType::SessionFailedFirst),
@@ -105,7 +110,7 @@ impl Template {
         }
     }
 
-    /// The purpose of the link in it.
+    /// The purpose of the account's link in it.
     #[must_use]
     pub fn purpose(self) -> Option<Purpose> {
         match self {
@@ -113,7 +118,11 @@ impl Template {
             Self::MagicLink => Some(Purpose::MagicLink),
             Self::ResetPassword => Some(Purpose::ResetPassword),
             Self::ConfirmSignIn => Some(Purpose::ConfirmSignIn),
-            Self::Welcome | Self::SessionSuccessFirst | Self::SessionFailedFirst | Self::TierChanged => None,
+            Self::Welcome
+            | Self::SessionSuccessFirst
+            | Self::SessionFailedFirst
+            | Self::TierChanged
+            | Self::TeamInvite => None,
         }
     }
 }
@@ -125,6 +134,8 @@ pub enum Recipient<'a> {
     Account(AccountId),
     /// To whoever has this address; nobody may.
     Address(&'a EmailAddress),
+    /// To whoever this invite is for.
+    Invitee(InviteId),
 }
 
 /// A mail that waits.
@@ -149,18 +160,20 @@ pub async fn queue(
     good_for: Duration,
 ) -> sqlx::Result<Option<Queued>> {
     let id = EmailId::generate();
-    let (account, key) = match recipient {
-        Recipient::Account(account) => (Some(account), None),
-        Recipient::Address(address) => (None, Some(address.key())),
+    let (account, key, invite) = match recipient {
+        Recipient::Account(account) => (Some(account), None, None),
+        Recipient::Address(address) => (None, Some(address.key()), None),
+        Recipient::Invitee(invite) => (None, None, Some(invite)),
     };
     let expires_at = sqlx::query_scalar!(
-        r#"insert into emails (id, template, account_id, email_key, details, next_attempt_at, expires_at)
-           values ($1, $2, $3, $4, $5, now() + make_interval(secs => $6), now() + make_interval(secs => $7))
+        r#"insert into emails (id, template, account_id, email_key, invite_id, details, next_attempt_at, expires_at)
+           values ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), now() + make_interval(secs => $8))
            on conflict do nothing returning expires_at"#,
         id as _,
         template as _,
         account as _,
         key,
+        invite as _,
         details,
         PATIENCE.as_secs_f64(),
         good_for.as_secs_f64(),
@@ -205,6 +218,8 @@ pub struct Attempt {
     pub created_at: Timestamp,
     /// Until when it, and a link in it, is good.
     pub expires_at: Timestamp,
+    /// The invite that it is about.
+    pub invite: Option<InviteId>,
     account: Option<AccountId>,
     email_key: Option<String>,
 }
@@ -220,7 +235,7 @@ pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<
         r#"update emails set status = 'sending', attempts = attempts + 1, next_attempt_at = now() + make_interval(secs => $2)
            where id = $1 and status = 'queued'
            returning id as "id: _", attempts as number, now() as "started_at!: _", template as "template: _", details,
-                     created_at, expires_at, account_id as "account: _", email_key"#,
+                     created_at, expires_at, invite_id as "invite: _", account_id as "account: _", email_key"#,
         id as _,
         LEASE.as_secs_f64(),
     )

@@ -83,6 +83,8 @@ pub struct Limits {
     pub device_state_max_chars: usize,
     /// Characters of what a desktop app calls itself.
     pub device_label_chars: usize,
+    /// Characters of a team's name.
+    pub team_name_chars: usize,
 }
 
 /// How many profiles an account of each tier may have, but for [`Tier::Enterprise`].
@@ -229,6 +231,7 @@ impl Default for Limits {
             device_state_min_chars: 16,
             device_state_max_chars: 128,
             device_label_chars: 120,
+            team_name_chars: 120,
         }
     }
 }

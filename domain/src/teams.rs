@@ -1,10 +1,21 @@
 //! Teams (interface, "Team records", "Team" and "Authentication" 8): other people's accounts that may act on an owner's.
+//!
+//! Locks are taken in one order: accounts, then the owner's team, then invites or memberships, then keys.
+
+pub mod invites;
+pub mod members;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sqlx::PgConnection;
+use unicode_normalization::UnicodeNormalization;
 
 use crate::accounts::AccountStatus;
-use crate::ids::AccountId;
+use crate::audit::{self, Actor, Entry};
+use crate::ids::{AccountId, TeamId};
+use crate::limits::Limits;
+use crate::timestamp::Timestamp;
+use crate::validation::{Invalid, Rules};
 
 /// What a member may do with what is the owner's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type)]
@@ -18,6 +29,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// From the lesser to the greater.
+    pub const ALL: [Self; 2] = [Self::Member, Self::Admin];
+
     /// As the interface spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -52,4 +66,84 @@ pub async fn standing(conn: &mut PgConnection, owner: AccountId, member: Account
     )
     .fetch_optional(conn)
     .await
+}
+
+/// A team. Every account has one, made with it.
+#[derive(Debug, Clone)]
+pub struct Team {
+    /// Its id.
+    pub id: TeamId,
+    /// What it is called.
+    pub name: String,
+    /// Whose it is.
+    pub owner_account_id: AccountId,
+    /// When its account signed up.
+    pub created_at: Timestamp,
+    /// When it was last renamed.
+    pub updated_at: Timestamp,
+}
+
+/// What a team is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeamName(String);
+
+impl TeamName {
+    /// # Errors
+    /// On field `name`, when it is empty, too long, or holds a character that does not show.
+    pub fn parse(text: &str, limits: &Limits) -> Result<Self, Invalid> {
+        let name: String = text.trim().nfc().collect();
+        let mut rules = Rules::default();
+        rules.length(&name, 1, limits.team_name_chars, "name");
+        rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
+        rules.check()?;
+        Ok(Self(name))
+    }
+}
+
+/// The teams that the account owns.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Team>> {
+    sqlx::query_as!(
+        Team,
+        "select id, name, owner_account_id, created_at, updated_at from teams where owner_account_id = $1",
+        owner as _,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Gives a team of the account's another name, and writes `team.updated`. `None` when it has no such team.
+///
+/// # Errors
+/// When the database fails.
+pub async fn rename(
+    conn: &mut PgConnection,
+    owner: AccountId,
+    id: TeamId,
+    name: &TeamName,
+    actor: &Actor,
+) -> sqlx::Result<Option<Team>> {
+    let previous = sqlx::query_scalar!(
+        "select name from teams where id = $1 and owner_account_id = $2 for no key update",
+        id as _,
+        owner as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(previous) = previous else { return Ok(None) };
+    let team = sqlx::query_as!(
+        Team,
+        "update teams set name = $2, updated_at = now() where id = $1
+         returning id, name, owner_account_id, created_at, updated_at",
+        id as _,
+        name.0,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let payload = json!({"previous_name": previous, "name": team.name});
+    let entry = Entry { action: "team.updated", target: Some(id.to_string()), payload };
+    audit::record(conn, owner, actor, entry).await?;
+    Ok(Some(team))
 }

@@ -1,5 +1,5 @@
-//! Random tokens that are shown once and stored hashed: of web sessions, links in mails, challenges, device codes and
-//! OAuth clients.
+//! Random tokens that are shown once and stored hashed: of web sessions, links in mails, invites, challenges, device
+//! codes and OAuth clients.
 
 use std::fmt;
 
@@ -62,11 +62,14 @@ pub async fn purge_expired(conn: &mut PgConnection, batch: i64) -> sqlx::Result<
                 (select id from device_authorizations where expires_at < (select age from old) limit $1) returning 1),
             accesses as (delete from oauth_tokens where token_hash in
                 (select token_hash from oauth_tokens where expires_at < (select age from old) limit $1) returning 1),
+            invites as (delete from team_invites where id in
+                (select id from team_invites where accepted_at is null and expires_at < (select age from old) limit $1)
+                returning 1),
             flows as (delete from identity_flows where state_hash in
                 (select state_hash from identity_flows where expires_at < (select age from old) limit $1) returning 1)
            select (select count(*) from sessions) + (select count(*) from links) + (select count(*) from challenges)
                + (select count(*) from devices) + (select count(*) from accesses) + (select count(*) from flows)
-               as "purged!""#,
+               + (select count(*) from invites) as "purged!""#,
         batch,
     )
     .fetch_one(conn)

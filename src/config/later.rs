@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::values::{BaseUrl, Secret, duration, durations, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 8] = [
+pub(super) const KEYS: [&str; 7] = [
     "webhooks",
-    "teams",
     "agents",
     "billing",
     "retention.deleted_profiles",
@@ -53,21 +52,6 @@ impl Default for Webhooks {
             allow_private_targets: false,
             extra_ca_file: None,
         }
-    }
-}
-
-/// `teams.*`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Teams {
-    /// How long an invitation is good for.
-    #[serde(with = "duration")]
-    pub invite_ttl: Duration,
-}
-
-impl Default for Teams {
-    fn default() -> Self {
-        Self { invite_ttl: days(7) }
     }
 }
 
@@ -149,8 +133,4 @@ pub struct Prices {
     pub api_builder: Option<u32>,
     pub api_scale: Option<u32>,
     pub enterprise: Option<u32>,
-}
-
-fn days(days: u64) -> Duration {
-    Duration::from_hours(24 * days)
 }

@@ -59,6 +59,7 @@ pub(super) struct LimitsTable {
     device_state_min_chars: usize,
     device_state_max_chars: usize,
     device_label_chars: usize,
+    team_name_chars: usize,
 }
 
 #[derive(Serialize, Deserialize)]

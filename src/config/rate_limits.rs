@@ -20,5 +20,6 @@ pub(super) struct RateLimitsTable {
     device_bind_per_minute: NonZeroU32,
     device_exchange_per_minute: NonZeroU32,
     oauth_token_per_minute: NonZeroU32,
+    team_invites_per_hour: NonZeroU32,
     credential_per_minute: NonZeroU32,
 }

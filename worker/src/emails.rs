@@ -1,6 +1,6 @@
 //! Sending mails.
 //!
-//! A link's token is made here and goes into the message and, hashed, into `mail_links`: no row ever holds one. An
+//! A link's token is made here and goes into the message and, hashed, into `mail_links` or its invite: no row ever holds one. An
 //! attempt holds no connection of the pool while it waits for a mail server, and has a time limit; there are few at a
 //! time. What failed and may pass is tried again by its row's back-off, with another token. A worker that dies between a
 //! mail server's yes and our note of it has the mail sent twice; that cannot be excluded, and none would be worse.
@@ -19,6 +19,7 @@ use apalis::prelude::BoxDynError;
 use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::emails::{self, Attempt, Outcome, Template};
 use kitfleet_domain::mail_links;
+use kitfleet_domain::teams::invites;
 use kitfleet_jobs::emails::EmailJob;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -125,6 +126,14 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
 
 /// The mail, with a fresh link where it has one. `None` when nobody is to get it, which is noted.
 async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) -> sqlx::Result<Option<Mail>> {
+    if let Some(invite) = attempt.invite {
+        let Some(link) = invites::issue(&mut *conn, invite).await? else {
+            emails::discard(conn, attempt).await?;
+            return Ok(None);
+        };
+        let letter = Letter::write(attempt, &mailer.base_url, Some(&link.token));
+        return Ok(Some(Mail::new(attempt, link.invitee_email, &letter)));
+    }
     let Some(reader) = emails::reader(&mut *conn, attempt).await? else {
         emails::discard(conn, attempt).await?;
         return Ok(None);

@@ -15,10 +15,11 @@ use crate::kinds;
 use crate::state::App;
 
 /// By name.
-const ASSETS: [(&str, &str); 8] = [
+const ASSETS: [(&str, &str); 9] = [
     ("page.css", include_str!("assets/page.css")),
     ("arrival.js", include_str!("assets/arrival.js")),
     ("activate.js", include_str!("assets/activate.js")),
+    ("invitation.js", include_str!("assets/invitation.js")),
     ("link.js", include_str!("assets/link.js")),
     ("pending.js", include_str!("assets/pending.js")),
     ("service.js", include_str!("assets/service.js")),

@@ -48,7 +48,11 @@ impl<'a> Letter<'a> {
         let link = link(attempt.template).zip(token).map(|((label, path), token)| {
             let left = (attempt.expires_at.0 - attempt.started_at.0).to_std().unwrap_or_default();
             notes.push(format!("The link is good for {}, and once.", in_words(left)));
-            notes.push("If this was not you, ignore this mail: nothing happens unless the link is used.".to_owned());
+            let unexpected = match attempt.template {
+                Template::TeamInvite => "If you expect no invitation",
+                _ => "If this was not you",
+            };
+            notes.push(format!("{unexpected}, ignore this mail: nothing happens unless the link is used."));
             Link { label, url: format!("{base_url}/{path}?token={}", token.reveal()) }
         });
         if let Some(event_type) = attempt.template.event_type() {
@@ -71,6 +75,7 @@ fn titles(template: Template) -> (&'static str, &'static str) {
         Template::SessionSuccessFirst => ("Your first session is up", "Your first session is up"),
         Template::SessionFailedFirst => ("Your first session failed", "Your first session failed"),
         Template::TierChanged => ("Your tier has changed", "Your tier has changed"),
+        Template::TeamInvite => ("You are invited to a team", "Join a team on Kitfleet"),
     }
 }
 
@@ -81,6 +86,7 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
         Template::MagicLink => Some(("Sign in", "magic-link")),
         Template::ResetPassword => Some(("Choose a new password", "reset-password")),
         Template::ConfirmSignIn => Some(("Confirm", "confirm-sign-in")),
+        Template::TeamInvite => Some(("See the invitation", "team/accept")),
         Template::Welcome | Template::SessionSuccessFirst | Template::SessionFailedFirst | Template::TierChanged => {
             None
         }
@@ -120,6 +126,8 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
              service, with the session's id."
                 .to_owned(),
         ],
+        Template::TeamInvite => say(&["Somebody who uses Kitfleet invites you to their team.",
+            "Follow the link and sign in to the Kitfleet account with this e-mail address, or sign up with it first."]),
         Template::TierChanged => vec![
             format!("Your account has moved{}.", tiers(attempt).unwrap_or_default()),
             "Sessions that are live stay as they are; new ones count against the new tier's limits.".to_owned(),

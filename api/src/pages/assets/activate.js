@@ -13,7 +13,7 @@ const code = at('user-code');
 let waiting;
 
 code.value = new URLSearchParams(location.search).get('user_code') || '';
-if (code.value) pending.remember(code.value);
+if (code.value) pending.remember(`/activate?user_code=${encodeURIComponent(code.value)}`, 'Connect a device');
 
 onArrival(() => show('enter-code'));
 

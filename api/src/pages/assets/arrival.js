@@ -6,8 +6,7 @@ import { ask } from './service.js';
 import { alone, onPress, show } from './steps.js';
 
 onArrival(() => {
-  const code = pending.recall();
-  if (code) document.getElementById('next').href = `/activate?user_code=${encodeURIComponent(code)}`;
+  pending.lead(document.getElementById('next'));
   show('arrived');
 });
 

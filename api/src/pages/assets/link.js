@@ -29,7 +29,6 @@ onSubmit('link-form', async ({ new_password }) => {
 });
 
 onArrival(() => {
-  const code = pending.recall();
-  if (code) document.getElementById('next').href = `/activate?user_code=${encodeURIComponent(code)}`;
+  pending.lead(document.getElementById('next'));
   show('arrived');
 });

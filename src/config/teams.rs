@@ -1,0 +1,23 @@
+//! `teams.*`
+
+use std::time::Duration;
+
+use kitfleet_api::ApiConfig;
+use serde::{Deserialize, Serialize};
+
+use super::values::duration;
+
+/// `teams.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Teams {
+    /// How long an invitation is good for.
+    #[serde(with = "duration")]
+    pub invite_ttl: Duration,
+}
+
+impl Default for Teams {
+    fn default() -> Self {
+        Self { invite_ttl: ApiConfig::default().invite_ttl }
+    }
+}
