@@ -418,6 +418,14 @@ impl Config {
             (limits.mfa_guesses >= 1, "limits.mfa_guesses", "must be at least 1"),
             (limits.page_default >= 1, "limits.page_default", "must be at least 1"),
             (limits.page_default <= limits.page_max, "limits.page_default", "must not exceed limits.page_max"),
+            (limits.audit_export_rows >= 1, "limits.audit_export_rows", "must be at least 1"),
+            (limits.usage_days_default >= 1, "limits.usage_days_default", "must be at least 1"),
+            (
+                limits.usage_days_default <= limits.usage_days_max,
+                "limits.usage_days_default",
+                "must not exceed limits.usage_days_max",
+            ),
+            (limits.usage_days_max <= 3_650, "limits.usage_days_max", "must be at most 3650"),
         ];
         if let Some((_, key, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
             return Err(ConfigError(format!("`{key}` {rule}")));

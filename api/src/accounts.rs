@@ -143,6 +143,7 @@ async fn rename(caller: Caller, State(app): State<App>, Json(body): Json<Rename>
 
 /// Body of an account's deletion
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"confirm": "delete-account"}))]
 struct Delete {
     /// `delete-account`
     #[schema(pattern = "^delete-account$")]

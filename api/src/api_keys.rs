@@ -19,7 +19,7 @@ use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
 use crate::lists::{self, Query};
-use crate::openapi::{Body, Database, InvalidQuery, NoKey, Restricted, Rotating};
+use crate::openapi::{Body, Database, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
 use crate::path::{IdPath, not_found};
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
@@ -116,8 +116,7 @@ struct CreateKey {
     /// What it is for
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// What it may do: nothing that the caller's own credential may not
-    #[schema(min_items = 1)]
+    #[schema(schema_with = grantable_scopes)]
     scopes: Vec<String>,
     /// When it stops working by itself; never when absent
     #[schema(value_type = Option<String>, format = DateTime)]

@@ -62,6 +62,7 @@ impl From<&'static archetypes::Archetype> for Archetype {
 #[derive(Serialize, ToSchema)]
 struct ArchetypeList {
     /// What a create that names none gets
+    #[schema(example = "iphone-16-ios-18")]
     default_archetype_id: &'static str,
     data: Vec<Archetype>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use kitfleet_domain::accounts::AccountStatus;
@@ -89,9 +89,7 @@ pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Resu
 /// What the route asks of an account's credential, if anything. Where there is no such route, whoever comes next says so.
 fn rule_of(parts: &Parts) -> Option<Rule> {
     let path = parts.extensions.get::<MatchedPath>()?;
-    // What answers GET answers HEAD.
-    let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
-    match permissions::route(method, path.as_str())?.access {
+    match permissions::route(&parts.method, path.as_str())?.access {
         Access::Account(rule) => Some(rule),
         Access::Public | Access::MetricsToken => None,
     }

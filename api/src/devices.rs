@@ -18,7 +18,7 @@ use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{Json, OpenJson};
 use crate::kinds;
-use crate::openapi::{Body, Database, NoDevice, RateLimited, Restricted};
+use crate::openapi::{Body, Database, NoDevice, RateLimited, Restricted, grantable_scopes};
 use crate::rate_limits::Bucket;
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
@@ -82,6 +82,10 @@ async fn initiate(
 
 /// An app that waits
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "client_label": "Kitfleet for Mac", "state": "b0fd8fce1d7f4e53", "ip_address": "203.0.113.9",
+    "created_at": "2026-11-20T18:05:00.123Z", "expires_at": "2026-11-20T18:15:00.123Z",
+}))]
 struct WaitingDevice {
     /// What it calls itself
     #[schema(required = true)]
@@ -141,13 +145,14 @@ struct Bind {
     user_code: String,
     /// The app's nonce
     state: String,
-    /// What the credential may do; everything when absent
-    #[schema(min_items = 1, example = json!(["read"]))]
+    /// Everything when absent
+    #[schema(schema_with = grantable_scopes)]
     scopes: Option<Vec<String>>,
 }
 
 /// What consenting answers
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({"bound": true, "client_label": "Kitfleet for Mac"}))]
 struct Bound {
     /// Always true
     bound: bool,
@@ -186,6 +191,7 @@ async fn bind(
 
 /// Body of an exchange
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"code": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "state": "b0fd8fce1d7f4e53"}))]
 struct ExchangeCode {
     /// What the app got
     code: String,

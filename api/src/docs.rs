@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use axum::Json as Answer;
+use axum::body::Bytes;
 use axum::extract::{RawPathParams, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::Config;
@@ -39,10 +38,13 @@ pub fn routes() -> OpenApiRouter<App> {
 /// This document.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "Contract", operation_id = "getContract",
-    responses((status = 200, description = "An OpenAPI 3.1 document", body = serde_json::Value)),
+    responses((status = 200, description = "An OpenAPI 3.1 document", body = Object,
+               example = json!({"openapi": "3.1.0", "info": {"title": "Kitfleet", "version": "1.0.0"}, "paths": {}}))),
 )]
-async fn contract(State(app): State<App>) -> Answer<OpenApi> {
-    Answer(openapi(&app.config.base_url))
+async fn contract(State(app): State<App>) -> Result<impl IntoResponse> {
+    let print = async || serde_json::to_vec(&openapi(&app.config.base_url)).map(Bytes::from);
+    let printed = app.contract.get_or_try_init(print).await.map_err(|error| Problem::internal(&error))?;
+    Ok(([(CONTENT_TYPE, "application/json")], printed.clone()))
 }
 
 /// The contract, to browse

@@ -1,15 +1,17 @@
 //! Kitfleet's HTTP interface: routes, wire types and who may call them.
 //!
 //! A handler authenticates, parses, stores what was asked for, enqueues what has to be done about it, commits and
-//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `problems`,
-//! `rate_limits`, `unknown_fields`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
+//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `deprecation`, `problems`,
+//! `rate_limits`, `unknown_fields`, `auth`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod accounts;
 mod api_keys;
 mod archetypes;
+mod audit_log;
 mod auth;
 mod body;
 mod client;
+mod deprecation;
 mod devices;
 mod docs;
 mod emails;
@@ -43,6 +45,7 @@ mod sign_ins;
 mod state;
 mod teams;
 mod unknown_fields;
+mod usage;
 mod web_sessions;
 
 pub use identities::ProviderConfig;

@@ -44,10 +44,17 @@ impl Query {
     /// # Errors
     /// On `limit`.
     pub fn limit(&self, limits: &Limits) -> Result<u32, Invalid> {
-        let Some(text) = self.text("limit")? else { return Ok(limits.page_default) };
-        let max = limits.page_max;
-        let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
-        limit.ok_or_else(|| Invalid::field("limit", Cow::from(format!("must be 1 to {max}"))))
+        self.number("limit", limits.page_default, limits.page_max)
+    }
+
+    /// A number from 1 to `max`.
+    ///
+    /// # Errors
+    /// On the parameter.
+    pub fn number(&self, name: &str, default: u32, max: u32) -> Result<u32, Invalid> {
+        let Some(text) = self.text(name)? else { return Ok(default) };
+        let number = text.parse().ok().filter(|number| (1..=max).contains(number));
+        number.ok_or_else(|| Invalid::field(name, Cow::from(format!("must be 1 to {max}"))))
     }
 }
 

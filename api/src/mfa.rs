@@ -41,6 +41,10 @@ pub fn routes() -> OpenApiRouter<App> {
 
 /// Whether there is a second factor
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "enrolled": true, "enrolled_at": "2026-11-01T09:30:00.000Z", "last_used_at": "2026-11-20T18:05:00.123Z",
+    "unused_recovery_codes": 9,
+}))]
 struct MfaStatus {
     /// Whether there is
     enrolled: bool,
@@ -198,6 +202,7 @@ impl From<NotVerified> for Problem {
 
 /// Body of both disable routes
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"confirm": "disable-mfa"}))]
 struct Disable {
     /// `disable-mfa`
     #[schema(pattern = "^disable-mfa$")]
@@ -275,6 +280,7 @@ async fn regenerate(caller: Caller, State(app): State<App>, _body: Unused) -> Re
 
 /// Body of a challenge's exchange
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"challenge_token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "code": "287082"}))]
 struct ChallengeProof {
     /// What the login answered
     challenge_token: String,
@@ -291,7 +297,7 @@ struct ChallengeMet {
     /// The session
     session: WebSession,
     /// `totp` or `recovery`
-    #[schema(pattern = "^(totp|recovery)$")]
+    #[schema(pattern = "^(totp|recovery)$", example = "totp")]
     via: &'static str,
 }
 
@@ -409,7 +415,7 @@ struct AnyCode {
 #[derive(Serialize, ToSchema)]
 struct SteppedUp {
     /// `totp` or `recovery`
-    #[schema(pattern = "^(totp|recovery)$")]
+    #[schema(pattern = "^(totp|recovery)$", example = "totp")]
     via: &'static str,
     /// When the proof was given; it is fresh for 15 minutes
     #[schema(value_type = String, format = DateTime)]

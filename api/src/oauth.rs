@@ -30,7 +30,7 @@ use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{self, Json, Unused};
 use crate::metrics::{self, OauthOutcome};
-use crate::openapi::{Body, Database, Form as FormProblems, NoOauthClient, RateLimited, Restricted};
+use crate::openapi::{Body, Database, Form as FormProblems, NoOauthClient, RateLimited, Restricted, grantable_scopes};
 use crate::path::{IdPath, not_found};
 use crate::problems::Untouched;
 use crate::rate_limits::Bucket;
@@ -47,17 +47,21 @@ pub fn routes() -> OpenApiRouter<App> {
 
 /// A client to be
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"name": "nightly", "scopes": ["read", "write:sessions"]}))]
 struct NewClient {
     /// 1 to 120 characters
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// What its tokens may do at most
-    #[schema(min_items = 1, example = json!(["read", "write:sessions"]))]
+    #[schema(schema_with = grantable_scopes)]
     scopes: Vec<String>,
 }
 
 /// A program that gets tokens by itself
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "client_id": "ocl_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "name": "nightly", "scopes": ["read", "write:sessions"],
+    "created_at": "2026-11-20T18:05:00.123Z",
+}))]
 struct OauthClient {
     /// `ocl_<uuid>`
     #[schema(value_type = String)]
@@ -92,7 +96,9 @@ struct OauthClientList {
 #[utoipa::path(
     post, path = "/v1/oauth/clients", tag = "Authentication", operation_id = "createOauthClient",
     request_body = NewClient,
-    responses((status = 201, description = "The client, with its secret", body = OauthClient), Restricted, Body, Database),
+    responses((status = 201, description = "The client, with its secret", body = OauthClient,
+         example = json!({"client_id": "ocl_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "client_secret": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI",
+                          "name": "nightly", "scopes": ["read", "write:sessions"], "created_at": "2026-11-20T18:05:00.123Z"})), Restricted, Body, Database),
 )]
 async fn create(
     caller: Caller,
@@ -150,6 +156,7 @@ impl From<CreateClientError> for Problem {
 /// A token request; a client that authenticates by HTTP Basic leaves the last two out
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it is the contract's; parameters are read by hand, as the RFC wants them")]
+#[schema(example = json!({"grant_type": "client_credentials", "scope": "read", "client_id": "ocl_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "client_secret": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
 struct TokenForm {
     /// `client_credentials`
     grant_type: String,
@@ -161,6 +168,7 @@ struct TokenForm {
 
 /// A token (RFC 6749, section 5.1)
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({"access_token": "svc_oauth_…", "token_type": "Bearer", "expires_in": 3600, "scope": "read"}))]
 struct TokenAnswer {
     /// `svc_oauth_…`
     access_token: String,
@@ -174,6 +182,7 @@ struct TokenAnswer {
 
 /// What is wrong with a token request (RFC 6749, section 5.2)
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({"error": "invalid_client", "error_description": "there is no such client, or its secret is another"}))]
 struct TokenError {
     /// One of the RFC's words
     error: &'static str,

@@ -1,10 +1,15 @@
 //! The contract, made from the code that answers (interface, "Versioning" 1).
 
+mod examples;
+
 use std::collections::BTreeMap;
 
 use axum::http::Method;
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::ids::AccountId;
 use serde_json::{Value, json};
 use utoipa::IntoResponses;
+use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{AllOf, OneOf};
@@ -12,12 +17,12 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::server::Server;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
-    OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
+    ArrayBuilder, ComponentsBuilder, ContentBuilder, Deprecated, Header, HeaderBuilder, InfoBuilder, LicenseBuilder,
+    ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
 };
 
 use crate::kinds::{self, Kind};
-use crate::permissions::{self, Access};
+use crate::permissions::{self, Access, Deprecation};
 use crate::problems::MEDIA_TYPE;
 use crate::router;
 
@@ -32,10 +37,18 @@ pub fn openapi(base_url: &str) -> OpenApi {
             answer_also(operation, problems(&[&kinds::INTERNAL]));
             if let Some(route) = permissions::route(&method, path) {
                 describe_access(operation, &route.access);
+                if method != Method::GET && matches!(route.access, Access::Account(_)) {
+                    add_header(operation, UNKNOWN_FIELDS, &shared_header(UNKNOWN_FIELDS));
+                }
+                if let Some(deprecation) = &route.deprecation {
+                    describe_deprecation(operation, deprecation);
+                }
             }
             describe_limit_headers(operation);
+            add_header(operation, "X-Request-Id", &shared_header("X-Request-Id"));
         }
     }
+    examples::add(&mut document);
     document
 }
 
@@ -74,15 +87,30 @@ fn describe_access(operation: &mut Operation, access: &Access) {
     operation.extensions.get_or_insert_default().merge(extensions.build());
 }
 
+/// Interface, "Versioning" 4.
+fn describe_deprecation(operation: &mut Operation, deprecation: &Deprecation) {
+    operation.deprecated = Some(Deprecated::True);
+    let Deprecation { since, sunset, replacement } = deprecation;
+    let notice = format!("Deprecated since {since}, and may be missing from {sunset} on: use {replacement} instead.");
+    let description = operation.description.take().into_iter().chain([notice]).collect::<Vec<_>>().join("\n\n");
+    operation.description = Some(description);
+    for (name, value) in deprecation.headers() {
+        add_header(
+            operation,
+            name.as_str(),
+            &header(Type::String, &format!("`{value}`: the route's end is announced")),
+        );
+    }
+}
+
 fn account_header() -> Parameter {
-    let schema = ObjectBuilder::new().schema_type(Type::String).build();
     let description = "The account whose resources the request is about, `acc_<uuid>`; the caller's own when absent";
     ParameterBuilder::new()
         .name("X-Service-Account")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
         .description(Some(description))
-        .schema(Some(schema))
+        .schema(Some(id_schema(AccountId::PREFIX)))
         .build()
 }
 
@@ -93,25 +121,44 @@ fn describe_limit_headers(operation: &mut Operation) {
     if !refusal.description.contains(kinds::RATE_LIMITED.slug) {
         return;
     }
-    let retry = "After how many seconds to repeat the request; with `rate-limited` only";
-    refusal.headers.insert("Retry-After".to_owned(), number_header(retry));
+    refusal.headers.insert("Retry-After".to_owned(), shared_header("Retry-After"));
     for (status, response) in responses {
         let RefOr::T(response) = response else { continue };
         if status == "429" || status.starts_with('2') {
-            for (name, description) in [
-                ("RateLimit-Limit", "Requests a minute that are allowed, all of which may come at once"),
-                ("RateLimit-Remaining", "Requests that could be sent right now"),
-                ("RateLimit-Reset", "Seconds until all of them are there again; with a 429, until there is one"),
-            ] {
-                response.headers.insert(name.to_owned(), number_header(description));
+            for name in ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"] {
+                response.headers.insert(name.to_owned(), shared_header(name));
             }
         }
     }
 }
 
-fn number_header(description: &str) -> RefOr<Header> {
-    let schema = ObjectBuilder::new().schema_type(Type::Integer).build();
-    RefOr::T(HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build())
+/// Headers that many answers have, and what they say.
+const HEADERS: [(&str, Type, &str); 6] = [
+    ("X-Request-Id", Type::String, "The request's id, for whoever runs the service"),
+    (UNKNOWN_FIELDS, Type::String, "The fields of the body that the route does not know, when there are any"),
+    ("Retry-After", Type::Integer, "After how many seconds to repeat the request; with `rate-limited` only"),
+    ("RateLimit-Limit", Type::Integer, "Requests a minute that are allowed, all of which may come at once"),
+    ("RateLimit-Remaining", Type::Integer, "Requests that could be sent right now"),
+    ("RateLimit-Reset", Type::Integer, "Seconds until all of them are there again; with a 429, until there is one"),
+];
+
+const UNKNOWN_FIELDS: &str = "x-service-unknown-fields";
+
+fn shared_header(name: &str) -> RefOr<Header> {
+    RefOr::Ref(Ref::new(format!("#/components/headers/{name}")))
+}
+
+fn header(kind: Type, what: &str) -> RefOr<Header> {
+    let schema = ObjectBuilder::new().schema_type(kind).build();
+    RefOr::T(HeaderBuilder::new().schema(Some(schema)).description(Some(what)).build())
+}
+
+/// Says that every answer may have this header.
+fn add_header(operation: &mut Operation, name: &str, header: &RefOr<Header>) {
+    for response in operation.responses.responses.values_mut() {
+        let RefOr::T(response) = response else { continue };
+        response.headers.insert(name.to_owned(), header.clone());
+    }
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
@@ -135,6 +182,13 @@ pub fn skeleton() -> OpenApi {
         .security_scheme("bearer", bearer("An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web session's token. `x-required-scope` names what it has to satisfy."))
         .security_scheme("metrics_token", bearer("The deployment's metrics token."))
         .schema("Problem", problem_schema());
+    let components = kinds::ALL.into_iter().fold(components, |components, kind| {
+        let example = ExampleBuilder::new().summary(kind.title).value(Some(problem_example(kind)));
+        components.example(kind.slug, example.build())
+    });
+    let components = HEADERS
+        .into_iter()
+        .fold(components, |components, (name, kind, what)| components.header(name, header(kind, what)));
     let tag = |name: &str, description: &str| TagBuilder::new().name(name).description(Some(description)).build();
     let description = "Mobile browser sessions on real WebKit, over plain HTTP.\n\nErrors are problem documents \
         (RFC 9457); every answer has an `X-Request-Id`. Unknown fields of a body are ignored, and named in the \
@@ -157,6 +211,8 @@ pub fn skeleton() -> OpenApi {
             tag("MFA", "Second factors"),
             tag("Devices", "Desktop apps that ask for a credential"),
             tag("API keys", "Credentials of programs"),
+            tag("Audit log", "Who did what, for ever"),
+            tag("Usage", "How much was done"),
             tag("Teams", "Other people's accounts that may act on one's own"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
@@ -165,17 +221,49 @@ pub fn skeleton() -> OpenApi {
         .build()
 }
 
+/// What a kind of problem says beside what all of them say: its name, its schema and an example.
+struct Member {
+    of: Option<&'static Kind>,
+    name: &'static str,
+    schema: RefOr<Schema>,
+    example: Value,
+}
+
+fn members() -> [Member; 7] {
+    let typed = |kind, description: &str| ObjectBuilder::new().schema_type(kind).description(Some(description));
+    let number = |description: &str| typed(Type::Integer, description);
+    let error = ObjectBuilder::new()
+        .property("field", typed(Type::String, "A dotted path, such as `action.text`"))
+        .required("field")
+        .property("message", typed(Type::String, "What the field must be"))
+        .required("message");
+    let errors = ArrayBuilder::new().items(error).description(Some("What is wrong with which field"));
+    let reason = typed(Type::String, "Whether the session never gave a proof, or its last one is too old")
+        .enum_values(Some(["never_satisfied", "expired"]));
+    let member = |of, name, schema: ObjectBuilder, example: Value| Member { of, name, schema: schema.into(), example };
+    let field = json!([{"field": "label", "message": "must have at most 120 characters"}]);
+    [
+        Member { of: Some(&kinds::VALIDATION_FAILED), name: "errors", schema: errors.into(), example: field },
+        member(Some(&kinds::CONCURRENCY_LIMIT), "current_sessions", number("Live sessions of the account"), 2.into()),
+        member(Some(&kinds::CONCURRENCY_LIMIT), "limit", number("Live sessions that its tier allows"), 2.into()),
+        member(
+            Some(&kinds::MFA_STEP_UP_REQUIRED),
+            "requires_mfa_step_up",
+            typed(Type::Boolean, "Always true"),
+            true.into(),
+        ),
+        member(Some(&kinds::MFA_STEP_UP_REQUIRED), "reason", reason, "expired".into()),
+        member(Some(&kinds::PAYLOAD_TOO_LARGE), "limit_bytes", number("Bytes that are allowed"), 1_048_576.into()),
+        // Of those driver errors only that are about it.
+        member(None, "bytes", number("With `driver-error`: the size of a result that is too large"), Value::Null),
+    ]
+}
+
 fn problem_schema() -> Schema {
     let text = |description: &str| ObjectBuilder::new().schema_type(Type::String).description(Some(description));
-    let error = ObjectBuilder::new()
-        .property("field", text("A dotted path, such as `action.text`"))
-        .required("field")
-        .property("message", text("What the field must be"))
-        .required("message");
-    let errors = utoipa::openapi::ArrayBuilder::new().items(error).description(Some("For `validation-failed`"));
     let status = ObjectBuilder::new().schema_type(Type::Integer).description(Some("The HTTP status"));
     let problem = ObjectBuilder::new()
-        .description(Some("A problem document (RFC 9457); a kind of problem may have further members"))
+        .description(Some("A problem document (RFC 9457); the members behind `request_id` are of some kinds only"))
         .property("type", text("What kind of problem it is: a page that explains it").format(Some(uri())))
         .required("type")
         .property("title", text("The kind, in a word"))
@@ -187,13 +275,29 @@ fn problem_schema() -> Schema {
         .property("instance", text("The request's path"))
         .required("instance")
         .property("request_id", text("The request's id, also in `X-Request-Id`"))
-        .required("request_id")
-        .property("errors", errors);
-    Schema::Object(problem.build())
+        .required("request_id");
+    let all = members().into_iter().fold(problem, |problem, member| problem.property(member.name, member.schema));
+    Schema::Object(all.build())
 }
 
 fn uri() -> utoipa::openapi::SchemaFormat {
     utoipa::openapi::SchemaFormat::Custom("uri".to_owned())
+}
+
+/// An id that begins with `prefix`.
+pub fn id_schema(prefix: &str) -> RefOr<Schema> {
+    let pattern = format!("^{prefix}_[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$");
+    let example = format!("{prefix}_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5");
+    let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
+    RefOr::T(Schema::Object(schema.examples([example]).build()))
+}
+
+/// What a credential may be given: every scope but those that staff alone mints.
+pub fn grantable_scopes() -> RefOr<Schema> {
+    let names: Vec<_> = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Admin).map(Scope::name).collect();
+    let what = "What it may do: nothing that the caller's own credential may not";
+    let scopes = ArrayBuilder::new().items(one_of(&names, None)).min_items(Some(1)).description(Some(what));
+    RefOr::T(Schema::Array(scopes.build()))
 }
 
 /// A closed set of texts.
@@ -297,19 +401,174 @@ fn problems(kinds: &[&'static Kind]) -> BTreeMap<String, RefOr<Response>> {
 
 fn problem_response(kinds: &[&Kind]) -> Response {
     let lines: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.slug, kind.meaning)).collect();
-    let kind = kinds[0];
+    let examples = kinds.iter().map(|kind| {
+        let shared: RefOr<Example> = RefOr::Ref(Ref::new(format!("#/components/examples/{}", kind.slug)));
+        (kind.slug, shared)
+    });
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).examples_from_iter(examples);
+    ResponseBuilder::new().description(lines.join("\n\n")).content(MEDIA_TYPE, content.build()).build()
+}
+
+fn problem_example(kind: &Kind) -> Value {
     let mut example = json!({
         "type": format!("https://kitfleet.example/errors/{}", kind.slug), "title": kind.title,
         "status": kind.status.as_u16(), "detail": kind.meaning, "instance": "/v1/sessions",
         "request_id": "019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e",
     });
-    if kind.slug == kinds::VALIDATION_FAILED.slug {
-        example["errors"] = json!([{"field": "label", "message": "must have at most 120 characters"}]);
+    for member in members().into_iter().filter(|member| member.of.is_some_and(|of| of.slug == kind.slug)) {
+        example[member.name] = member.example;
     }
-    if kind.slug == kinds::CONCURRENCY_LIMIT.slug {
-        example["current_sessions"] = 2.into();
-        example["limit"] = 2.into();
+    example
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use chrono::NaiveDate;
+    use utoipa::openapi::path::OperationBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_route_that_will_go_is_marked_with_its_replacement() {
+        let day = |month| NaiveDate::from_ymd_opt(2027, month, 1).expect("a day");
+        let deprecation = Deprecation { since: day(1), sunset: day(6), replacement: "`GET /v1/new`" };
+        let response = ResponseBuilder::new().description("The old one");
+        let mut operation = OperationBuilder::new().description(Some("Old.")).response("200", response).build();
+        describe_deprecation(&mut operation, &deprecation);
+        let operation = serde_json::to_value(operation).expect("JSON");
+        assert_eq!(operation["deprecated"], true);
+        let description =
+            "Old.\n\nDeprecated since 2027-01-01, and may be missing from 2027-06-01 on: use `GET /v1/new` instead.";
+        assert_eq!(operation["description"], description);
+        let sunset = &operation["responses"]["200"]["headers"]["sunset"]["description"];
+        assert_eq!(sunset, "`Tue, 01 Jun 2027 00:00:00 GMT`: the route's end is announced");
     }
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).example(Some(example)).build();
-    ResponseBuilder::new().description(lines.join("\n\n")).content(MEDIA_TYPE, content).build()
+    /// The contract's operations, with a name for each.
+    fn contract() -> (Value, Vec<(String, Value)>) {
+        let document = serde_json::to_value(openapi("http://localhost")).expect("JSON");
+        let mut operations = Vec::new();
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                operations.push((format!("{method} {path}"), operation.clone()));
+            }
+        }
+        (document, operations)
+    }
+
+    #[test]
+    fn every_operation_is_described_with_examples() {
+        let (document, operations) = contract();
+        let tags: BTreeSet<_> =
+            document["tags"].as_array().expect("tags").iter().map(|tag| tag["name"].as_str()).collect();
+        let mut ids = BTreeSet::new();
+        let mut wanting = Vec::new();
+        for (name, operation) in &operations {
+            let mut must = |holds: bool, what: &str| {
+                if !holds {
+                    wanting.push(format!("{name}: {what}"));
+                }
+            };
+            must(operation["summary"].is_string(), "a summary");
+            must(ids.insert(operation["operationId"].as_str()), "an id of its own");
+            must(
+                operation["tags"].as_array().is_some_and(|own| own.iter().all(|tag| tags.contains(&tag.as_str()))),
+                "a tag",
+            );
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                must(parameter["description"].is_string(), &format!("what {} is", parameter["name"]));
+            }
+            let mut bodies = vec![("the request".to_owned(), &operation["requestBody"])];
+            for (status, answer) in operation["responses"].as_object().expect("answers") {
+                must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "what an answer means");
+                bodies.push((status.clone(), answer));
+            }
+            for (whose, body) in bodies {
+                for (media_type, content) in body["content"].as_object().into_iter().flatten() {
+                    let shown = content.get("example").or(content.get("examples")).is_some();
+                    must(shown || media_type.starts_with("text/"), &format!("an example of the body of {whose}"));
+                }
+            }
+        }
+        assert!(wanting.is_empty(), "{}", wanting.join("\n"));
+    }
+
+    /// What may happen to a request whatever its route does: what fuzzing cannot bring about is documented, too.
+    #[test]
+    fn every_operation_tells_of_what_can_always_happen() {
+        let (_, operations) = contract();
+        let mut wanting = Vec::new();
+        for (name, operation) in &operations {
+            let mut must = |status: &str| {
+                if operation["responses"].get(status).is_none() {
+                    wanting.push(format!("{name}: {status}"));
+                }
+            };
+            must("500");
+            if name.contains('{') {
+                must("404");
+            }
+            if operation["security"]
+                .as_array()
+                .is_some_and(|schemes| schemes.iter().any(|one| one.get("bearer").is_some()))
+            {
+                ["400", "401", "403", "429", "503"].into_iter().for_each(&mut must);
+            }
+            if let Some(body) = operation["requestBody"]["content"].as_object() {
+                ["400", "408", "413"].into_iter().for_each(&mut must);
+                if body.contains_key("application/json") {
+                    must("415");
+                }
+            }
+        }
+        assert!(wanting.is_empty(), "{}", wanting.join("\n"));
+        for (name, operation) in operations.iter().filter(|(_, operation)| operation["x-step-up"] == true) {
+            let examples = &operation["responses"]["403"]["content"][MEDIA_TYPE]["examples"];
+            assert!(examples[kinds::MFA_STEP_UP_REQUIRED.slug].is_object(), "{name} does not tell of its step-up");
+        }
+    }
+
+    /// Of two schemas with one name the contract shows only one, and utoipa does not say so.
+    #[test]
+    fn no_two_schemas_have_one_name() {
+        let declared = declared_schemas(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")));
+        let mut names = BTreeSet::from(["Problem".to_owned()]);
+        for (name, file) in &declared {
+            assert!(names.insert(name.clone()), "another schema is called {name}, too: {}", file.display());
+        }
+        // If a declaration were overlooked, so would be one of the same name.
+        let (document, _) = contract();
+        for name in document["components"]["schemas"].as_object().expect("schemas").keys() {
+            assert!(names.contains(name), "{name} is declared in a way that this test does not know");
+        }
+    }
+
+    /// The names of the types that derive a schema, as `as` or the type itself spells them.
+    fn declared_schemas(folder: &Path) -> Vec<(String, PathBuf)> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).expect("our sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                found.extend(declared_schemas(&path));
+                continue;
+            }
+            let source = fs::read_to_string(&path).expect("UTF-8");
+            for declaration in source.split("#[derive(").skip(1) {
+                let (derived, rest) = declaration.split_once(")]").expect("a whole attribute");
+                if derived.split([',', ' ', '\n']).any(|name| name == "ToSchema") {
+                    let renamed = rest.split_once("#[schema(as = ").filter(|(before, _)| !before.contains('{'));
+                    let name = renamed.map(|(_, name)| name).or_else(|| {
+                        let mut lines = rest.lines().map(|line| line.strip_prefix("pub ").unwrap_or(line));
+                        lines.find_map(|line| line.strip_prefix("struct ").or(line.strip_prefix("enum ")))
+                    });
+                    let name = name.and_then(|name| name.split(|c: char| !c.is_alphanumeric()).next());
+                    found.push((name.expect("a name").to_owned(), path.clone()));
+                }
+            }
+        }
+        found
+    }
 }

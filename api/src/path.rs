@@ -7,11 +7,12 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{ApiKeyId, MembershipId, OauthClientId, SessionId, TeamId, WebSessionId};
+use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::{ObjectBuilder, Required, Type};
 
 use crate::error::{Problem, Result};
 use crate::kinds;
+use crate::openapi::id_schema;
 
 /// What has an id that stands in paths.
 pub trait Resource: FromStr + Display {
@@ -72,14 +73,13 @@ impl<S: Send + Sync, T: Resource> FromRequestParts<S> for IdPath<T> {
 
 impl<T: Resource> utoipa::IntoParams for IdPath<T> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let schema = ObjectBuilder::new().schema_type(Type::String).build();
         let description = format!("The {}, `{}_<uuid>`", T::NAME, T::PREFIX);
         let id = ParameterBuilder::new()
             .name("id")
             .parameter_in(ParameterIn::Path)
             .required(Required::True)
             .description(Some(description))
-            .schema(Some(schema));
+            .schema(Some(id_schema(T::PREFIX)));
         vec![id.build()]
     }
 }

@@ -8,6 +8,8 @@ use axum::http::Method;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::teams::Role;
 
+pub use crate::deprecation::Deprecation;
+
 /// A route's row.
 #[derive(Debug)]
 pub struct Route {
@@ -17,6 +19,17 @@ pub struct Route {
     pub path: &'static str,
     /// Who gets in.
     pub access: Access,
+    /// Since when, and until when, it is there for old clients only.
+    pub deprecation: Option<Deprecation>,
+}
+
+impl Route {
+    /// Announces its end (interface, "Versioning" 4).
+    #[must_use]
+    pub const fn deprecated(mut self, deprecation: Deprecation) -> Self {
+        self.deprecation = Some(deprecation);
+        self
+    }
 }
 
 /// Who gets in.
@@ -82,28 +95,32 @@ impl Rule {
     }
 }
 
+const fn route_for(access: Access, method: Method, path: &'static str) -> Route {
+    Route { method, path, access, deprecation: None }
+}
+
 const fn public(method: Method, path: &'static str) -> Route {
-    Route { method, path, access: Access::Public }
+    route_for(Access::Public, method, path)
 }
 
 const fn get(path: &'static str, rule: Rule) -> Route {
-    Route { method: Method::GET, path, access: Access::Account(rule) }
+    route_for(Access::Account(rule), Method::GET, path)
 }
 
 const fn post(path: &'static str, rule: Rule) -> Route {
-    Route { method: Method::POST, path, access: Access::Account(rule) }
+    route_for(Access::Account(rule), Method::POST, path)
 }
 
 const fn put(path: &'static str, rule: Rule) -> Route {
-    Route { method: Method::PUT, path, access: Access::Account(rule) }
+    route_for(Access::Account(rule), Method::PUT, path)
 }
 
 const fn patch(path: &'static str, rule: Rule) -> Route {
-    Route { method: Method::PATCH, path, access: Access::Account(rule) }
+    route_for(Access::Account(rule), Method::PATCH, path)
 }
 
 const fn delete(path: &'static str, rule: Rule) -> Route {
-    Route { method: Method::DELETE, path, access: Access::Account(rule) }
+    route_for(Access::Account(rule), Method::DELETE, path)
 }
 
 const READ_SESSIONS: Rule = Rule::scope(Scope::ReadSessions).for_team(Role::Member).open_to_free_devices();
@@ -118,6 +135,8 @@ const READ_KEYS: Rule = Rule::scope(Scope::Read).for_team(Role::Member);
 const CHANGE_KEYS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
 const READ_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Member);
 const CHANGE_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
+const READ_AUDIT_LOG: Rule = Rule::scope(Scope::ReadAudit).for_team(Role::Member);
+const READ_USAGE: Rule = Rule::scope(Scope::ReadUsage).for_team(Role::Member).open_to_free_devices();
 
 /// Every route there is.
 pub static ROUTES: &[Route] = &[
@@ -189,6 +208,11 @@ pub static ROUTES: &[Route] = &[
     public(Method::GET, "/v1/auth/oauth/{provider}/callback"),
     public(Method::POST, "/v1/auth/oauth/confirm"),
     public(Method::POST, "/v1/oauth/token"),
+    // What was done
+    get("/v1/account/audit-log", READ_AUDIT_LOG),
+    get("/v1/account/audit-log/export", READ_AUDIT_LOG),
+    get("/v1/usage", READ_USAGE),
+    get("/v1/usage/series", READ_USAGE),
     // What everybody may know
     public(Method::GET, "/v1/archetypes"),
     public(Method::GET, "/openapi.json"),
@@ -197,7 +221,7 @@ pub static ROUTES: &[Route] = &[
     public(Method::GET, "/errors/{slug}"),
     public(Method::GET, "/healthz"),
     public(Method::GET, "/readyz"),
-    Route { method: Method::GET, path: "/metrics", access: Access::MetricsToken },
+    route_for(Access::MetricsToken, Method::GET, "/metrics"),
     // Pages
     public(Method::GET, "/activate"),
     public(Method::GET, "/verify-email"),
@@ -212,6 +236,8 @@ pub static ROUTES: &[Route] = &[
 pub fn route(method: &Method, path: &str) -> Option<&'static Route> {
     static BY_NAME: LazyLock<HashMap<(&str, &str), &Route>> =
         LazyLock::new(|| ROUTES.iter().map(|route| ((route.method.as_str(), route.path), route)).collect());
+    // What answers GET answers HEAD.
+    let method = if method == Method::HEAD { &Method::GET } else { method };
     BY_NAME.get(&(method.as_str(), path)).copied()
 }
 

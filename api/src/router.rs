@@ -5,10 +5,12 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::deprecation::Rows;
 use crate::state::App;
 use crate::{
-    accounts, api_keys, archetypes, auth, devices, docs, emails, health, identities, metrics, mfa, oauth, observe,
-    openapi, own_task, pages, problems, rate_limits, sessions, sign_ins, teams, unknown_fields, web_sessions,
+    accounts, api_keys, archetypes, audit_log, auth, deprecation, devices, docs, emails, health, identities, metrics,
+    mfa, oauth, observe, openapi, own_task, pages, permissions, problems, rate_limits, sessions, sign_ins, teams,
+    unknown_fields, usage, web_sessions,
 };
 
 /// The routes, without what crosses them.
@@ -23,6 +25,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(api_keys::routes())
         .merge(oauth::routes())
         .merge(identities::routes())
+        .merge(audit_log::routes())
+        .merge(usage::routes())
         .merge(archetypes::routes())
         .merge(emails::routes())
         .merge(teams::routes())
@@ -35,18 +39,19 @@ pub fn routes() -> OpenApiRouter<App> {
 /// The whole service.
 pub fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
-    cross(router, app)
+    cross(router, app, permissions::route)
 }
 
 /// `router` under what crosses every route. The last layer is the outermost; all of them come after routing, so that
-/// they know the route.
-fn cross(router: Router<App>, app: App) -> Router {
+/// they know the route, whose row `rows` finds.
+fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), auth::admit))
         .layer(from_fn(observe::panics))
         .layer(from_fn_with_state(app.clone(), unknown_fields::report))
         .layer(from_fn(rate_limits::headers::report))
         .layer(from_fn_with_state(app.clone(), problems::render))
+        .layer(from_fn_with_state(rows, deprecation::announce))
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))
         .with_state(app)
@@ -58,6 +63,7 @@ mod tests {
     use axum::extract::{Request, State};
     use axum::http::Method;
     use axum::routing::get;
+    use chrono::NaiveDate;
     use http_body_util::BodyExt;
     use serde_json::Value;
     use sqlx::postgres::PgPoolOptions;
@@ -65,7 +71,8 @@ mod tests {
 
     use super::*;
     use crate::client::{ClientInfo, Peer};
-    use crate::error::Result;
+    use crate::error::{Problem, Result};
+    use crate::permissions::{Access, Deprecation, Route};
     use crate::rate_limits::Bucket;
     use crate::state::ApiConfig;
 
@@ -131,9 +138,33 @@ mod tests {
             panic!("the secret is 42");
         }
         let app = app();
-        let (status, _, body) = ask(cross(Router::new().route("/p", get(panics)), app), Method::GET, "/p").await;
+        let (status, _, body) =
+            ask(cross(Router::new().route("/p", get(panics)), app, permissions::route), Method::GET, "/p").await;
         assert_eq!((status, &body["title"]), (500, &"Internal".into()));
         assert!(!body.to_string().contains("42"), "{body}");
+    }
+
+    /// Interface, "Versioning" 4.
+    #[tokio::test]
+    async fn every_answer_of_a_route_that_will_go_says_so() {
+        const fn day(month: u32) -> NaiveDate {
+            NaiveDate::from_ymd_opt(2027, month, 15).expect("a day")
+        }
+        static OLD: Route = Route { method: Method::GET, path: "/old/{id}", access: Access::Public, deprecation: None }
+            .deprecated(Deprecation { since: day(1), sunset: day(4), replacement: "`GET /new`" });
+        let rows: Rows = |method, path| (*method == OLD.method && path == OLD.path).then_some(&OLD);
+        let old = get(async || Err::<(), _>(Problem::forbidden("it is closed"))).post(async || ());
+        let router = cross(Router::new().route(OLD.path, old), app(), rows);
+        let ask = async |method, path: &str| {
+            let request = Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
+            let answer = router.clone().oneshot(request).await.expect("an answer");
+            let header = |name| Some(answer.headers().get(name)?.to_str().expect("text").to_owned());
+            (answer.status().as_u16(), header("deprecation"), header("sunset"))
+        };
+        let (since, sunset) = ("@1799971200".to_owned(), "Thu, 15 Apr 2027 00:00:00 GMT".to_owned());
+        assert_eq!(ask(Method::GET, "/old/1").await, (403, Some(since), Some(sunset)));
+        assert_eq!(ask(Method::POST, "/old/1").await, (200, None, None));
+        assert_eq!(ask(Method::GET, "/nowhere").await, (404, None, None));
     }
 
     /// Issue 3, "Build" 9: the client's address by `server.trusted_proxies` only. Interface, "Errors": `Retry-After`.
@@ -144,7 +175,7 @@ mod tests {
         }
         let proxies = ["10.0.0.0/8".parse().expect("a prefix")];
         let config = ApiConfig { trusted_proxies: proxies.to_vec(), ..ApiConfig::default() };
-        let router = cross(Router::new().route("/l", get(limited)), app_with(config));
+        let router = cross(Router::new().route("/l", get(limited)), app_with(config), permissions::route);
         let ask = async |peer: &str, forwarded: &str| {
             let request = Request::builder().uri("/l").header("x-forwarded-for", forwarded);
             let request = request.extension(Peer(peer.parse().expect("an address"))).body(Body::empty());

@@ -124,7 +124,8 @@ async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     params(
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Sessions a page, 50 by default"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same filters"),
-        ("status" = Option<String>, Query, description = "Only sessions of this status", example = "ready"),
+        ("status" = Option<String>, Query, description = "Only sessions of this status",
+         pattern = "^(creating|ready|busy|destroyed|errored)$", example = "ready"),
         ("label" = Option<String>, Query, description = "Only sessions with exactly this label"),
     ),
     responses((status = 200, description = "A page", body = SessionList), Restricted, InvalidQuery, Database),

@@ -68,7 +68,7 @@ pub async fn forbid_storing(mut response: Response) -> Response {
 #[schema(example = json!({"email": "ada@example.com", "password": "correct horse battery", "name": "Ada"}))]
 struct SignUp {
     /// Where the account's mail goes
-    #[schema(max_length = 254)]
+    #[schema(max_length = 254, format = Email)]
     email: String,
     /// At least 12 characters
     #[schema(min_length = 12, max_length = 1024, format = Password)]
@@ -136,6 +136,7 @@ async fn send(
 
 /// Body of a link's routes
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
 pub struct LinkToken {
     /// The `token` of the link that was mailed
     pub token: String,
@@ -207,7 +208,7 @@ pub async fn complete(
 #[schema(example = json!({"email": "ada@example.com"}))]
 struct Address {
     /// Whom to write to
-    #[schema(max_length = 254)]
+    #[schema(max_length = 254, format = Email)]
     email: String,
 }
 
@@ -251,6 +252,7 @@ async fn resend_verification(
 #[schema(example = json!({"email": "ada@example.com", "password": "correct horse battery"}))]
 struct LogIn {
     /// The account's address
+    #[schema(format = Email)]
     email: String,
     /// Its password
     #[schema(format = Password)]
@@ -351,6 +353,7 @@ async fn request_password_reset(
 
 /// Body of a password's reset
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "new_password": "correct horse battery"}))]
 struct ResetPassword {
     /// The `token` of the link that was mailed
     token: String,
@@ -392,6 +395,7 @@ async fn confirm_password_reset(
 
 /// Body of refresh and logout
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
 struct SessionToken {
     /// The web session's token
     token: String,

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use ipnet::IpNet;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
@@ -150,6 +151,8 @@ pub struct Shared {
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
     pub metrics: PrometheusHandle,
+    /// The contract, which is made when it is first asked for.
+    pub contract: OnceCell<Bytes>,
     cursors: OnceCell<CursorSigner>,
 }
 
@@ -172,6 +175,7 @@ impl App {
             last_used: LastUsed::default(),
             handlers,
             metrics,
+            contract: OnceCell::new(),
             cursors,
         })))
     }

@@ -102,6 +102,7 @@ async fn revoke(
 
 /// What a bulk revocation answers
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({"revoked": 2}))]
 struct Revoked {
     /// How many devices were signed out
     revoked: u64,
@@ -110,7 +111,7 @@ struct Revoked {
 /// Sign all other devices out
 #[utoipa::path(
     delete, path = "/v1/account/web-sessions", tag = "Account", operation_id = "revokeOtherWebSessions",
-    params(("keep" = String, Query, description = "`current`, and nothing else: the one that asks stays", example = "current")),
+    params(("keep" = String, Query, description = "`current`, and nothing else: the one that asks stays", pattern = "^current$", example = "current")),
     responses((status = 200, description = "They are signed out", body = Revoked), Restricted, InvalidQuery, Database),
 )]
 async fn revoke_others(caller: Caller, State(app): State<App>, query: Query, _body: Unused) -> Result<Answer<Revoked>> {

@@ -5,6 +5,7 @@
 //! that the figure to quote is a ratio, which holds when the machine's speed drifts.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
+mod audit;
 mod browsers;
 mod logins;
 mod orchestrator;
@@ -25,6 +26,9 @@ async fn main() -> Result<()> {
     }
     if wants("logins") {
         logins::run().await?;
+    }
+    if wants("audit") {
+        audit::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

@@ -8,6 +8,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reqwest::Method;
 use serde_json::Value;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, PgConnection};
 use tempfile::TempDir;
 
 use crate::Result;
@@ -105,6 +107,13 @@ impl Service {
         if child.wait()?.success() { Ok(email.to_owned()) } else { Err("account create failed".into()) }
     }
 
+    /// A connection to the embedded database.
+    pub async fn database(&self) -> Result<PgConnection> {
+        let folder = self.folder.path().join("data/postgres");
+        let options = PgConnectOptions::new().socket(folder).port(5432).username("kitfleet").database("kitfleet");
+        Ok(options.connect().await?)
+    }
+
     /// The process ids of `kitfleet up` and the workers.
     pub fn pids(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
@@ -176,8 +185,12 @@ impl Client {
         self.call(Method::GET, &format!("/v1/sessions/{session}/state"), None).await
     }
 
+    pub async fn get(&self, path: &str) -> Result<Answer> {
+        self.call(Method::GET, path, None).await
+    }
+
     pub async fn read(&self, path: &str) -> Result<Duration> {
-        Ok(self.call(Method::GET, path, None).await?.total)
+        Ok(self.get(path).await?.total)
     }
 
     pub async fn log_in(&self, email: &str, password: &str) -> Result<Duration> {

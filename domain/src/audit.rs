@@ -1,4 +1,8 @@
 //! The audit log (interface, "Audit-log actions"): append-only, written in the transaction of what it records.
+//! [`log`] reads it.
+
+pub mod actions;
+pub mod log;
 
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -51,6 +55,15 @@ impl Actor {
         Self::Customer { account, key: None, ip_address, user_agent }
     }
 
+    /// Whose credential it is.
+    #[must_use]
+    pub fn account(&self) -> Option<AccountId> {
+        match self {
+            Self::Customer { account, .. } => Some(*account),
+            Self::System => None,
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::Customer { .. } => "customer",
@@ -62,7 +75,7 @@ impl Actor {
 /// What was done.
 #[derive(Debug)]
 pub struct Entry {
-    /// A name of the interface's table.
+    /// One of [`actions::ALL`].
     pub action: &'static str,
     /// The resource it was done to.
     pub target: Option<String>,
@@ -75,6 +88,7 @@ pub struct Entry {
 /// # Errors
 /// When the database fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
+    debug_assert!(actions::find(entry.action).is_some(), "{} is no action of the interface", entry.action);
     let (by_account, by_key, ip_address, user_agent) = match actor {
         // Where somebody is who acts on another's account is none of its owner's business.
         Actor::Customer { account: by, key, .. } if *by != account => (Some(*by), *key, None, None),

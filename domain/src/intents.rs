@@ -175,9 +175,10 @@ impl From<Outcome> for Ending {
     }
 }
 
-/// Ends an intent: writes its outcome, releases its session as the outcome says, publishes `session.failed` when it
-/// errored, has the account written to when it is its first session that came up or failed, and notifies the waiting
-/// caller. `false`, and nothing of all that, when it has ended already or lost its claim.
+/// Ends an intent: writes its outcome, releases its session as the outcome says, counts the operation as usage when it was
+/// done, publishes `session.failed` when the session errored, has the account written to when it is its first session that
+/// came up or failed, and notifies the waiting caller. `false`, and nothing of all that, when it has ended already or lost
+/// its claim.
 ///
 /// # Errors
 /// When the database fails.
@@ -196,7 +197,10 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
     let stored = serde_json::to_value(outcome).map_err(|e| sqlx::Error::Encode(e.into()))?;
     let done = sqlx::query_scalar!(
         r#"with held as (
-               select i.id as intent_id, i.kind, i.reply_channel, s.id as session_id, s.account_id, s.created_at
+               select i.id as intent_id, i.kind, i.reply_channel, s.id as session_id, s.account_id, s.created_at,
+                      case when i.kind in ('navigate', 'interact', 'wait', 'state_capture') then i.kind
+                           when i.kind = 'capture' and i.request->>'kind' = 'screenshot' then 'screenshot_capture'
+                      end as record
                from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id
                where i.id = $1 and i.status <> 'done' for update of s, i
            ), ended as (
@@ -208,6 +212,11 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
                set status = $4::text, operation_id = null, updated_at = now(),
                    last_state_at = case when $4::text = 'ready' and $5 and held.kind = 'state_capture' then now() else s.last_state_at end
                from held where s.id = held.session_id and $4::text is not null
+           ), usage as (
+               insert into usage_counts as u (account_id, day, record, slot, count)
+               select account_id, (now() at time zone 'utc')::date, record, usage_slot(), 1
+               from held where $5 and record is not null
+               on conflict (account_id, day, record, slot) do update set count = u.count + excluded.count
            ), event as (
                insert into events (id, account_id, type, data)
                select $6, account_id, 'session.failed', jsonb_build_object(

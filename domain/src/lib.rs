@@ -30,6 +30,7 @@ pub mod sign_ins;
 pub mod teams;
 pub mod timestamp;
 pub mod tokens;
+pub mod usage;
 pub mod validation;
 pub mod vault;
 pub mod web_sessions;

@@ -53,6 +53,12 @@ pub struct Limits {
     pub page_default: u32,
     /// Entries of a page of a list, at most.
     pub page_max: u32,
+    /// Rows of an export of the audit log.
+    pub audit_export_rows: u32,
+    /// Days of a series of usage, when the request names no number.
+    pub usage_days_default: u32,
+    /// Days of a series of usage, at most.
+    pub usage_days_max: u32,
     /// Profiles of one account, by its tier.
     pub profiles: Profiles,
     /// Profiles of an enterprise account (decisions D13).
@@ -210,6 +216,9 @@ impl Default for Limits {
             unknown_field_chars: 64,
             page_default: 50,
             page_max: 100,
+            audit_export_rows: 10_000,
+            usage_days_default: 30,
+            usage_days_max: 90,
             profiles: Profiles::default(),
             enterprise_profiles: 1_000,
             password_min_chars: 12,

@@ -42,6 +42,9 @@ pub(super) struct LimitsTable {
     unknown_field_chars: usize,
     page_default: u32,
     page_max: u32,
+    audit_export_rows: u32,
+    usage_days_default: u32,
+    usage_days_max: u32,
     #[serde(with = "ProfilesTable")]
     profiles: Profiles,
     enterprise_profiles: u32,

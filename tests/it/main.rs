@@ -7,8 +7,11 @@
 mod accounts;
 mod api_keys;
 mod archetypes;
+mod audit_log;
 mod authentication;
+mod authorization;
 mod command_line;
+mod contract;
 mod devices;
 mod egress;
 mod emails;
@@ -26,5 +29,6 @@ mod sign_ins;
 mod support;
 mod teams;
 mod timing;
+mod usage;
 mod web_sessions;
 mod webkit;

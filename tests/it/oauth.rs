@@ -12,12 +12,12 @@ use crate::support::{Answer, App, Client, assert_timestamp, eventually, members,
 const CLIENTS: &str = "/v1/oauth/clients";
 
 /// A client as it was created.
-struct Credentials {
+pub struct Credentials {
     id: String,
     secret: String,
 }
 
-async fn created(owner: &Client, scopes: &[&str]) -> Credentials {
+pub async fn created(owner: &Client, scopes: &[&str]) -> Credentials {
     let answer = owner.post(CLIENTS, json!({"name": "nightly", "scopes": scopes})).await.expect(201);
     let text = |member: &str| answer.body[member].as_str().expect("a text").to_owned();
     Credentials { id: text("client_id"), secret: text("client_secret") }
@@ -34,7 +34,7 @@ async fn request(app: &App, basic: Option<&Credentials>, form: &[(&str, &str)]) 
 }
 
 /// A token of the client, with all its scopes.
-async fn token(app: &App, client: &Credentials) -> Client {
+pub async fn token(app: &App, client: &Credentials) -> Client {
     let answer = request(app, Some(client), &[("grant_type", "client_credentials")]).await.expect(200);
     Client::new(&app.base_url, answer.body["access_token"].as_str())
 }

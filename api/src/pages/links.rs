@@ -105,8 +105,8 @@ async fn confirm_sign_in(State(app): State<App>) -> Response {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "it describes what the page's script reads")]
 struct Token {
-    /// The token of the mail
-    token: String,
+    /// The token of the mail; the page is the same without it
+    token: Option<String>,
 }
 
 /// A page of a link. Its texts are ours, so that nothing needs escaping.

@@ -116,6 +116,21 @@ impl App {
         self.execute(proven, person.account.as_uuid()).await;
     }
 
+    /// Puts an account on another's team.
+    pub async fn join_team(&self, owner: AccountId, member: AccountId, role: &str) {
+        sqlx::query(
+            "insert into team_members (id, owner_account_id, member_account_id, role, invited_by_account_id, invited_at)
+             values ($1, $2, $3, $4, $2, now())",
+        )
+        .bind(Uuid::now_v7())
+        .bind(owner.as_uuid())
+        .bind(member.as_uuid())
+        .bind(role)
+        .execute(&self.database.pool)
+        .await
+        .expect("a membership");
+    }
+
     /// Signs up over HTTP and follows the link that is mailed. Answers the login result.
     pub async fn sign_up(&self, email: &str) -> Answer {
         let stranger = self.stranger();

@@ -1,10 +1,11 @@
-//! The routes of sessions, for rules that hold on all of them.
+//! The routes, for rules that hold on all of them.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::client::{Answer, Client};
+use super::unknown_id;
 
 /// A request that its route takes.
 #[derive(Debug, Clone)]
@@ -21,6 +22,52 @@ impl Route {
 
     fn post(path: String, body: Value) -> Self {
         Self { method: Method::POST, path, body: Some(body) }
+    }
+}
+
+/// A request that changes nothing, whoever sends it: what it names is not there, or what it says is not valid.
+///
+/// # Panics
+/// When nobody has thought of one for this route yet.
+#[expect(clippy::match_same_arms, reason = "an arm tells of an area")]
+pub fn sample(method: &Method, template: &str) -> Route {
+    let with = |path: String, body: Value| {
+        let body = (*method != Method::GET).then_some(body);
+        Route { method: method.clone(), path, body }
+    };
+    let of = |prefix: &str| template.replace("{id}", &unknown_id(prefix));
+    let segments: Vec<_> = template.split('/').skip(1).collect();
+    match segments[..] {
+        ["v1", "sessions"] => with(of(""), json!({"proxy": 1})),
+        ["v1", "sessions", _, ..] => {
+            let path = of("ses");
+            let session = path.split('/').nth(3).unwrap_or_default();
+            let same = |route: &Route| route.method == *method && route.path == path;
+            session_routes(session).into_iter().find(same).unwrap_or_else(|| panic!("no sample of {method} {path}"))
+        }
+        ["v1", "api-keys", ..] => with(of("key"), json!({})),
+        ["v1", "oauth", "clients", ..] => with(of("ocl"), json!({})),
+        ["v1", "account", "web-sessions"] if *method == Method::DELETE => {
+            with(format!("{template}?keep=none"), json!({}))
+        }
+        ["v1", "account", "web-sessions", ..] => with(of("wsess"), json!({})),
+        ["v1", "account", "email-preferences" | "audit-log"] | ["v1", "usage", ..] => with(of(""), json!({})),
+        ["v1", "account", "audit-log", "export"] => with(format!("{template}?format=none"), json!({})),
+        ["v1", "account", "mfa", "verify"] | ["v1", "auth", "mfa", "step-up"] => with(of(""), json!({"code": "no"})),
+        ["v1", "account", "me" | "mfa"] if *method == Method::DELETE => with(of(""), json!({"confirm": "no"})),
+        ["v1", "account", "mfa", "disable"] => with(of(""), json!({"confirm": "no"})),
+        ["v1", "account", "me"] | ["v1", "account", "mfa", ..] => with(of(""), json!({})),
+        ["v1", "team", "members", ..] => with(of("mem"), json!({})),
+        ["v1", "team", ..] => with(of("inv"), json!({})),
+        ["v1", "teams", ..] => with(of("team"), json!({})),
+        ["team", "accept"] => with(of(""), json!({})),
+        ["v1", "auth", "cli-authorize", "{user_code}"] => with(template.replace("{user_code}", "0000-0000"), json!({})),
+        ["v1", "auth", "oauth", "{provider}", ..] => with(template.replace("{provider}", "nobody"), json!({})),
+        ["v1", "auth", ..] | ["v1", "oauth", "token"] | ["v1", "archetypes"] => with(of(""), json!({})),
+        ["errors", "{slug}"] => with("/errors/forbidden".to_owned(), json!({})),
+        ["openapi.json" | "docs" | "errors" | "healthz" | "readyz" | "metrics"] => with(of(""), json!({})),
+        ["activate" | "verify-email" | "magic-link" | "reset-password" | "confirm-sign-in"] => with(of(""), json!({})),
+        _ => panic!("no sample of {method} {template}: add one"),
     }
 }
 

@@ -51,7 +51,11 @@ pub struct Waited {
 
 /// A session's state
 #[derive(ToSchema)]
-#[schema(as = SessionState)]
+#[schema(as = SessionState, example = json!({
+    "url": "https://example.com/", "title": "Example Domain",
+    "cookies": [{"name": "theme", "value": "dark", "domain": "example.com", "path": "/"}],
+    "local_storage": {"cart": "3"}, "captured_at": "2026-11-20T18:05:00.123Z", "page_state": {"state": "loaded"},
+}))]
 pub struct Snapshot {
     url: String,
     #[schema(required = true)]

@@ -1,0 +1,60 @@
+//! The names of actions: the interface's closed table ("Audit-log actions"; decisions D13 spell out the BYOK ones).
+
+/// Every action there is, also those of areas that are still to come: a filter that names one finds nothing yet.
+pub const ALL: [&str; 49] = [
+    "account.email_verified",
+    "account.login",
+    "account.logout",
+    "account.password_changed",
+    "account.web_session_revoked",
+    "account.mfa_enrolled",
+    "account.mfa_disabled",
+    "account.recovery_code_used",
+    "api_key.minted",
+    "api_key.rotated",
+    "api_key.revoked",
+    "session.created",
+    "session.destroyed",
+    "profile.created",
+    "profile.deleted",
+    "profile.restored",
+    "profile.purged",
+    "profile.exported",
+    "profile.imported",
+    "recipe.created",
+    "recipe.deleted",
+    "subscription.tier_changed",
+    "webhook_endpoint.created",
+    "webhook_endpoint.updated",
+    "webhook_endpoint.deleted",
+    "webhook_endpoint.secret_rotated",
+    "webhook_delivery.replayed",
+    "team.member_invited",
+    "team.invite_accepted",
+    "team.member_removed",
+    "team.updated",
+    "admin.refund_recorded",
+    "admin.support_note",
+    "agent.decompose.claude",
+    "agent.decompose.deterministic",
+    "agent_session.pair_mode.takeover",
+    "agent_session.pair_mode.handback",
+    "agent_session.pair_mode.timeout",
+    "agent_session.mode.changed",
+    "agent_session.created",
+    "agent_session.destroyed",
+    "account.byok_provider_key_set",
+    "account.byok_provider_key_cleared",
+    "account.byok_provider_key_tested",
+    "proxy.created",
+    "proxy.updated",
+    "proxy.deleted",
+    "account.bundled_llm_consent_changed",
+    "account.email_preferences_changed",
+];
+
+/// The action of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static str> {
+    ALL.into_iter().find(|action| *action == name)
+}

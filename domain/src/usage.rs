@@ -1,0 +1,145 @@
+//! Usage (interface, "Usage"): what an account did, by UTC day. It is for people to look at; nothing is gated by it.
+//!
+//! Operations are counted by the statement that ends them ([`crate::intents::finish`]), and the minutes of a session by a
+//! trigger when it ends; whoever reads adds the minutes of those that live. A minute counts when it has begun, on the
+//! day it began in. A session that never was ready counts none.
+
+use std::collections::HashMap;
+
+use chrono::{Datelike, Days, Months, NaiveDate, NaiveTime};
+use sqlx::PgConnection;
+
+use crate::accounts::{self, Tier};
+use crate::ids::AccountId;
+use crate::timestamp::Timestamp;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+enum Record {
+    SessionMinute,
+    Navigate,
+    Interact,
+    Wait,
+    StateCapture,
+    ScreenshotCapture,
+}
+
+/// How much of everything there was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Minutes of sessions that have begun.
+    pub session_minute: i64,
+    /// Pages loaded.
+    pub navigate: i64,
+    /// Taps, texts, scrolls and keys.
+    pub interact: i64,
+    /// Waits.
+    pub wait: i64,
+    /// State reads.
+    pub state_capture: i64,
+    /// Screenshots.
+    pub screenshot_capture: i64,
+}
+
+impl Totals {
+    fn add(&mut self, used: &Used) {
+        *match used.record {
+            Record::SessionMinute => &mut self.session_minute,
+            Record::Navigate => &mut self.navigate,
+            Record::Interact => &mut self.interact,
+            Record::Wait => &mut self.wait,
+            Record::StateCapture => &mut self.state_capture,
+            Record::ScreenshotCapture => &mut self.screenshot_capture,
+        } += used.count;
+    }
+}
+
+/// A calendar month so far.
+#[derive(Debug)]
+pub struct Summary {
+    /// The month's first instant.
+    pub period_start: Timestamp,
+    /// The next month's first instant.
+    pub period_end: Timestamp,
+    /// What the account pays for.
+    pub tier: Tier,
+    /// What it did.
+    pub totals: Totals,
+}
+
+/// What the account did in the present UTC month. `None` when there is no such account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn summary(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Summary>> {
+    let Some(owner) = accounts::find(&mut *conn, account).await? else { return Ok(None) };
+    let today = today(&mut *conn).await?;
+    let first = today - Days::new(u64::from(today.day0()));
+    let next = first + Months::new(1);
+    let mut totals = Totals::default();
+    for used in used(conn, account, first, next).await? {
+        totals.add(&used);
+    }
+    let midnight = |day: NaiveDate| Timestamp(day.and_time(NaiveTime::MIN).and_utc());
+    Ok(Some(Summary { period_start: midnight(first), period_end: midnight(next), tier: owner.tier, totals }))
+}
+
+/// A UTC day.
+#[derive(Debug)]
+pub struct Day {
+    /// Which.
+    pub date: NaiveDate,
+    /// What the account did on it.
+    pub totals: Totals,
+}
+
+/// The last so many UTC days that are over, the oldest first.
+///
+/// # Errors
+/// When the database fails.
+pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> sqlx::Result<Vec<Day>> {
+    let today = today(&mut *conn).await?;
+    let first = today - Days::new(u64::from(days));
+    let mut by_day: HashMap<NaiveDate, Totals> = HashMap::new();
+    for used in used(conn, account, first, today).await? {
+        by_day.entry(used.day).or_default().add(&used);
+    }
+    let closed = first.iter_days().take_while(|date| *date < today);
+    Ok(closed.map(|date| Day { date, totals: by_day.remove(&date).unwrap_or_default() }).collect())
+}
+
+async fn today(conn: &mut PgConnection) -> sqlx::Result<NaiveDate> {
+    sqlx::query_scalar!(r#"select (now() at time zone 'utc')::date as "today!""#).fetch_one(conn).await
+}
+
+struct Used {
+    day: NaiveDate,
+    record: Record,
+    count: i64,
+}
+
+/// What the account did on each day from one until another.
+async fn used(
+    conn: &mut PgConnection,
+    account: AccountId,
+    from: NaiveDate,
+    until: NaiveDate,
+) -> sqlx::Result<Vec<Used>> {
+    sqlx::query_as!(
+        Used,
+        r#"with used as (
+               select day, record, count from usage_counts where account_id = $1 and day >= $2 and day < $3
+               union all
+               select lived.day, 'session_minute', lived.minutes
+               from sessions s, session_minutes(s.created_at, now()) lived
+               where s.account_id = $1 and s.status in ('ready', 'busy') and lived.day >= $2 and lived.day < $3
+           )
+           select day as "day!", record as "record!: Record", sum(count)::bigint as "count!" from used group by day, record"#,
+        account as _,
+        from,
+        until,
+    )
+    .fetch_all(conn)
+    .await
+}

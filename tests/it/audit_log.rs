@@ -1,0 +1,539 @@
+//! The audit log (interface, "Audit-log the service", "Audit log" and "Audit-log actions"; decisions D1 and D13): reading it
+//! and exporting it. That an area writes its rows is in the area's tests.
+
+use std::fs;
+use std::time::Duration;
+
+use csv::StringRecord;
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::audit::actions;
+use kitfleet_domain::ids::AccountId;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sqlx::Connection;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use uuid::Uuid;
+
+use crate::support::{Answer, App, Client, assert_timestamp, eventually, raw};
+
+const LOG: &str = "/v1/account/audit-log";
+const CSV: &str = "/v1/account/audit-log/export?format=csv";
+const JSON: &str = "/v1/account/audit-log/export?format=json";
+
+/// The read shape, in its order.
+const FIELDS: [&str; 11] = [
+    "id",
+    "account_id",
+    "actor_type",
+    "actor_account_id",
+    "actor_key_id",
+    "action",
+    "target_resource_id",
+    "payload",
+    "ip_address",
+    "user_agent",
+    "timestamp",
+];
+
+/// An export, as it came.
+struct Export {
+    answer: Answer,
+    text: String,
+}
+
+impl Export {
+    /// The records of a CSV file, under its header.
+    fn records(&self) -> (Vec<String>, Vec<StringRecord>) {
+        let mut reader = csv::Reader::from_reader(self.text.as_bytes());
+        let header = reader.headers().expect("a header").iter().map(ToOwned::to_owned).collect();
+        (header, reader.records().collect::<Result<_, _>>().expect("records"))
+    }
+}
+
+impl Client {
+    /// The same request on another account's behalf.
+    async fn for_account(&self, account: AccountId, path: &str) -> Answer {
+        self.send(self.request(Method::GET, path).header("x-service-account", account.to_string())).await
+    }
+
+    async fn page(&self, path: &str) -> (Vec<Value>, Option<String>) {
+        let page = self.get(path).await.expect(200).body;
+        let names: Vec<_> = page.as_object().expect("an envelope").keys().collect();
+        assert_eq!(names, ["data", "next_cursor"], "decisions D1: the audit log's own envelope");
+        let cursor = page["next_cursor"].as_str().map(ToOwned::to_owned);
+        (page["data"].as_array().expect("rows").clone(), cursor)
+    }
+
+    async fn export(&self, path: &str) -> Export {
+        self.exported(self.request(Method::GET, path)).await
+    }
+
+    async fn export_for(&self, account: AccountId, path: &str) -> Export {
+        self.exported(self.request(Method::GET, path).header("x-service-account", account.to_string())).await
+    }
+
+    async fn exported(&self, request: reqwest::RequestBuilder) -> Export {
+        let response = request.send().await.expect("an answer");
+        let (status, headers) = (response.status(), response.headers().clone());
+        let text = response.text().await.expect("a whole file");
+        let body = serde_json::from_str(&text).unwrap_or_default();
+        Export { answer: Answer { status, headers, body }.expect(200), text }
+    }
+}
+
+/// A row to be written as it is.
+struct Written<'a> {
+    actor: Option<AccountId>,
+    action: &'a str,
+    payload: &'a str,
+    user_agent: Option<&'a str>,
+}
+
+impl Written<'_> {
+    fn by(actor: AccountId, payload: &'static str) -> Self {
+        Self { actor: Some(actor), action: "account.login", payload, user_agent: Some("Safari") }
+    }
+}
+
+impl App {
+    async fn write(&self, account: AccountId, row: Written<'_>) {
+        sqlx::query(
+            "insert into audit_log
+                 (id, account_id, actor_type, actor_account_id, action, target_resource_id, payload, ip_address, user_agent)
+             values ($1, $2, 'customer', $3, $4, null, $5::jsonb, '203.0.113.9', $6)",
+        )
+        .bind(Uuid::now_v7())
+        .bind(account.as_uuid())
+        .bind(row.actor.map(|actor| actor.as_uuid()))
+        .bind(row.action)
+        .bind(row.payload)
+        .bind(row.user_agent)
+        .execute(&self.database.pool)
+        .await
+        .expect("a row");
+    }
+
+    /// So many rows at once.
+    async fn write_many(&self, account: AccountId, rows: i32, payload: &str) {
+        sqlx::query(
+            "insert into audit_log (id, account_id, actor_type, action, payload)
+             select gen_random_uuid(), $1, 'system', case when n % 1000 = 0 then 'account.login' else 'session.created' end,
+                    jsonb_build_object('n', n, 'text', $3::text)
+             from generate_series(1, $2) n",
+        )
+        .bind(account.as_uuid())
+        .bind(rows)
+        .bind(payload)
+        .execute(&self.database.pool)
+        .await
+        .expect("rows");
+    }
+}
+
+/// Interface, "Audit-log the service" (the fields and their order; the id has no prefix) and "Audit-log actions" (what
+/// `api_key.minted`, `session.created` and `session.destroyed` say).
+#[tokio::test]
+async fn what_was_done_can_be_read() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let body = json!({"name": "CI", "scopes": ["read:audit", "write:sessions"]});
+    let request = ada.client.request(Method::POST, "/v1/api-keys").header("user-agent", "Ada's phone/1.0").json(&body);
+    let key = ada.client.send(request).await.expect(201).body;
+    let program = Client::new(&app.base_url, key["key"].as_str());
+    let session = program.session().await;
+    program.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+
+    let (rows, next) = program.page(LOG).await;
+    let actions: Vec<_> = rows.iter().map(|row| &row["action"]).collect();
+    assert_eq!(actions, ["session.destroyed", "session.created", "api_key.minted"], "newest first");
+    assert_eq!(next, None);
+    for row in &rows {
+        assert_eq!(row.as_object().expect("a row").keys().collect::<Vec<_>>(), FIELDS);
+        assert!(row["id"].as_str().is_some_and(|id| id.parse::<Uuid>().is_ok()), "{row}");
+        assert_timestamp(&row["timestamp"]);
+        assert_eq!((&row["account_id"], &row["actor_type"]), (&json!(ada.account), &json!("customer")));
+        assert_eq!((&row["actor_account_id"], &row["ip_address"]), (&json!(ada.account), &json!("127.0.0.1")));
+    }
+    assert_eq!((&rows[2]["actor_key_id"], &rows[2]["user_agent"]), (&Value::Null, &json!("Ada's phone/1.0")));
+    assert_eq!(rows[2]["payload"], json!({"name": "CI", "scopes": ["read:audit", "write:sessions"]}));
+    assert_eq!((&rows[2]["target_resource_id"], &rows[0]["actor_key_id"]), (&key["id"], &key["id"]));
+    assert_eq!(rows[0]["target_resource_id"], session);
+
+    let other = app.person(Tier::Enterprise).await;
+    assert_eq!(other.client.page(LOG).await, (Vec::new(), None), "an account's log is its own");
+    app.stop().await;
+}
+
+/// Interface, "Audit-log the service": `ip_address` and `user_agent` are null for every reader where another account
+/// acted; payloads lose what tells the same there, and everywhere for a reader from another account, at read and export
+/// time. "Authentication" 8: a `member` may read the log.
+#[tokio::test]
+async fn nobody_learns_where_somebody_else_was() {
+    let app = App::simulated().start().await;
+    let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    app.join_team(ada.account, bob.account, "member").await;
+    let told = r#"{"method": "password", "issued_from_ip": "1.2.3.4", "source_ip": "1.2.3.4", "ip_address": "1.2.3.4",
+                   "user_agent": "Safari", "issued_user_agent": "Safari", "deep": [{"user_agent": "Safari", "kept": 1}]}"#;
+    let whole: Value = serde_json::from_str(told).expect("JSON");
+    let redacted = json!({"method": "password", "deep": [{"kept": 1}]});
+    app.write(ada.account, Written::by(ada.account, told)).await;
+    app.write(ada.account, Written::by(bob.account, told)).await;
+    app.write(ada.account, Written { actor: None, ..Written::by(ada.account, told) }).await;
+
+    let own = ada.client.get(LOG).await.expect(200).body;
+    let by_bob = ada.client.export(JSON).await.answer.body;
+    let of_ada = bob.client.for_account(ada.account, LOG).await.expect(200).body;
+    let of_ada_exported = bob.client.export_for(ada.account, JSON).await.answer.body;
+    for (log, payload) in [(own, &whole), (by_bob, &whole), (of_ada, &redacted), (of_ada_exported, &redacted)] {
+        let (rows, address, agent) = (&log["data"], json!("203.0.113.9"), json!("Safari"));
+        for own_row in [&rows[0], &rows[2]] {
+            assert_eq!((&own_row["ip_address"], &own_row["user_agent"]), (&address, &agent), "it caused itself");
+            assert_eq!(&own_row["payload"], payload);
+        }
+        assert_eq!(rows[1]["actor_account_id"], bob.account.to_string());
+        assert_eq!((&rows[1]["ip_address"], &rows[1]["user_agent"]), (&Value::Null, &Value::Null));
+        assert_eq!(rows[1]["payload"], redacted);
+    }
+    for (reader, exported) in
+        [("the owner", ada.client.export(CSV).await), ("a member", bob.client.export_for(ada.account, CSV).await)]
+    {
+        let (_, records) = exported.records();
+        assert_eq!((&records[1][6], &records[1][7]), ("", ""), "{reader}");
+        assert_eq!(serde_json::from_str::<Value>(&records[1][8]).expect("JSON"), redacted, "{reader}");
+    }
+    assert!(!bob.client.export_for(ada.account, CSV).await.text.contains("1.2.3.4"));
+
+    // What is done through the header stands in the owner's log, acted by the member.
+    app.execute("update team_members set role = 'admin' where member_account_id = $1", bob.account.as_uuid()).await;
+    let request = bob.client.request(Method::POST, "/v1/sessions").header("x-service-account", ada.account.to_string());
+    bob.client.send(request.json(&json!({}))).await.expect(201);
+    let (rows, _) = ada.client.page(LOG).await;
+    assert_eq!((&rows[0]["action"], &rows[0]["actor_account_id"]), (&json!("session.created"), &json!(bob.account)));
+    assert_eq!((&rows[0]["account_id"], &rows[0]["ip_address"]), (&json!(ada.account), &Value::Null));
+    assert_eq!(bob.client.page(LOG).await.0, <[Value; 0]>::default());
+    app.stop().await;
+}
+
+/// Interface, "Audit log" (`limit`, `cursor`, one `action`; `next_cursor` is null when there are no more pages); decisions
+/// D1 (cursors are bound to the account, the list and its filter).
+#[tokio::test]
+async fn the_log_is_read_page_by_page() {
+    let app = App::simulated().start().await;
+    let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    for n in 0..7 {
+        let action = if n % 2 == 0 { "account.login" } else { "account.logout" };
+        app.write(ada.account, Written { action, ..Written::by(ada.account, "{}") }).await;
+    }
+    let (all, none) = ada.client.page(LOG).await;
+    assert_eq!((all.len(), none), (7, None));
+
+    let mut pages = Vec::new();
+    let mut path = format!("{LOG}?limit=3");
+    loop {
+        let (rows, next) = ada.client.page(&path).await;
+        pages.push(rows.len());
+        assert_eq!(rows, all[pages.iter().sum::<usize>() - rows.len()..][..rows.len()]);
+        let Some(cursor) = next else { break };
+        path = format!("{LOG}?limit=3&cursor={cursor}");
+    }
+    assert_eq!(pages, [3, 3, 1]);
+
+    let logins = format!("{LOG}?limit=2&action=account.login");
+    let (first, cursor) = ada.client.page(&logins).await;
+    let cursor = cursor.expect("there are four");
+    let (second, last) = ada.client.page(&format!("{logins}&cursor={cursor}")).await;
+    assert_eq!(last, None, "exactly full is the last page");
+    assert!(first.iter().chain(&second).all(|row| row["action"] == "account.login"));
+    assert_eq!(first.len() + second.len(), 4);
+
+    app.join_team(ada.account, bob.account, "member").await;
+    let (_, bobs) = ada.client.page(&format!("{LOG}?limit=1")).await;
+    let bobs = bobs.expect("a cursor");
+    bob.client.for_account(ada.account, &format!("{LOG}?cursor={bobs}")).await.expect(200);
+    bob.client.get(&format!("{LOG}?cursor={bobs}")).await.invalid("cursor");
+    let tampered = bobs.replacen(|c: char| c != 'A', "A", 1);
+    let keys = format!("/v1/sessions?cursor={bobs}");
+    ada.client.get(&keys).await.invalid("cursor");
+    for cursor in [tampered.as_str(), "", "x", "%00", &format!("{bobs}&action=account.login")] {
+        ada.client.get(&format!("{LOG}?cursor={cursor}")).await.invalid("cursor");
+    }
+    ada.client.get(&format!("{LOG}?action=account.logout&cursor={cursor}")).await.invalid("cursor");
+    app.stop().await;
+}
+
+/// Interface, "Errors" (400: "audit limit outside 1-100 or unknown action"), "Audit log" (multiple actions are not
+/// supported) and "Audit-log actions"; decisions D13 (the names of the BYOK actions).
+#[tokio::test]
+async fn a_filter_that_makes_no_sense_is_refused() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    for limit in ["0", "101", "-1", "x", "", "1.5"] {
+        ada.client.get(&format!("{LOG}?limit={limit}")).await.invalid("limit");
+    }
+    for limit in ["1", "100"] {
+        ada.client.get(&format!("{LOG}?limit={limit}")).await.expect(200);
+    }
+    for action in
+        ["", "account", "account.", "Account.Login", "account.login,account.logout", "account.*", "%00", "byok"]
+    {
+        ada.client.get(&format!("{LOG}?action={action}")).await.invalid("action");
+    }
+    for action in actions::ALL {
+        ada.client.get(&format!("{LOG}?action={action}")).await.expect(200);
+    }
+    for query in ["", "?format=", "?format=xml", "?format=CSV", "?format=csv,json"] {
+        ada.client.get(&format!("{LOG}/export{query}")).await.invalid("format");
+    }
+    app.stop().await;
+}
+
+/// Interface, "Audit log": the headers of an export, the order of its columns, its envelope. Decisions D1.
+#[tokio::test]
+async fn the_log_can_be_exported() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    app.write(ada.account, Written::by(ada.account, r#"{"a": "x,\"y\"\nz", "b": [1, null]}"#)).await;
+    app.write(ada.account, Written::by(ada.account, "{}")).await;
+    let (rows, _) = ada.client.page(LOG).await;
+
+    let exported = ada.client.export(JSON).await;
+    assert_eq!(exported.answer.headers["content-type"], "application/json");
+    let body = &exported.answer.body;
+    let envelope: Vec<_> = body.as_object().expect("an envelope").keys().collect();
+    assert_eq!(envelope, ["generated_at", "account_id", "row_count", "truncated", "data"]);
+    assert_timestamp(&body["generated_at"]);
+    assert_eq!(
+        (&body["account_id"], &body["row_count"], &body["truncated"]),
+        (&json!(ada.account), &json!(2), &json!(false))
+    );
+    assert_eq!(body["data"], json!(rows));
+    let day = &body["generated_at"].as_str().expect("a timestamp")[..10];
+    let named = format!("attachment; filename=kitfleet-audit-log-{day}.json");
+    assert_eq!(exported.answer.headers["content-disposition"], named.as_str());
+
+    let exported = ada.client.export(CSV).await;
+    assert_eq!(exported.answer.headers["content-type"], "text/csv");
+    let disposition = exported.answer.headers["content-disposition"].to_str().expect("text");
+    assert_eq!(disposition, format!("attachment; filename=kitfleet-audit-log-{day}.csv"));
+    let (header, records) = exported.records();
+    let columns = ["timestamp", "action", "actor_type", "actor_account_id", "actor_key_id", "target_resource_id"];
+    assert_eq!(header, [&columns[..], &["ip_address", "user_agent", "payload"]].concat());
+    assert_eq!(records.len(), 2);
+    for (record, row) in records.iter().zip(&rows) {
+        for (cell, column) in record.iter().zip(&header).take(8) {
+            assert_eq!(cell, row[column].as_str().unwrap_or_default(), "{column}");
+        }
+        assert_eq!(serde_json::from_str::<Value>(&record[8]).expect("JSON"), row["payload"]);
+    }
+
+    let nobody = app.person(Tier::Free).await;
+    let empty = nobody.client.export(JSON).await.answer.body;
+    assert_eq!((&empty["row_count"], &empty["data"]), (&json!(0), &json!([])));
+    assert_eq!(nobody.client.export(CSV).await.text, format!("{}\r\n", header.join(",")));
+    app.stop().await;
+}
+
+/// Interface, "Audit log" and "Limits": the export's cap, the newest rows, `truncated`; decisions D2 (it is configuration).
+#[tokio::test]
+async fn an_export_that_leaves_rows_out_says_so() {
+    let app = App::simulated().set("limits.audit_export_rows", "1201").start().await;
+    let ada = app.person(Tier::Free).await;
+    app.write_many(ada.account, 1_201, "").await;
+    let whole = ada.client.export(JSON).await.answer.body;
+    assert_eq!((&whole["row_count"], &whole["truncated"]), (&json!(1_201), &json!(false)));
+    let ids = |body: &Value| -> Vec<String> {
+        let rows = body["data"].as_array().expect("rows");
+        rows.iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    assert!(ids(&whole).is_sorted_by(|a, b| a > b), "newest first, once each, over all batches");
+
+    let newest = "00000000-0000-0000-0000-000000000000";
+    sqlx::query(
+        "insert into audit_log (id, account_id, actor_type, action) values ($1, $2, 'system', 'account.login')",
+    )
+    .bind(newest.parse::<Uuid>().expect("a UUID"))
+    .bind(ada.account.as_uuid())
+    .execute(&app.database.pool)
+    .await
+    .expect("a row");
+    let cut = ada.client.export(JSON).await.answer.body;
+    assert_eq!((&cut["row_count"], &cut["truncated"]), (&json!(1_201), &json!(true)));
+    assert_eq!(ids(&cut), ids(&whole), "the oldest row is left out");
+    assert_eq!(ada.client.export(CSV).await.records().1.len(), 1_201);
+    app.stop().await;
+}
+
+/// Issue 4, "Build" 3: cells of a spreadsheet's formulas are neutralised without breaking the round trip of the payload.
+/// Interface, "Audit-log actions": unknown payload shapes are handled gracefully, by the list too.
+#[tokio::test]
+async fn no_cell_is_a_formula_and_every_payload_is_json() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    let agents = ["=HYPERLINK(\"http://x\")", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "plain", "'quoted", " =1"];
+    for agent in agents {
+        app.write(ada.account, Written { user_agent: Some(agent), ..Written::by(ada.account, r#"{"a": "=1+1"}"#) })
+            .await;
+    }
+    let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
+    let payloads = [
+        "-5",
+        "-0.25",
+        "null",
+        "true",
+        r#""=1+1""#,
+        "[[-1], [{}]]",
+        "[]",
+        r#"{"": {"a": [[]]}}"#,
+        "12345678901234567890",
+    ];
+    for payload in payloads.into_iter().chain([deep.as_str(), "1e400"]) {
+        app.write(ada.account, Written { user_agent: None, payload, actor: None, action: "admin.support_note" }).await;
+    }
+
+    let (rows, _) = ada.client.page(LOG).await;
+    let (_, records) = ada.client.export(CSV).await.records();
+    assert_eq!(records.len(), agents.len() + payloads.len() + 2);
+    for (record, row) in records.iter().zip(&rows) {
+        for cell in record {
+            assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
+        }
+        assert_eq!(serde_json::from_str::<Value>(&record[8]).expect("JSON"), row["payload"]);
+    }
+    let cells: Vec<_> = records.iter().rev().take(agents.len()).map(|record| record[7].to_owned()).collect();
+    let guarded = |agent: &&str| format!("{}{agent}", if agent.starts_with(['p', '\'', ' ']) { "" } else { "'" });
+    assert_eq!(cells, agents.iter().map(guarded).collect::<Vec<_>>());
+    let written: Vec<_> = rows.iter().rev().skip(agents.len()).map(|row| row["payload"].clone()).collect();
+    let read = payloads.map(|payload| serde_json::from_str::<Value>(payload).expect("JSON"));
+    assert_eq!(written[..payloads.len()], read);
+    assert_eq!(written[payloads.len()], deep, "what is too deep to be read is passed on as text");
+    assert_eq!(ada.client.export(JSON).await.answer.body["data"], json!(rows));
+    app.stop().await;
+}
+
+/// Interface, "What the service does" 2: the log is append-only, and the database sees to it.
+#[tokio::test]
+async fn the_database_refuses_to_change_the_log() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    app.write(ada.account, Written::by(ada.account, "{}")).await;
+    for statement in [
+        "update audit_log set action = 'account.logout'",
+        "delete from audit_log",
+        "delete from audit_log where false",
+        "truncate audit_log",
+        "truncate accounts cascade",
+        "insert into audit_log select * from audit_log on conflict (id) do update set action = 'account.logout'",
+    ] {
+        let refused = sqlx::query(statement).execute(&app.database.pool).await.expect_err(statement);
+        assert!(refused.to_string().contains("append-only"), "{statement}: {refused}");
+    }
+    assert_eq!(ada.client.page(LOG).await.0.len(), 1);
+    app.stop().await;
+}
+
+/// Design, section 6 ("client gone at every await", "pool exhausted"): exports whose readers stall or hang up take nothing
+/// from anybody, however few connections the database has.
+#[tokio::test]
+async fn a_reader_who_stalls_takes_no_connection_of_the_database() {
+    let app = App::simulated().set("database.max_connections", "8").start().await;
+    let ada = app.person(Tier::Free).await;
+    app.write_many(ada.account, 10_000, &"long ".repeat(400)).await;
+    let request = format!(
+        "GET {JSON} HTTP/1.1\r\nHost: kitfleet\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        ada.token()
+    );
+    let mut stalled = Vec::new();
+    for _ in 0..24 {
+        let (mut reader, mut writer) = raw::connect(&app.base_url).await;
+        writer.write_all(request.as_bytes()).await.expect("the service listens");
+        let mut begun = [0; 4_096];
+        reader.read_exact(&mut begun).await.expect("the export begins");
+        assert!(begun.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&begun));
+        stalled.push((reader, writer));
+    }
+    let idle = "select count(*) from pg_stat_activity where datname = current_database() and state <> 'idle'
+                and pid <> pg_backend_pid() and query like '%audit_log%'";
+    eventually(Duration::from_secs(10), "no export holds a connection", async || {
+        (app.count(idle).await == 0).then_some(())
+    })
+    .await;
+    assert_eq!(ada.client.page(LOG).await.0.len(), 50);
+    // One of them goes on after all, and gets everything.
+    let (mut reader, _writer) = stalled.pop().expect("a reader");
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest).await.expect("the rest of the file");
+    assert!(rest.ends_with(b"]}\r\n0\r\n\r\n"), "the file is whole");
+    drop(stalled);
+    assert_eq!(ada.client.export(JSON).await.answer.body["row_count"], 10_000);
+    app.stop().await;
+}
+
+/// Issue 4, "Must reach": however long the log is, a page is read off the end of one index, wherever it is and whether or
+/// not it is filtered. The statements are the service's own, as the query cache has them.
+#[tokio::test]
+async fn a_page_is_read_off_an_index() {
+    let app = App::simulated().start().await;
+    let (ada, bob) = (app.account(Tier::Free).await, app.account(Tier::Free).await);
+    for account in [ada, bob, app.account(Tier::Free).await] {
+        app.write_many(account, 40_000, "").await;
+    }
+    let mut conn = app.database.pool.acquire().await.expect("a connection");
+    sqlx::raw_sql("vacuum analyze audit_log").execute(&mut *conn).await.expect("statistics");
+    let (account, middle) = (ada.as_uuid(), "80000000-0000-0000-0000-000000000000");
+    let whole = ("account_id = $1 and id < $2 order by id desc", "uuid, uuid, bigint");
+    let filtered = ("account_id = $1 and action = $2 and id < $3 order by id desc", "uuid, text, uuid, bigint");
+    for ((condition, types), arguments, index) in [
+        (whole, format!("'{account}', '{middle}', 51"), "audit_log_account_id_idx"),
+        (filtered, format!("'{account}', 'account.login', '{middle}', 51"), "audit_log_action_idx"),
+    ] {
+        let queries = cached_queries();
+        let query = queries.iter().find(|query| query.contains("from audit_log") && query.contains(condition));
+        let query = query.expect("the service's statement");
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            let mut tx = conn.begin().await.expect("a transaction");
+            let prepare = format!("set local plan_cache_mode = {mode}; prepare page ({types}) as {query}");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(prepare)).execute(&mut *tx).await.expect("it is prepared");
+            let explain = format!("explain (analyze, format json) execute page ({arguments})");
+            let plan: Value =
+                sqlx::query_scalar(sqlx::AssertSqlSafe(explain)).fetch_one(&mut *tx).await.expect("a plan");
+            sqlx::raw_sql("deallocate page").execute(&mut *tx).await.expect("it is forgotten");
+            drop(tx);
+            let (limit, mut scan) = (&plan[0]["Plan"], &plan[0]["Plan"]["Plans"][0]);
+            if scan["Node Type"] == "Result" {
+                // It writes the payload as text.
+                scan = &scan["Plans"][0];
+            }
+            assert_eq!((&limit["Node Type"], &scan["Node Type"]), (&json!("Limit"), &json!("Index Scan")), "{plan}");
+            assert_eq!(scan["Index Name"], index, "{mode} {plan}");
+            let bounded = scan["Index Cond"].as_str().is_some_and(|condition| condition.contains("(id <"));
+            assert!(bounded && scan["Filter"].is_null(), "{mode} {plan}");
+            assert!(scan["Actual Rows"].as_f64() <= Some(51.0), "{mode} {plan}");
+        }
+    }
+    drop(conn);
+    app.stop().await;
+}
+
+/// The statements that `domain` sends, as they were checked when it was built.
+fn cached_queries() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/domain/.sqlx");
+    let files = fs::read_dir(folder).expect("the query cache").map(|file| file.expect("a file").path());
+    let parse = |path| serde_json::from_slice::<Value>(&fs::read(path).expect("a file")).expect("JSON");
+    files.map(parse).map(|entry| entry["query"].as_str().expect("a query").to_owned()).collect()
+}
+
+/// Interface, "Authentication" 7: `read:audit`, `read` or `account_owner` read the log.
+#[tokio::test]
+async fn the_log_takes_the_scope_that_names_it() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::ApiBuilder).await;
+    for (scope, status) in
+        [("read:audit", 200), ("read", 200), ("account_owner", 200), ("read:sessions", 403), ("write", 403)]
+    {
+        let client = app.client_of(account, &[scope]).await;
+        for path in [LOG, CSV, JSON] {
+            client.get(path).await.expect(status);
+        }
+    }
+    app.stop().await;
+}
