@@ -152,19 +152,16 @@ async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authori
     if rule.web_session_only && bearer.credential.web_session().is_none() {
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));
     }
-    // Whoever may not do it on their own account may not do it on any.
-    check_scope(&bearer, rule.scope)?;
     let own = bearer.account_id;
-    let account_id = match rule.team {
-        Some(team) => match named_account(headers)?.filter(|named| *named != own) {
-            Some(owner) => {
-                check_scope(&bearer, team.scope)?;
-                check_role(app, owner, own, team.role).await?;
-                owner
-            }
-            None => own,
-        },
-        None => own,
+    let account_id = if let Some(team) = rule.team
+        && let Some(owner) = named_account(headers)?.filter(|named| *named != own)
+    {
+        check_scope(&bearer, team.scope)?;
+        check_role(app, owner, own, team.role).await?;
+        owner
+    } else {
+        check_scope(&bearer, rule.scope)?;
+        own
     };
     Ok(Authorized { bearer, account_id })
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use axum::http::Method;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AccountId;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::IntoResponses;
 use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::extensions::ExtensionsBuilder;
@@ -70,21 +70,23 @@ fn describe_access(operation: &mut Operation, access: &Access) {
     operation.security = Some(scheme("bearer"));
     // No credential is answered more often than its limit allows.
     answer_also(operation, RateLimited::responses());
-    let mut extensions = ExtensionsBuilder::new().add("x-required-scope", rule.scope.name());
+    let mut asked = Map::from_iter([("scope".to_owned(), json!(rule.scope.name()))]);
     if let Some(team) = rule.team {
         operation.parameters.get_or_insert_default().push(RefOr::T(account_header()));
-        extensions = extensions.add("x-team-role", team.role.name()).add("x-team-scope", team.scope.name());
+        asked.insert("team".to_owned(), json!({"role": team.role.name(), "scope": team.scope.name()}));
     }
     for (name, set) in [
-        ("x-web-session-only", rule.web_session_only),
-        ("x-step-up", rule.step_up),
-        ("x-free-tier-devices", rule.open_to_free_devices),
+        ("web_session_only", rule.web_session_only),
+        ("step_up", rule.step_up),
+        ("free_tier_devices", rule.open_to_free_devices),
     ] {
         if set {
-            extensions = extensions.add(name, true);
+            asked.insert(name.to_owned(), json!(true));
         }
     }
-    operation.extensions.get_or_insert_default().merge(extensions.build());
+    // One extension, because the builder keeps several in no order, and the document has to be the same every time.
+    let extensions = ExtensionsBuilder::new().add("x-access", asked).build();
+    operation.extensions.get_or_insert_default().merge(extensions);
 }
 
 /// Interface, "Versioning" 4.
@@ -179,7 +181,7 @@ pub fn skeleton() -> OpenApi {
         SecurityScheme::Http(scheme.build())
     };
     let components = ComponentsBuilder::new()
-        .security_scheme("bearer", bearer("An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web session's token. `x-required-scope` names what it has to satisfy."))
+        .security_scheme("bearer", bearer("An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web session's token. `x-access` names what it has to satisfy."))
         .security_scheme("metrics_token", bearer("The deployment's metrics token."))
         .schema("Problem", problem_schema());
     let components = kinds::ALL.into_iter().fold(components, |components, kind| {
@@ -447,6 +449,14 @@ mod tests {
         let sunset = &operation["responses"]["200"]["headers"]["sunset"]["description"];
         assert_eq!(sunset, "`Tue, 01 Jun 2027 00:00:00 GMT`: the route's end is announced");
     }
+
+    #[test]
+    fn the_contract_is_the_same_every_time() {
+        let printed = || serde_json::to_string(&openapi("http://localhost")).expect("JSON");
+        let first = printed();
+        assert!((0..8).all(|_| printed() == first));
+    }
+
     /// The contract's operations, with a name for each.
     fn contract() -> (Value, Vec<(String, Value)>) {
         let document = serde_json::to_value(openapi("http://localhost")).expect("JSON");

@@ -46,10 +46,10 @@ pub enum Access {
 /// What a credential has to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// What the caller's own credential has to satisfy.
+    /// What the caller's credential has to satisfy on the caller's own account.
     pub scope: Scope,
-    /// What it has to satisfy, and what the caller has to be on the owner's team, where `X-Service-Account` names another
-    /// account. `None` where that header is ignored.
+    /// What it has to satisfy instead, and what the caller has to be on the owner's team, where `X-Service-Account` names
+    /// another account. `None` where that header is ignored.
     pub team: Option<TeamRule>,
     /// Whether only somebody who signed in may do it.
     pub web_session_only: bool,

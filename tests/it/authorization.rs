@@ -171,9 +171,9 @@ fn expected(asks: &Asks, caller: &Credential, free_tier: bool, standing: Standin
     };
     let right_account = match needs.team {
         Some((scope, least)) if standing != Standing::Own => standing >= least && caller.satisfies(scope),
-        _ => true,
+        _ => caller.satisfies(needs.scope),
     };
-    if right_kind && right_account && caller.satisfies(needs.scope) { Verdict::LetIn } else { Verdict::Refused }
+    if right_kind && right_account { Verdict::LetIn } else { Verdict::Refused }
 }
 
 fn observed(answer: &Answer) -> Verdict {
@@ -189,11 +189,12 @@ fn observed(answer: &Answer) -> Verdict {
 
 /// What a cell of the table shows: the verdicts for a caller's own account, a stranger's, and those whose team they are
 /// on as member and as admin.
-const LEGEND: [(char, [bool; 4], &str); 5] = [
+const LEGEND: [(char, [bool; 4], &str); 6] = [
     ('+', [true, true, true, true], "let in; the account header is ignored"),
     ('m', [true, false, true, true], "let in; with the account header as member or admin of that account's team"),
     ('a', [true, false, false, true], "let in; with the account header as admin of that account's team"),
     ('o', [true, false, false, false], "let in; not with the account header"),
+    ('t', [false, false, false, true], "403; let in with the account header as admin of that account's team"),
     ('-', [false, false, false, false], "403"),
 ];
 

@@ -14,6 +14,9 @@ use crate::support::{App, Client, Role};
 /// The newest migration of the version that had no sign-ins: sessions, workers and jobs.
 const BEFORE_SIGN_INS: i64 = 20_261_120_000_004;
 
+/// The newest of the version that had no teams: people sign in, and mails go out.
+const BEFORE_TEAMS: i64 = 20_261_121_000_002;
+
 /// A key that the version before minted.
 const KEY: &str = "svc_live_6276f0e8496d9ea42537bca82c8b72d8d75c73365227d6f7b8f3d199e87e5ba6495e1410";
 
@@ -23,6 +26,14 @@ async fn emptied(schemas: &str) -> App {
     app.signal(0, Signal::SIGTERM).await;
     let drop = format!("drop schema {schemas} cascade; create schema public");
     app.database.pool.execute(sqlx::AssertSqlSafe(drop)).await.expect("an empty database");
+    app
+}
+
+/// The same, with the schema of an earlier version.
+async fn at(version: i64) -> App {
+    assert!(MIGRATIONS.iter().any(|migration| migration.version == version));
+    let app = emptied("public").await;
+    MIGRATIONS.run_to(version, &app.database.pool).await.expect("the schema before");
     app
 }
 
@@ -43,13 +54,11 @@ async fn an_empty_database_is_filled_once() {
     app.stop().await;
 }
 
-/// Decisions D3 (`kitfleet migrate`) and D4: what the version before wrote stays and works: addresses, which are
-/// compared without regard to case, passwords, keys, sessions and the audit log.
+/// Decisions D3 (`kitfleet migrate`) and D4: what a version without sign-ins wrote stays and works: addresses, which
+/// are compared without regard to case, passwords, keys, sessions and the audit log.
 #[tokio::test]
-async fn a_database_of_the_version_before_moves_on() {
-    assert!(MIGRATIONS.iter().any(|migration| migration.version == BEFORE_SIGN_INS));
-    let mut app = emptied("public").await;
-    MIGRATIONS.run_to(BEFORE_SIGN_INS, &app.database.pool).await.expect("the schema before");
+async fn a_database_without_sign_ins_moves_on() {
+    let mut app = at(BEFORE_SIGN_INS).await;
     let [account, gone, key, worker, session, row] = std::array::from_fn(|_| Uuid::now_v7());
     let hash = NewPassword::parse(PASSWORD, "password", &Limits::default()).expect("a sound password").hash();
     let statements = [
@@ -126,5 +135,65 @@ async fn a_database_of_the_version_before_moves_on() {
     app.run(&["account", "set-tier", &format!("acc_{account}"), "free"]).await.code(0);
     program.get("/v1/account/me").await.problem(403, "forbidden");
     assert_eq!(app.count("select count(*) from audit_log where payload = '{}'").await, 1);
+    app.stop().await;
+}
+
+/// Decisions D3 (`kitfleet migrate`); interface, "Team records": accounts from before teams have one each; what lived on
+/// is counted; keys, web sessions and the audit log are as they were.
+#[tokio::test]
+async fn a_database_without_teams_moves_on() {
+    let mut app = at(BEFORE_TEAMS).await;
+    let [ada, bob, key, worker, session, row] = std::array::from_fn(|_| Uuid::now_v7());
+    let account = "insert into accounts (id, email, email_key, name, tier, email_verified_at)
+                   values ($1, $2, $2, $3, 'enterprise', now() - interval '1 year')";
+    let statements = [
+        sqlx::query(account).bind(ada).bind("ada@example.com").bind("Ada"),
+        sqlx::query(account).bind(bob).bind("bob@example.com").bind("Bob"),
+        sqlx::query(
+            "insert into api_keys (id, account_id, name, scopes, key_prefix, key_hash, created_by_account_id)
+             values ($1, $2, 'CI', '{account_owner}', left($3, 12), sha256(convert_to($3, 'UTF8')), $2)",
+        )
+        .bind(key)
+        .bind(ada)
+        .bind(KEY),
+        sqlx::query(
+            "insert into workers (id, name, driver, max_sessions, public_key, last_seen_at)
+             values ($1, 'before', 'simulated', 1, '', now() - interval '1 hour')",
+        )
+        .bind(worker),
+        sqlx::query(
+            "insert into sessions (id, account_id, api_key_id, worker_id, status, archetype, purpose, behavioral_profile)
+             values ($1, $2, $3, $4, 'ready', 'iphone-16-ios-18', 'production_customer', 'regular')",
+        )
+        .bind(session)
+        .bind(ada)
+        .bind(key)
+        .bind(worker),
+        sqlx::query(
+            "insert into audit_log (id, account_id, actor_type, action, payload)
+             values ($1, $2, 'system', 'api_key.minted', '{}')",
+        )
+        .bind(row)
+        .bind(ada),
+    ];
+    for statement in statements {
+        statement.execute(&app.database.pool).await.expect("a row of the version before");
+    }
+
+    app.run(&["migrate"]).await.code(0);
+    app.start(Role::Up);
+    app.ready().await;
+    let program = Client::new(&app.base_url, Some(KEY));
+    let teams = program.get("/v1/teams").await.expect(200).body["data"].clone();
+    assert_eq!(teams.as_array().map(Vec::len), Some(1), "{teams}");
+    assert_eq!((&teams[0]["name"], &teams[0]["owner_account_id"]), (&json!("Ada"), &json!(format!("acc_{ada}"))));
+    assert_eq!(app.count("select count(distinct id) from teams").await, 2);
+    let log = program.get("/v1/account/audit-log?action=api_key.minted").await.expect(200).body["data"].clone();
+    assert_eq!(log[0]["id"], json!(row));
+
+    // Its browser died with its worker, of which an operation is the first to hear; it was used for a minute that began.
+    let tap = json!({"action": {"kind": "tap", "selector": "#button"}});
+    program.operate(&format!("ses_{session}"), "interact", tap).await.problem(502, "driver-error");
+    assert_eq!(app.count("select sum(count)::bigint from usage_counts where record = 'session_minute'").await, 1);
     app.stop().await;
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
 use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::tokens;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -899,5 +900,29 @@ async fn a_suspension_stops_a_team() {
         app.reactivate(suspended).await;
         on_ada.get(KEYS).await.expect(200);
     }
+    app.stop().await;
+}
+
+/// Decisions D12: invites that nobody accepted are purged a day after their end, as every expired token is.
+#[tokio::test]
+async fn an_expired_invite_is_purged_a_day_later() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let bob = app.person(Tier::Free).await;
+    let accepted = app.invited(&ada, &bob.email, "member").await;
+    bob.client.accept(&accepted).await.expect(200);
+    ada.client.invite("eve@example.com", "member").await.expect(202);
+    let mut conn = app.database.pool.acquire().await.expect("a connection");
+    for (age, purged) in [(23.5, 0), (24.5, 1), (24.5, 0)] {
+        let age = Duration::from_secs_f64(age * 3_600.0);
+        sqlx::query("update team_invites set expires_at = now() - $1")
+            .bind(age)
+            .execute(&mut *conn)
+            .await
+            .expect("a row");
+        assert_eq!(tokens::purge_expired(&mut conn, 100).await.expect("a statement"), purged);
+    }
+    drop(conn);
+    assert_eq!(app.count("select count(*) from team_invites where accepted_at is not null").await, 1);
     app.stop().await;
 }
