@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::audit::{self, Actor, Entry};
-use crate::events;
+use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId};
 use crate::timestamp::Timestamp;
 use crate::tokens;
@@ -559,7 +559,7 @@ async fn tell_revoked(
     revoked_at: Timestamp,
 ) -> sqlx::Result<()> {
     let event = json!({"api_key_id": id, "name": name, "revoked_at": revoked_at});
-    events::record(&mut *conn, account, "api_key.revoked", event).await?;
+    events::record(&mut *conn, account, EventType::ApiKeyRevoked, event).await?;
     let entry = Entry { action: "api_key.revoked", target: Some(id.to_string()), payload: json!({"name": name}) };
     audit::record(conn, account, actor, entry).await
 }

@@ -51,6 +51,15 @@ impl Actor {
         Self::Customer { account, key: None, ip_address, user_agent }
     }
 
+    /// Whose credential it was.
+    #[must_use]
+    pub fn account(&self) -> Option<AccountId> {
+        match self {
+            Self::Customer { account, .. } => Some(*account),
+            Self::System => None,
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::Customer { .. } => "customer",

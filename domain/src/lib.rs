@@ -33,4 +33,5 @@ pub mod tokens;
 pub mod validation;
 pub mod vault;
 pub mod web_sessions;
+pub mod webhooks;
 pub mod workers;

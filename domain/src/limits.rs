@@ -77,6 +77,12 @@ pub struct Limits {
     pub device_state_max_chars: usize,
     /// Characters of what a desktop app calls itself.
     pub device_label_chars: usize,
+    /// Webhook endpoints of an account that are not disabled.
+    pub webhook_endpoints: u32,
+    /// Event types an endpoint can be told of.
+    pub webhook_events: usize,
+    /// Characters of an endpoint's description.
+    pub webhook_description_chars: usize,
 }
 
 /// How many profiles an account of each tier may have, but for [`Tier::Enterprise`].
@@ -220,6 +226,9 @@ impl Default for Limits {
             device_state_min_chars: 16,
             device_state_max_chars: 128,
             device_label_chars: 120,
+            webhook_endpoints: 10,
+            webhook_events: 10,
+            webhook_description_chars: 1_000,
         }
     }
 }
