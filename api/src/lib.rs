@@ -43,6 +43,7 @@ mod sign_ins;
 mod state;
 mod unknown_fields;
 mod web_sessions;
+mod webhooks;
 
 pub use identities::ProviderConfig;
 pub use openapi::openapi;

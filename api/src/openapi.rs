@@ -157,6 +157,7 @@ pub fn skeleton() -> OpenApi {
             tag("MFA", "Second factors"),
             tag("Devices", "Desktop apps that ask for a credential"),
             tag("API keys", "Credentials of programs"),
+            tag("Webhooks", "Being told of events"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
             tag("Pages", "For a person's browser"),
@@ -262,6 +263,10 @@ problem_sets! {
     SteppingUp: FORBIDDEN MFA_STEP_UP_REQUIRED;
     /// A key that cannot have a successor.
     Rotating: CONFLICT;
+    /// A webhook endpoint, or a delivery, that is not the caller's to see.
+    NoWebhook: NOT_FOUND;
+    /// A webhook endpoint that takes nothing, or a delivery that has not ended.
+    WebhookAtRest: CONFLICT;
     /// A session that is not the caller's to see.
     NoSession: NOT_FOUND;
     /// A page that does not exist.

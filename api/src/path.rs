@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use kitfleet_domain::ids::{ApiKeyId, OauthClientId, SessionId, WebSessionId};
+use kitfleet_domain::ids::{ApiKeyId, DeliveryId, OauthClientId, SessionId, WebSessionId, WebhookId};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{ObjectBuilder, Required, Type};
 
@@ -35,6 +35,8 @@ resources! {
     WebSessionId: "web session";
     ApiKeyId: "API key";
     OauthClientId: "OAuth client";
+    WebhookId: "webhook endpoint";
+    DeliveryId: "webhook delivery";
 }
 
 /// The same for an unknown one, another account's and a malformed id.

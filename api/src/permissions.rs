@@ -117,6 +117,8 @@ const READ_KEYS: Rule = Rule::scope(Scope::Read).for_team(Role::Member);
 const CHANGE_KEYS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
 const READ_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Member);
 const CHANGE_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
+const READ_WEBHOOKS: Rule = Rule::scope(Scope::ReadWebhooks).for_team(Role::Member);
+const CHANGE_WEBHOOKS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
 
 /// Every route there is.
 pub static ROUTES: &[Route] = &[
@@ -161,6 +163,16 @@ pub static ROUTES: &[Route] = &[
     delete("/v1/oauth/clients/{id}", OWN_ACCOUNT),
     post("/v1/auth/cli-authorize/bind-device-code", Rule::person()),
     get("/v1/auth/cli-authorize/{user_code}", Rule::person()),
+    // Webhooks
+    post("/v1/webhooks", CHANGE_WEBHOOKS),
+    get("/v1/webhooks", READ_WEBHOOKS),
+    get("/v1/webhooks/{id}", READ_WEBHOOKS),
+    patch("/v1/webhooks/{id}", CHANGE_WEBHOOKS),
+    delete("/v1/webhooks/{id}", CHANGE_WEBHOOKS),
+    post("/v1/webhooks/{id}/test", CHANGE_WEBHOOKS),
+    post("/v1/webhooks/{id}/rotate-secret", CHANGE_WEBHOOKS),
+    get("/v1/webhooks/{id}/deliveries", READ_WEBHOOKS),
+    post("/v1/webhook-deliveries/{id}/replay", CHANGE_WEBHOOKS),
     // Proving who calls
     public(Method::POST, "/v1/auth/cli-authorize/initiate"),
     public(Method::POST, "/v1/auth/cli-authorize/exchange"),

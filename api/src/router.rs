@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use crate::state::App;
 use crate::{
     accounts, api_keys, archetypes, auth, devices, docs, emails, health, identities, metrics, mfa, oauth, observe,
-    openapi, own_task, pages, problems, rate_limits, sessions, sign_ins, unknown_fields, web_sessions,
+    openapi, own_task, pages, problems, rate_limits, sessions, sign_ins, unknown_fields, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -25,6 +25,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(identities::routes())
         .merge(archetypes::routes())
         .merge(emails::routes())
+        .merge(webhooks::routes())
         .merge(health::routes())
         .routes(routes!(metrics::scrape))
         .merge(docs::routes())

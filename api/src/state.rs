@@ -11,6 +11,7 @@ use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::vault::Vault;
+use kitfleet_domain::webhooks::secrets;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
@@ -58,6 +59,8 @@ pub struct ApiConfig {
     pub rate_limits: RateLimits,
     /// Where all replicas count that together; without one each counts for itself.
     pub redis: Option<redis::Client>,
+    /// How long a webhook endpoint's secret signs beside its successor.
+    pub webhook_secret_grace: Duration,
 }
 
 impl Default for ApiConfig {
@@ -80,6 +83,7 @@ impl Default for ApiConfig {
             auth: AuthConfig::default(),
             rate_limits: RateLimits::default(),
             redis: None,
+            webhook_secret_grace: Duration::from_hours(24),
         }
     }
 }
@@ -148,6 +152,7 @@ pub struct Shared {
     pub handlers: TaskTracker,
     pub metrics: PrometheusHandle,
     cursors: OnceCell<CursorSigner>,
+    webhook_vault: OnceCell<Vault>,
 }
 
 impl App {
@@ -158,7 +163,7 @@ impl App {
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
         let providers = Providers::new(&config.auth.providers, &config.base_url);
-        let (handlers, cursors) = (TaskTracker::new(), OnceCell::new());
+        let handlers = TaskTracker::new();
         Ok(Self(Arc::new(Shared {
             config,
             db,
@@ -169,7 +174,8 @@ impl App {
             last_used: LastUsed::default(),
             handlers,
             metrics,
-            cursors,
+            cursors: OnceCell::new(),
+            webhook_vault: OnceCell::new(),
         })))
     }
 
@@ -180,6 +186,13 @@ impl App {
             Ok(CursorSigner::new(database::server_secret(&mut conn, "cursors").await?))
         };
         self.cursors.get_or_try_init(fetch).await
+    }
+
+    /// What seals the secrets of webhook endpoints, fetched when first needed too.
+    pub async fn webhook_vault(&self) -> sqlx::Result<&Vault> {
+        let configured = self.config.auth.vault.as_ref();
+        let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
+        self.webhook_vault.get_or_try_init(fetch).await
     }
 }
 

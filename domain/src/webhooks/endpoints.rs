@@ -168,6 +168,10 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
+/// What an endpoint's owner says of it, which may be nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Words<'a>(pub Option<&'a str>);
+
 /// What is to change of an endpoint.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
@@ -176,7 +180,7 @@ pub struct Changes<'a> {
     /// Other events, for those that happen from now on.
     pub events: Option<Subscriptions>,
     /// Other words, or none.
-    pub description: Option<Option<&'a str>>,
+    pub description: Option<Words<'a>>,
     /// Whether it is not paused.
     pub active: Option<bool>,
 }
@@ -222,18 +226,18 @@ pub async fn update(
         events.as_deref(),
         changes.active,
         changes.description.is_some(),
-        changes.description.flatten(),
+        changes.description.and_then(|words| words.0),
     )
     .execute(&mut *conn)
     .await?;
-    let changed = [
+    let payload = [
         ("url", url.map(Value::from)),
         ("events", events.map(Value::from)),
-        ("description", changes.description.map(Value::from)),
+        ("description", changes.description.map(|words| Value::from(words.0))),
         ("active", changes.active.map(Value::from)),
     ];
-    let changed: Map<_, _> = changed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-    record(&mut *conn, account, actor, "webhook_endpoint.updated", id, changed.into()).await?;
+    let payload: Map<_, _> = payload.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    record(&mut *conn, account, actor, "webhook_endpoint.updated", id, payload.into()).await?;
     find(conn, account, id).await?.ok_or(ChangeError::NoEndpoint)
 }
 
