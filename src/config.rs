@@ -12,6 +12,7 @@ mod machine;
 mod providers;
 mod rate_limits;
 mod values;
+mod webhooks;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ pub use self::machine::memory_bytes;
 use self::rate_limits::RateLimitsTable;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
 pub use self::values::{RedisUrl, Secret};
+use self::webhooks::Webhooks;
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";
@@ -84,10 +86,10 @@ pub struct Config {
     pub mfa: Mfa,
     /// API keys.
     pub api_keys: ApiKeys,
+    /// Deliveries to customers.
+    pub webhooks: Webhooks,
 
     // Of areas that are still to come, from here on.
-    /// Deliveries to customers.
-    webhooks: later::Webhooks,
     /// Accounts of several people.
     teams: later::Teams,
     /// Sessions that agents drive.
@@ -117,7 +119,7 @@ impl Default for Config {
             auth: Auth::default(),
             mfa: Mfa::default(),
             api_keys: ApiKeys::default(),
-            webhooks: later::Webhooks::default(),
+            webhooks: Webhooks::default(),
             teams: later::Teams::default(),
             agents: later::Agents::default(),
             billing: later::Billing::default(),
@@ -411,6 +413,9 @@ impl Config {
                 "limits.password_min_chars",
                 "must not exceed limits.password_max_chars",
             ),
+            (!self.webhooks.timeout.is_zero(), "webhooks.timeout", "must be longer than nothing"),
+            (self.webhooks.auto_disable_after >= 1, "webhooks.auto_disable_after", "must be at least 1"),
+            (limits.webhook_events >= 1, "limits.webhook_events", "must be at least 1"),
             (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),
             (limits.challenge_guesses >= 1, "limits.challenge_guesses", "must be at least 1"),
             (limits.mfa_guesses >= 1, "limits.mfa_guesses", "must be at least 1"),
@@ -420,6 +425,7 @@ impl Config {
         if let Some((_, key, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
             return Err(ConfigError(format!("`{key}` {rule}")));
         }
+        self.webhooks()?;
         self.email.mail_at(&self.server.base_url_at(self.server.listen)).map(drop)
     }
 
@@ -556,7 +562,7 @@ mod tests {
         let file = "[webhooks]\nretry_schedule = [\"1s\", \"2s\"]\n[retention]\nfinished_jobs = \"1d\"\n\
                     [billing.prices]\napi_scale = 9900\n[limits]\nform_teardown = \"2s\"";
         let config = read(file, &[("KITFLEET_WEBHOOKS__RETRY_SCHEDULE", "3s,4s")]).expect("a good configuration");
-        assert_eq!(config.unused(), ["webhooks", "billing", "limits.form_teardown"]);
+        assert_eq!(config.unused(), ["billing", "limits.form_teardown"]);
         let printed = toml::to_string(&config.effective()).expect("TOML");
         assert!(
             printed.contains(r#"retry_schedule = ["3s", "4s"]"#) && printed.contains("api_scale = 9900"),

@@ -214,6 +214,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         trusted_proxies: config.server.trusted_proxies.clone(),
         auth: config.auth(),
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
+        webhook_secret_grace: config.webhooks.secret_grace,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
 }
@@ -235,6 +236,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         free_tier_cap: config.sessions.free_tier_cap,
         result_retention: config.retention.operation_results,
         job_retention: config.retention.finished_jobs,
+        webhooks: config.webhooks()?,
         limits: config.limits.clone(),
     })
 }

@@ -26,4 +26,5 @@ mod sign_ins;
 mod support;
 mod timing;
 mod web_sessions;
+mod webhooks;
 mod webkit;

@@ -262,6 +262,8 @@ pub struct Attempt {
     pub data: Value,
     /// When the claim runs out: what tells it from any other of this delivery.
     pub claimed_until: Timestamp,
+    /// When the attempt is made, in seconds since 1970.
+    pub sent_at: i64,
 }
 
 impl Attempt {
@@ -322,7 +324,7 @@ pub async fn claim(
            returning d.id, d.account_id, d.endpoint_id, e.url, e.sealed_secret,
                      case when e.grace_expires_at > now() then e.sealed_prev_secret end as sealed_prev_secret,
                      d.event_id, d.event_type, v.created_at as event_created_at, v.data,
-                     d.next_attempt_at as "claimed_until!""#,
+                     d.next_attempt_at as "claimed_until!", extract(epoch from now())::bigint as "sent_at!""#,
         &busy.endpoints,
         &busy.accounts,
         of_each,
