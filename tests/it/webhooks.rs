@@ -334,14 +334,19 @@ async fn six_attempts_are_made_by_the_schedule_and_no_more() {
         .await;
     let client = app.client().await;
     let endpoint = async |path: &str| id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
-    let send = async |id: &str| test_event(&client, id).await["delivery_id"].as_str().expect("an id").to_owned();
+    let start = async |id: &str| test_event(&client, id).await["delivery_id"].as_str().expect("an id").to_owned();
     let (failing, late, hanging) =
         (endpoint("/status/503").await, endpoint("/first/500/2/").await, endpoint("/hang").await);
     let (no_content, stalling) = (endpoint("/status/204").await, endpoint("/stall").await);
-    let sent =
-        [send(&failing).await, send(&late).await, send(&hanging).await, send(&no_content).await, send(&stalling).await];
+    let deliveries = [
+        start(&failing).await,
+        start(&late).await,
+        start(&hanging).await,
+        start(&no_content).await,
+        start(&stalling).await,
+    ];
 
-    let dead = stands(&client, &failing, &sent[0], "dlq").await;
+    let dead = stands(&client, &failing, &deliveries[0], "dlq").await;
     assert_eq!((&dead["attempts"], &dead["last_response_status"]), (&json!(6), &json!(503)));
     assert_eq!((&dead["next_attempt_at"], &dead["delivered_at"]), (&Value::Null, &Value::Null));
     let received = sink.received("/status/503");
@@ -354,11 +359,11 @@ async fn six_attempts_are_made_by_the_schedule_and_no_more() {
     assert!(received.iter().all(|one| one.body == received[0].body));
     assert_eq!(get(&client, &failing).await["consecutive_failures"], 1);
 
-    let delivered = stands(&client, &late, &sent[1], "delivered").await;
+    let delivered = stands(&client, &late, &deliveries[1], "delivered").await;
     assert_eq!(delivered["attempts"], 3);
     assert_eq!(get(&client, &late).await["consecutive_failures"], 0);
-    assert_eq!(stands(&client, &no_content, &sent[3], "delivered").await["last_response_status"], 204);
-    for (endpoint, delivery) in [(&hanging, &sent[2]), (&stalling, &sent[4])] {
+    assert_eq!(stands(&client, &no_content, &deliveries[3], "delivered").await["last_response_status"], 204);
+    for (endpoint, delivery) in [(&hanging, &deliveries[2]), (&stalling, &deliveries[4])] {
         let dead = stands(&client, endpoint, delivery, "dlq").await;
         assert_eq!((&dead["last_error"], &dead["attempts"]), (&json!("timeout"), &json!(6)));
     }
