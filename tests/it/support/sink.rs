@@ -58,8 +58,7 @@ impl Received {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
         mac.update(format!("{time}.").as_bytes());
         mac.update(&self.body);
-        let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("v1={hex}")
+        mac.finalize().into_bytes().iter().fold("v1=".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
     }
 }
 
@@ -83,11 +82,6 @@ impl Sink {
     /// Where a path is.
     pub fn url(&self, path: &str) -> String {
         format!("https://localhost:{}{path}", self.address.port())
-    }
-
-    /// The same by its address.
-    pub fn url_by_address(&self, path: &str) -> String {
-        format!("https://127.0.0.1:{}{path}", self.address.port())
     }
 
     /// Whom to trust.
@@ -181,7 +175,7 @@ async fn answer(stream: &mut (impl AsyncWriteExt + Unpin), path: &str, before: u
             if kind == Some("stall") {
                 std::future::pending::<()>().await;
             }
-            let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x10000], b"\r\n"].concat();
+            let chunk = [b"10000\r\n".as_slice(), &vec![b'x'; 0x10000], b"\r\n"].concat();
             loop {
                 stream.write_all(&chunk).await?;
             }
