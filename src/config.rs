@@ -13,6 +13,7 @@ mod providers;
 mod rate_limits;
 mod teams;
 mod values;
+mod webhooks;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -37,6 +38,7 @@ use self::rate_limits::RateLimitsTable;
 use self::teams::Teams;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
 pub use self::values::{RedisUrl, Secret};
+use self::webhooks::Webhooks;
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";
@@ -88,10 +90,11 @@ pub struct Config {
     pub api_keys: ApiKeys,
     /// Accounts of several people.
     pub teams: Teams,
+    /// Deliveries to customers.
+    pub webhooks: Webhooks,
 
     // Of areas that are still to come, from here on.
     /// Deliveries to customers.
-    webhooks: later::Webhooks,
     /// Sessions that agents drive.
     agents: later::Agents,
     /// Who takes money.
@@ -120,7 +123,7 @@ impl Default for Config {
             mfa: Mfa::default(),
             api_keys: ApiKeys::default(),
             teams: Teams::default(),
-            webhooks: later::Webhooks::default(),
+            webhooks: Webhooks::default(),
             agents: later::Agents::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
@@ -413,6 +416,9 @@ impl Config {
                 "limits.password_min_chars",
                 "must not exceed limits.password_max_chars",
             ),
+            (!self.webhooks.timeout.is_zero(), "webhooks.timeout", "must be longer than nothing"),
+            (self.webhooks.auto_disable_after >= 1, "webhooks.auto_disable_after", "must be at least 1"),
+            (limits.webhook_events >= 1, "limits.webhook_events", "must be at least 1"),
             (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),
             (limits.challenge_guesses >= 1, "limits.challenge_guesses", "must be at least 1"),
             (limits.mfa_guesses >= 1, "limits.mfa_guesses", "must be at least 1"),
@@ -430,6 +436,7 @@ impl Config {
         if let Some((_, key, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
             return Err(ConfigError(format!("`{key}` {rule}")));
         }
+        self.webhooks()?;
         self.email.mail_at(&self.server.base_url_at(self.server.listen)).map(drop)
     }
 
@@ -566,7 +573,7 @@ mod tests {
         let file = "[webhooks]\nretry_schedule = [\"1s\", \"2s\"]\n[retention]\nfinished_jobs = \"1d\"\n\
                     [billing.prices]\napi_scale = 9900\n[limits]\nform_teardown = \"2s\"";
         let config = read(file, &[("KITFLEET_WEBHOOKS__RETRY_SCHEDULE", "3s,4s")]).expect("a good configuration");
-        assert_eq!(config.unused(), ["webhooks", "billing", "limits.form_teardown"]);
+        assert_eq!(config.unused(), ["billing", "limits.form_teardown"]);
         let printed = toml::to_string(&config.effective()).expect("TOML");
         assert!(
             printed.contains(r#"retry_schedule = ["3s", "4s"]"#) && printed.contains("api_scale = 9900"),

@@ -215,6 +215,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         auth: config.auth(),
         invite_ttl: config.teams.invite_ttl,
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
+        webhook_secret_grace: config.webhooks.secret_grace,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
 }
@@ -236,6 +237,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         free_tier_cap: config.sessions.free_tier_cap,
         result_retention: config.retention.operation_results,
         job_retention: config.retention.finished_jobs,
+        webhooks: config.webhooks()?,
         limits: config.limits.clone(),
     })
 }

@@ -47,6 +47,7 @@ mod teams;
 mod unknown_fields;
 mod usage;
 mod web_sessions;
+mod webhooks;
 
 pub use identities::ProviderConfig;
 pub use openapi::openapi;

@@ -216,6 +216,7 @@ pub fn skeleton() -> OpenApi {
             tag("Audit log", "Who did what, for ever"),
             tag("Usage", "How much was done"),
             tag("Teams", "Other people's accounts that may act on one's own"),
+            tag("Webhooks", "Being told of events"),
             tag("Operations", "For whoever runs the service"),
             tag("Contract", "What the service says about itself"),
             tag("Pages", "For a person's browser"),
@@ -377,6 +378,10 @@ problem_sets! {
     Inviting: CONFLICT;
     /// An invite that is another's, or to a team that one is on.
     Accepting: CONFLICT;
+    /// A webhook endpoint, or a delivery, that is not the caller's to see.
+    NoWebhook: NOT_FOUND;
+    /// A webhook endpoint that takes nothing, or a delivery that has not ended.
+    WebhookAtRest: CONFLICT;
     /// A session that is not the caller's to see.
     NoSession: NOT_FOUND;
     /// A page that does not exist.

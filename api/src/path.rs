@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use kitfleet_domain::ids::{ApiKeyId, MembershipId, OauthClientId, SessionId, TeamId, WebSessionId};
+use kitfleet_domain::ids::{
+    ApiKeyId, DeliveryId, MembershipId, OauthClientId, SessionId, TeamId, WebSessionId, WebhookId,
+};
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 
@@ -38,6 +40,8 @@ resources! {
     OauthClientId: "OAuth client";
     TeamId: "team";
     MembershipId: "membership";
+    WebhookId: "webhook endpoint";
+    DeliveryId: "webhook delivery";
 }
 
 /// The same for an unknown one, another account's and a malformed id.

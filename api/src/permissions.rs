@@ -137,6 +137,8 @@ const READ_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(R
 const CHANGE_EMAIL_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
 const READ_AUDIT_LOG: Rule = Rule::scope(Scope::ReadAudit).for_team(Role::Member);
 const READ_USAGE: Rule = Rule::scope(Scope::ReadUsage).for_team(Role::Member).open_to_free_devices();
+const READ_WEBHOOKS: Rule = Rule::scope(Scope::ReadWebhooks).for_team(Role::Member);
+const CHANGE_WEBHOOKS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
 
 /// Every route there is.
 pub static ROUTES: &[Route] = &[
@@ -190,6 +192,16 @@ pub static ROUTES: &[Route] = &[
     get("/v1/team/owners", READ_TEAM),
     get("/v1/teams", READ_TEAM),
     patch("/v1/teams/{id}", OWN_ACCOUNT),
+    // Webhooks
+    post("/v1/webhooks", CHANGE_WEBHOOKS),
+    get("/v1/webhooks", READ_WEBHOOKS),
+    get("/v1/webhooks/{id}", READ_WEBHOOKS),
+    patch("/v1/webhooks/{id}", CHANGE_WEBHOOKS),
+    delete("/v1/webhooks/{id}", CHANGE_WEBHOOKS),
+    post("/v1/webhooks/{id}/test", CHANGE_WEBHOOKS),
+    post("/v1/webhooks/{id}/rotate-secret", CHANGE_WEBHOOKS),
+    get("/v1/webhooks/{id}/deliveries", READ_WEBHOOKS),
+    post("/v1/webhook-deliveries/{id}/replay", CHANGE_WEBHOOKS),
     // Proving who calls
     public(Method::POST, "/v1/auth/cli-authorize/initiate"),
     public(Method::POST, "/v1/auth/cli-authorize/exchange"),

@@ -10,7 +10,7 @@ use crate::state::App;
 use crate::{
     accounts, api_keys, archetypes, audit_log, auth, deprecation, devices, docs, emails, health, identities, metrics,
     mfa, oauth, observe, openapi, own_task, pages, permissions, problems, rate_limits, sessions, sign_ins, teams,
-    unknown_fields, usage, web_sessions,
+    unknown_fields, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -30,6 +30,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(archetypes::routes())
         .merge(emails::routes())
         .merge(teams::routes())
+        .merge(webhooks::routes())
         .merge(health::routes())
         .routes(routes!(metrics::scrape))
         .merge(docs::routes())

@@ -12,6 +12,7 @@ use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::vault::Vault;
+use kitfleet_domain::webhooks::secrets;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
@@ -61,6 +62,8 @@ pub struct ApiConfig {
     pub rate_limits: RateLimits,
     /// Where all replicas count that together; without one each counts for itself.
     pub redis: Option<redis::Client>,
+    /// How long a webhook endpoint's secret signs beside its successor.
+    pub webhook_secret_grace: Duration,
 }
 
 impl Default for ApiConfig {
@@ -84,6 +87,7 @@ impl Default for ApiConfig {
             invite_ttl: Duration::from_hours(7 * 24),
             rate_limits: RateLimits::default(),
             redis: None,
+            webhook_secret_grace: Duration::from_hours(24),
         }
     }
 }
@@ -154,6 +158,7 @@ pub struct Shared {
     /// The contract, which is made when it is first asked for.
     pub contract: OnceCell<Bytes>,
     cursors: OnceCell<CursorSigner>,
+    webhook_vault: OnceCell<Vault>,
 }
 
 impl App {
@@ -164,7 +169,7 @@ impl App {
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
         let providers = Providers::new(&config.auth.providers, &config.base_url);
-        let (handlers, cursors) = (TaskTracker::new(), OnceCell::new());
+        let handlers = TaskTracker::new();
         Ok(Self(Arc::new(Shared {
             config,
             db,
@@ -176,7 +181,8 @@ impl App {
             handlers,
             metrics,
             contract: OnceCell::new(),
-            cursors,
+            cursors: OnceCell::new(),
+            webhook_vault: OnceCell::new(),
         })))
     }
 
@@ -187,6 +193,13 @@ impl App {
             Ok(CursorSigner::new(database::server_secret(&mut conn, "cursors").await?))
         };
         self.cursors.get_or_try_init(fetch).await
+    }
+
+    /// What seals the secrets of webhook endpoints, fetched when first needed too.
+    pub async fn webhook_vault(&self) -> sqlx::Result<&Vault> {
+        let configured = self.config.auth.vault.as_ref();
+        let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
+        self.webhook_vault.get_or_try_init(fetch).await
     }
 }
 

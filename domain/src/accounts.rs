@@ -280,6 +280,17 @@ pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
+/// Locks an account's row until the transaction ends against others who do: whoever counts what an account has, and then
+/// makes another. `None` when it is deleted.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<AccountId>> {
+    sqlx::query_scalar!("select id from accounts where id = $1 and status <> 'deleted' for no key update", id as _,)
+        .fetch_optional(conn)
+        .await
+}
+
 /// What is so of an account for as long as it is held.
 pub struct Held {
     /// Whether it may act.

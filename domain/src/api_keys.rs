@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::audit::{self, Actor, Entry};
-use crate::events;
+use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId};
 use crate::teams::members;
 use crate::timestamp::Timestamp;
@@ -630,7 +630,7 @@ async fn publish_revoked(
     revoked_at: Timestamp,
 ) -> sqlx::Result<()> {
     let event = json!({"api_key_id": id, "name": name, "revoked_at": revoked_at});
-    events::record(conn, account, "api_key.revoked", event).await
+    events::record(conn, account, EventType::ApiKeyRevoked, event).await
 }
 
 /// What a key that exists says of its bearer.

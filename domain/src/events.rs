@@ -6,19 +6,73 @@ use uuid::Uuid;
 
 use crate::ids::AccountId;
 
-/// Writes an event of `account`.
+/// What can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventType {
+    /// A live session was destroyed.
+    SessionCompleted,
+    /// A session errored.
+    SessionFailed,
+    /// An API key was revoked.
+    ApiKeyRevoked,
+    /// A session's proxy reported what it can do.
+    SessionEgressCapabilityChanged,
+    /// A crypto order was paid.
+    CryptoOrderPaid,
+    /// A crypto order came to nothing.
+    CryptoOrderFailed,
+    /// A page asked whether a session is a person.
+    SessionChallengeDetected,
+    /// What a session leaves did not replace its profile.
+    SessionProfileSaveFailed,
+    /// Somebody asked for it. Nobody can subscribe to it.
+    TestPing,
+}
+
+impl EventType {
+    /// Those that an endpoint can be told of.
+    pub const SUBSCRIBABLE: [Self; 8] = [
+        Self::SessionCompleted,
+        Self::SessionFailed,
+        Self::ApiKeyRevoked,
+        Self::SessionEgressCapabilityChanged,
+        Self::CryptoOrderPaid,
+        Self::CryptoOrderFailed,
+        Self::SessionChallengeDetected,
+        Self::SessionProfileSaveFailed,
+    ];
+
+    /// As the interface spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SessionCompleted => "session.completed",
+            Self::SessionFailed => "session.failed",
+            Self::ApiKeyRevoked => "api_key.revoked",
+            Self::SessionEgressCapabilityChanged => "session.egress_capability_changed",
+            Self::CryptoOrderPaid => "crypto.order.paid",
+            Self::CryptoOrderFailed => "crypto.order.failed",
+            Self::SessionChallengeDetected => "session.challenge_detected",
+            Self::SessionProfileSaveFailed => "session.profile_save_failed",
+            Self::TestPing => "test.ping",
+        }
+    }
+}
+
+/// Writes an event of `account`, and with it its deliveries. Answers its id.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn record(conn: &mut PgConnection, account: AccountId, event_type: &str, data: Value) -> sqlx::Result<()> {
+pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventType, data: Value) -> sqlx::Result<Uuid> {
+    let id = Uuid::now_v7();
     sqlx::query!(
         "insert into events (id, account_id, type, data) values ($1, $2, $3, $4)",
-        Uuid::now_v7(),
+        id,
         account as _,
-        event_type,
+        event.name(),
         data,
     )
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(id)
 }

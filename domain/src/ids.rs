@@ -148,6 +148,17 @@ id!(
     "inv"
 );
 
+id!(
+    /// A webhook endpoint.
+    WebhookId,
+    "whk"
+);
+id!(
+    /// A delivery of an event to a webhook endpoint.
+    DeliveryId,
+    "wdl"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

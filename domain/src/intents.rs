@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::emails::{self, Recipient, Template};
-use crate::events;
+use crate::events::{self, EventType};
 use crate::ids::{AccountId, EmailId, IntentId, SessionId, WorkerId};
 use crate::operations::{Failure, FailureClass, Operation, Outcome};
 use crate::sessions::SessionStatus;
@@ -431,7 +431,7 @@ async fn record_failure(
         "error_name": failure.class.name(),
         "error_message": failure.class.message(),
     });
-    events::record(&mut *conn, account, "session.failed", data).await?;
+    events::record(&mut *conn, account, EventType::SessionFailed, data).await?;
     let (template, details) = (Template::SessionFailedFirst, json!({"session_id": session}));
     emails::queue(conn, template, Recipient::Account(account), details, emails::NOTICE_GOOD_FOR).await?;
     Ok(())

@@ -34,4 +34,5 @@ pub mod usage;
 pub mod validation;
 pub mod vault;
 pub mod web_sessions;
+pub mod webhooks;
 pub mod workers;

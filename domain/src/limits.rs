@@ -85,6 +85,12 @@ pub struct Limits {
     pub device_label_chars: usize,
     /// Characters of a team's name.
     pub team_name_chars: usize,
+    /// Webhook endpoints of an account that are not disabled.
+    pub webhook_endpoints: u32,
+    /// Event types an endpoint can be told of.
+    pub webhook_events: usize,
+    /// Characters of an endpoint's description.
+    pub webhook_description_chars: usize,
 }
 
 /// How many profiles an account of each tier may have, but for [`Tier::Enterprise`].
@@ -232,6 +238,9 @@ impl Default for Limits {
             device_state_max_chars: 128,
             device_label_chars: 120,
             team_name_chars: 120,
+            webhook_endpoints: 10,
+            webhook_events: 10,
+            webhook_description_chars: 1_000,
         }
     }
 }

@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 
 use crate::accounts::Tier;
 use crate::audit::{self, Actor, Entry};
-use crate::events;
+use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId, IntentId, SessionId, WorkerId};
 use crate::intents::{self, ReplyTo};
 use crate::limits::ConcurrentSessions;
@@ -372,7 +372,7 @@ pub async fn destroy(
         event["reason"] = reason.into();
         payload["reason"] = reason.into();
     }
-    events::record(&mut *conn, account, "session.completed", event).await?;
+    events::record(&mut *conn, account, EventType::SessionCompleted, event).await?;
     let entry = Entry { action: "session.destroyed", target: Some(id.to_string()), payload };
     audit::record(conn, account, cause.actor(), entry).await?;
     Ok(Some(Destroyed::Now(ended.worker_id)))

@@ -45,6 +45,13 @@ impl Vault {
         Self { current: Key::new(current), retired: retired.iter().copied().map(Key::new).collect() }
     }
 
+    /// Opens what `key` sealed, too.
+    #[must_use]
+    pub fn opening_also(mut self, key: [u8; 32]) -> Self {
+        self.retired.push(Key::new(key));
+        self
+    }
+
     /// Seals `secret`, which is of `purpose` and belongs to `owner`.
     ///
     /// # Panics

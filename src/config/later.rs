@@ -3,16 +3,14 @@
 //! They are accepted, checked and printed, so that a deployment can be prepared and its file stays valid when an area
 //! arrives; nothing uses them yet, and a start names those that are set. An area that comes takes its section from here.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::values::{BaseUrl, Secret, duration, durations, secret};
+use super::values::{BaseUrl, Secret, duration, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 7] = [
-    "webhooks",
+pub(super) const KEYS: [&str; 6] = [
     "agents",
     "billing",
     "retention.deleted_profiles",
@@ -20,40 +18,6 @@ pub(super) const KEYS: [&str; 7] = [
     "retention.webhook_bodies",
     "limits.form_teardown",
 ];
-
-/// `webhooks.*`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Webhooks {
-    /// The pauses between the attempts of a delivery.
-    #[serde(with = "durations")]
-    pub retry_schedule: Vec<Duration>,
-    /// How long an attempt may take.
-    #[serde(with = "duration")]
-    pub timeout: Duration,
-    /// Failed deliveries in a row that disable an endpoint.
-    pub auto_disable_after: u32,
-    /// How long the secret before the present one is good for.
-    #[serde(with = "duration")]
-    pub secret_grace: Duration,
-    /// Whether a target may be a loopback, link-local or private address.
-    pub allow_private_targets: bool,
-    /// Further roots for https targets, in PEM.
-    pub extra_ca_file: Option<PathBuf>,
-}
-
-impl Default for Webhooks {
-    fn default() -> Self {
-        Self {
-            retry_schedule: [1, 5, 15, 30, 60].map(Duration::from_mins).to_vec(),
-            timeout: Duration::from_secs(10),
-            auto_disable_after: 50,
-            secret_grace: Duration::from_hours(24),
-            allow_private_targets: false,
-            extra_ca_file: None,
-        }
-    }
-}
 
 /// `agents.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -60,6 +60,9 @@ pub(super) struct LimitsTable {
     device_state_max_chars: usize,
     device_label_chars: usize,
     team_name_chars: usize,
+    webhook_endpoints: u32,
+    webhook_events: usize,
+    webhook_description_chars: usize,
 }
 
 #[derive(Serialize, Deserialize)]

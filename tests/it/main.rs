@@ -31,4 +31,5 @@ mod teams;
 mod timing;
 mod usage;
 mod web_sessions;
+mod webhooks;
 mod webkit;

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::vault::Vault;
+use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
 
 use crate::emails::{PostmarkAccount, Relay, Sender};
+use crate::webhooks::ExtraRoots;
 
 /// A worker's settings; the `worker.*`, `sessions.*` and `email.*` configuration keys of decisions D2 name their sources.
 #[derive(Debug, Clone)]
@@ -41,6 +44,23 @@ pub struct WorkerConfig {
     pub job_retention: Duration,
     /// The interface's Limits table.
     pub limits: Limits,
+    /// How webhooks are delivered.
+    pub webhooks: WebhookConfig,
+}
+
+/// How webhooks are delivered.
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    /// When attempts are made.
+    pub schedule: Schedule,
+    /// How long one may take.
+    pub timeout: Duration,
+    /// Whether a target may be a loopback, link-local or private address.
+    pub allow_private_targets: bool,
+    /// Whose certificates are trusted besides the public ones.
+    pub extra_roots: ExtraRoots,
+    /// What the deployment seals secrets with, if it has keys of its own.
+    pub vault: Option<Vault>,
 }
 
 /// How mails are sent.

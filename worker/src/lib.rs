@@ -9,6 +9,7 @@ pub mod emails;
 pub mod incarnations;
 pub mod maintenance;
 mod sessions;
+pub mod webhooks;
 
 use std::io;
 use std::sync::Arc;
@@ -34,6 +35,9 @@ pub use crate::config::WorkerConfig;
 use crate::emails::Mailer;
 use crate::incarnations::Living;
 use crate::sessions::Sessions;
+
+/// The channel on which webhook deliveries are announced; see the migration that makes `fan_out_event`.
+const DELIVERIES: &str = "webhooks";
 
 /// How long the browsers may take to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
@@ -98,7 +102,8 @@ async fn run_with(
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
     let browser_queue = BrowserJob::queue_of(id);
-    let mut wakeups = Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, MaintenanceJob::QUEUE]).await?;
+    let mut wakeups =
+        Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, MaintenanceJob::QUEUE, DELIVERIES]).await?;
     let new = NewWorker {
         id,
         name: &config.name,
@@ -120,9 +125,11 @@ async fn run_with(
     // The registry: a line a job type.
     let browsing = queue(&browser_queue);
     let (mailing, maintaining) = (queue(EmailJob::QUEUE), queue(MaintenanceJob::QUEUE));
+    let (delivering, delivery_context) = queue(DELIVERIES);
     queues.spawn_blocking(move || serve(&browser_queue, browsing, drive));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
+    queues.spawn(webhooks::deliver(delivery_context, delivering));
 
     let ended = tokio::select! {
         () = shutdown.cancelled() => Ok(()),

@@ -1,0 +1,126 @@
+//! Webhooks (interface, "Webhooks", "Webhook endpoint", "Webhook delivery" and "Events").
+//!
+//! An event's deliveries are rows that the database writes along with the event (`fan_out_event` in the migrations), in the
+//! transaction of what happened: who is told is decided in that moment, and nothing that was committed is lost.
+
+pub mod deliveries;
+pub mod endpoints;
+pub mod secrets;
+
+use std::collections::BTreeSet;
+
+use url::Url;
+
+use crate::events::EventType;
+use crate::limits::Limits;
+use crate::validation::Invalid;
+
+/// Characters of an endpoint's URL, at most.
+const URL_CHARS: usize = 2_048;
+
+/// Where deliveries go: an https URL, as its owner wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookUrl(String);
+
+impl WebhookUrl {
+    /// # Errors
+    /// On field `url`, when it is not an absolute https URL without user and password.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let refuse = |message: &str| Invalid::field("url", message.to_owned());
+        let text = text.trim();
+        if text.chars().count() > URL_CHARS {
+            return Err(refuse(&format!("must have at most {URL_CHARS} characters")));
+        }
+        let url = Url::parse(text).map_err(|_| refuse("must be an absolute URL"))?;
+        if url.scheme() != "https" {
+            return Err(refuse("must be an https URL"));
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(refuse("must name a host"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refuse("must not hold a user name or a password"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As its owner wrote it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What an endpoint is told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscriptions(Vec<EventType>);
+
+impl Subscriptions {
+    /// Reads their names; one that stands twice counts once.
+    ///
+    /// # Errors
+    /// On `events`, when there are too few, too many, or one that nobody can subscribe to.
+    pub fn parse<S: AsRef<str>>(names: &[S], limits: &Limits) -> Result<Self, Invalid> {
+        let most = limits.webhook_events;
+        if names.is_empty() || names.len() > most {
+            return Err(Invalid::field("events", format!("must have 1 to {most} entries")));
+        }
+        let mut types = BTreeSet::new();
+        for (i, name) in names.iter().enumerate() {
+            let known = EventType::SUBSCRIBABLE.into_iter().find(|known| known.name() == name.as_ref());
+            let known = known.ok_or_else(|| {
+                let all = EventType::SUBSCRIBABLE.map(EventType::name).join(", ");
+                Invalid::field(format!("events.{i}"), format!("must be one of {all}"))
+            })?;
+            types.insert(known);
+        }
+        Ok(Self(types.into_iter().collect()))
+    }
+
+    /// As the interface spells them.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().map(|event| event.name().to_owned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_an_https_url_without_credentials() {
+        for good in
+            ["https://example.com", "https://example.com:8443/a?b=c", "https://bücher.example/", "https://10.0.0.1/"]
+        {
+            assert_eq!(WebhookUrl::parse(good).map(|url| url.0), Ok(good.to_owned()));
+        }
+        let long = format!("https://example.com/{}", "a".repeat(4_000));
+        for bad in [
+            "",
+            "example.com",
+            "/hook",
+            "http://example.com",
+            "ftp://example.com",
+            "https://",
+            "https://u@example.com",
+            "https://u:p@example.com",
+            "https://exa mple.com",
+            &long,
+        ] {
+            assert!(WebhookUrl::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_what_can_be_subscribed_to_is() {
+        let parse = |names: &[&str]| Subscriptions::parse(names, &Limits::default()).map(|all| all.names());
+        assert_eq!(parse(&["session.failed", "session.failed"]), Ok(vec!["session.failed".to_owned()]));
+        assert!(parse(&["session.failed"; 10]).is_ok());
+        assert!(parse(&["session.failed"; 11]).is_err());
+        assert!(parse(&[]).is_err());
+        for unknown in ["test.ping", "*", "session.exploded", "SESSION.FAILED", ""] {
+            assert!(parse(&[unknown]).is_err(), "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Deliveries: each is one event on its way to one endpoint, and its row is the schedule of its attempts.
+//!
+//! A worker claims what is due for as long as an attempt may take; a claim that runs out belongs to whoever comes next, and
+//! a result that comes later than that changes nothing. What a lost worker had begun costs a delivery none of its attempts.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::endpoints::{self, ChangeError};
+use crate::audit::{self, Actor, Entry};
+use crate::events::{self, EventType};
+use crate::ids::{AccountId, DeliveryId, WebhookId};
+use crate::timestamp::Timestamp;
+
+/// Where a delivery stands. The last three are terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, sqlx::Type)]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum DeliveryStatus {
+    /// It waits for its next attempt.
+    Pending,
+    /// An attempt is under way.
+    InFlight,
+    /// It arrived.
+    Delivered,
+    /// Its endpoint went away.
+    Failed,
+    /// All of its attempts failed.
+    Dlq,
+}
+
+impl DeliveryStatus {
+    /// Every one.
+    pub const ALL: [Self; 5] = [Self::Pending, Self::InFlight, Self::Delivered, Self::Failed, Self::Dlq];
+
+    /// As the interface spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InFlight => "in_flight",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Dlq => "dlq",
+        }
+    }
+}
+
+/// A delivery, as customers see it.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// Its id.
+    pub id: DeliveryId,
+    /// To whom.
+    pub endpoint_id: WebhookId,
+    /// Of what.
+    pub event_id: Uuid,
+    /// Of what kind that is.
+    pub event_type: String,
+    /// Where it stands.
+    pub status: DeliveryStatus,
+    /// Attempts that ended.
+    pub attempts: i32,
+    /// When the next one is due; `None` when none is to come.
+    pub next_attempt_at: Option<Timestamp>,
+    /// What the endpoint answered last.
+    pub last_response_status: Option<i32>,
+    /// How that answer's body began.
+    pub last_response_excerpt: Option<String>,
+    /// Why there was no answer.
+    pub last_error: Option<String>,
+    /// How long the last attempt took, in milliseconds.
+    pub duration_ms: Option<i64>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When its row last changed.
+    pub updated_at: Timestamp,
+    /// When it arrived.
+    pub delivered_at: Option<Timestamp>,
+}
+
+/// An endpoint's deliveries, the newest first, at most `limit`, after the one of this id.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(
+    conn: &mut PgConnection,
+    endpoint: WebhookId,
+    status: Option<DeliveryStatus>,
+    after: Option<DeliveryId>,
+    limit: i64,
+) -> sqlx::Result<Vec<Delivery>> {
+    sqlx::query_as!(
+        Delivery,
+        r#"select id, endpoint_id, event_id, event_type, status as "status: _", attempts,
+                  case when status = 'pending' then next_attempt_at end as next_attempt_at, last_response_status,
+                  last_response_excerpt, last_error, duration_ms, created_at, updated_at, delivered_at
+           from webhook_deliveries
+           where endpoint_id = $1 and ($2::text is null or status = $2) and ($3::uuid is null or id < $3)
+           order by id desc limit $4"#,
+        endpoint as _,
+        status.map(DeliveryStatus::name),
+        after as _,
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// A delivery that was asked for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// Its event.
+    pub event: Uuid,
+    /// Of what kind that is.
+    pub event_type: String,
+}
+
+/// Sends an endpoint a `test.ping`, whatever it subscribed to, and writes `webhook_delivery.replayed`.
+///
+/// # Errors
+/// When there is no such endpoint, it is disabled or paused, or the database fails.
+pub async fn send_test(
+    conn: &mut PgConnection,
+    account: AccountId,
+    endpoint: WebhookId,
+    actor: &Actor,
+) -> Result<Asked, ChangeError> {
+    endpoints::require_told(&mut *conn, account, endpoint).await?;
+    let triggered_by = actor.account().unwrap_or(account);
+    let data = json!({
+        "message": "This is a test of your webhook endpoint.",
+        "endpoint_id": endpoint,
+        "triggered_by_account_id": triggered_by,
+    });
+    let event = events::record(&mut *conn, account, EventType::TestPing, data).await?;
+    let asked = ask(&mut *conn, account, endpoint, event, EventType::TestPing.name().to_owned()).await?;
+    let payload =
+        json!({"via": "send_test_event", "endpoint_id": endpoint, "event_id": event, "event_type": asked.event_type});
+    record_replay(conn, account, actor, &asked, payload).await?;
+    Ok(asked)
+}
+
+async fn ask(
+    conn: &mut PgConnection,
+    account: AccountId,
+    endpoint: WebhookId,
+    event: Uuid,
+    event_type: String,
+) -> sqlx::Result<Asked> {
+    let delivery = DeliveryId::generate();
+    sqlx::query_scalar!(
+        r#"with made as (
+               insert into webhook_deliveries (id, account_id, endpoint_id, event_id, event_type) values ($1, $2, $3, $4, $5)
+           )
+           select pg_notify('jobs:webhooks', '')::text as notified"#,
+        delivery as _,
+        account as _,
+        endpoint as _,
+        event,
+        event_type,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Asked { delivery, event, event_type })
+}
+
+async fn record_replay(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    asked: &Asked,
+    payload: Value,
+) -> sqlx::Result<()> {
+    let entry = Entry { action: "webhook_delivery.replayed", target: Some(asked.delivery.to_string()), payload };
+    audit::record(conn, account, actor, entry).await
+}
+
+/// Why a delivery is not sent again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The account has no such delivery.
+    #[error("there is no such delivery")]
+    NoDelivery,
+    /// It is still on its way.
+    #[error("the delivery has not ended yet")]
+    UnderWay,
+    /// Its endpoint takes nothing.
+    #[error(transparent)]
+    Endpoint(#[from] ChangeError),
+}
+
+impl From<sqlx::Error> for ReplayError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Endpoint(error.into())
+    }
+}
+
+/// Sends the event of a delivery that has ended once more, as a delivery of its own, and writes
+/// `webhook_delivery.replayed`.
+///
+/// # Errors
+/// When there is no such delivery, it has not ended, its endpoint is disabled or paused, or the database fails.
+pub async fn replay(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: DeliveryId,
+    actor: &Actor,
+) -> Result<Asked, ReplayError> {
+    let found = sqlx::query!(
+        r#"select endpoint_id, event_id, event_type, status as "status: DeliveryStatus" from webhook_deliveries
+           where account_id = $1 and id = $2"#,
+        account as _,
+        id as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(ReplayError::NoDelivery)?;
+    if matches!(found.status, DeliveryStatus::Pending | DeliveryStatus::InFlight) {
+        return Err(ReplayError::UnderWay);
+    }
+    endpoints::require_told(&mut *conn, account, found.endpoint_id).await?;
+    let asked = ask(&mut *conn, account, found.endpoint_id, found.event_id, found.event_type).await?;
+    let payload = json!({
+        "via": "replay",
+        "endpoint_id": found.endpoint_id,
+        "replayed_delivery_id": id,
+        "event_id": found.event_id,
+        "event_type": asked.event_type,
+    });
+    record_replay(conn, account, actor, &asked, payload).await?;
+    Ok(asked)
+}
+
+/// An attempt to be made.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// To whom it goes.
+    pub endpoint_id: WebhookId,
+    /// Where that is.
+    pub url: String,
+    /// What it is signed with.
+    pub sealed_secret: Vec<u8>,
+    /// What it is signed with as well.
+    pub sealed_prev_secret: Option<Vec<u8>>,
+    /// The event.
+    pub event_id: Uuid,
+    /// Of what kind it is.
+    pub event_type: String,
+    /// When it happened.
+    pub event_created_at: Timestamp,
+    /// What happened.
+    pub data: Value,
+    /// When the claim runs out: what tells it from any other of this delivery.
+    pub claimed_until: Timestamp,
+    /// When the attempt is made, in seconds since 1970.
+    pub sent_at: i64,
+}
+
+impl Attempt {
+    /// The envelope (interface, "Webhook delivery"): the same bytes at each attempt and replay.
+    #[must_use]
+    pub fn body(&self) -> Vec<u8> {
+        let Self { event_id, event_type, event_created_at, data, .. } = self;
+        json!({"id": event_id, "type": event_type, "created_at": event_created_at, "data": data})
+            .to_string()
+            .into_bytes()
+    }
+}
+
+/// Whom a claim passes over, because as many attempts as they may have are under way.
+#[derive(Debug, Default)]
+pub struct Busy {
+    /// Endpoints.
+    pub endpoints: Vec<Uuid>,
+    /// Accounts.
+    pub accounts: Vec<Uuid>,
+}
+
+/// Takes attempts that are due into the caller's hands for as long as `lease`: of each endpoint no more than `of_each`,
+/// however many wait, and no more than `limit` in all.
+///
+/// # Errors
+/// When the database fails.
+pub async fn claim(
+    conn: &mut PgConnection,
+    busy: &Busy,
+    of_each: i64,
+    limit: i64,
+    lease: Duration,
+) -> sqlx::Result<Vec<Attempt>> {
+    sqlx::query_as!(
+        Attempt,
+        r#"with recursive waiting (endpoint_id) as (
+               -- Jumps from endpoint to endpoint in the index, whatever the length of their queues.
+               (select endpoint_id from webhook_deliveries where next_attempt_at is not null order by endpoint_id limit 1)
+               union all
+               select (select d.endpoint_id from webhook_deliveries d
+                       where d.next_attempt_at is not null and d.endpoint_id > w.endpoint_id order by d.endpoint_id limit 1)
+               from waiting w where w.endpoint_id is not null
+           ), due as (
+               select d.id from waiting w
+               join webhook_endpoints e on e.id = w.endpoint_id and e.active and e.disabled_at is null
+                   and e.id <> all ($1) and e.account_id <> all ($2)
+               cross join lateral (
+                   select id from webhook_deliveries d where d.endpoint_id = w.endpoint_id and d.next_attempt_at <= now()
+                   order by d.next_attempt_at limit $3 for update skip locked
+               ) d
+               limit $4
+           )
+           update webhook_deliveries d
+           set status = 'in_flight', next_attempt_at = now() + make_interval(secs => $5), updated_at = now()
+           from due, webhook_endpoints e, events v
+           where d.id = due.id and e.id = d.endpoint_id and v.id = d.event_id
+           returning d.id, d.account_id, d.endpoint_id, e.url, e.sealed_secret,
+                     case when e.grace_expires_at > now() then e.sealed_prev_secret end as sealed_prev_secret,
+                     d.event_id, d.event_type, v.created_at as event_created_at, v.data,
+                     d.next_attempt_at as "claimed_until!", extract(epoch from now())::bigint as "sent_at!""#,
+        &busy.endpoints,
+        &busy.accounts,
+        of_each,
+        limit,
+        lease.as_secs_f64(),
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// How an attempt went.
+#[derive(Debug)]
+pub struct Ended {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// The claim under which it was made.
+    pub claimed_until: Timestamp,
+    /// Whether the endpoint said yes in time.
+    pub success: bool,
+    /// What the endpoint answered.
+    pub response_status: Option<i32>,
+    /// How that answer's body began.
+    pub response_excerpt: Option<String>,
+    /// Why there was no answer.
+    pub error: Option<String>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: i64,
+}
+
+/// When attempts are made, and when an endpoint has had enough of them.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    /// The pauses between attempts: there is one attempt more than there are pauses.
+    pub pauses: Vec<Duration>,
+    /// Deliveries in a row that end in the dead-letter state and disable their endpoint.
+    pub disable_after: i64,
+}
+
+/// What became of some attempts.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// Deliveries that arrived.
+    pub delivered: i64,
+    /// Deliveries whose last attempt failed.
+    pub dlq: i64,
+}
+
+/// Ends attempts of one endpoint, in the order in which they ended. An attempt whose claim ran out meanwhile changes
+/// nothing. The endpoint's row is locked first, so that its failures in a row are counted one after the other.
+///
+/// # Errors
+/// When the database fails.
+pub async fn finish(
+    conn: &mut PgConnection,
+    endpoint: WebhookId,
+    ended: &[Ended],
+    schedule: &Schedule,
+) -> sqlx::Result<Tally> {
+    let ids: Vec<_> = ended.iter().map(|one| one.id.as_uuid()).collect();
+    let claims: Vec<_> = ended.iter().map(|one| one.claimed_until).collect();
+    let successes: Vec<_> = ended.iter().map(|one| one.success).collect();
+    let statuses: Vec<_> = ended.iter().map(|one| one.response_status).collect();
+    let excerpts: Vec<_> = ended.iter().map(|one| one.response_excerpt.clone()).collect();
+    let errors: Vec<_> = ended.iter().map(|one| one.error.clone()).collect();
+    let durations: Vec<_> = ended.iter().map(|one| one.duration_ms).collect();
+    let pauses: Vec<_> = schedule.pauses.iter().map(Duration::as_secs_f64).collect();
+    let tally = sqlx::query_as!(
+        Tally,
+        r#"with endpoint as materialized (
+               select id, disabled_at is not null as disabled from webhook_endpoints where id = $1 for no key update
+           ), attempt as (
+               select * from unnest($2::uuid[], $3::timestamptz[], $4::boolean[], $5::int[], $6::text[], $7::text[], $8::bigint[])
+                   with ordinality as a (id, claimed_until, success, response_status, response_excerpt, error, duration_ms, place)
+           ), ended as (
+               update webhook_deliveries d
+               set attempts = d.attempts + 1, updated_at = now(), last_response_status = a.response_status,
+                   last_response_excerpt = a.response_excerpt, last_error = a.error, duration_ms = a.duration_ms,
+                   delivered_at = case when a.success then now() end,
+                   status = case when a.success then 'delivered'
+                                 when endpoint.disabled then 'failed'
+                                 when d.attempts >= cardinality($9::float8[]) then 'dlq'
+                                 else 'pending' end,
+                   next_attempt_at = case when not a.success and not endpoint.disabled
+                                          then now() + make_interval(secs => ($9::float8[])[d.attempts + 1]) end
+               from attempt a, endpoint
+               where d.id = a.id and d.status = 'in_flight' and d.next_attempt_at = a.claimed_until
+               returning d.status, a.success, a.place
+           ), tally as (
+               select count(*) filter (where status = 'delivered') as delivered,
+                      count(*) filter (where status = 'failed') as failed,
+                      count(*) filter (where status = 'dlq') as dlq,
+                      count(*) filter (where status = 'dlq' and place > coalesce(
+                          (select max(place) from ended where status = 'delivered'), 0)) as dlq_since,
+                      bool_or(success) as succeeded, bool_or(not success) as missed
+               from ended
+           ), counted as (
+               update webhook_endpoints e
+               set delivered = e.delivered + t.delivered, failed = e.failed + t.failed, dlq = e.dlq + t.dlq,
+                   consecutive_failures = case when t.delivered > 0 then 0 else e.consecutive_failures end + t.dlq_since,
+                   last_success_at = case when t.succeeded then now() else e.last_success_at end,
+                   last_failure_at = case when t.missed then now() else e.last_failure_at end,
+                   disabled_at = case when case when t.delivered > 0 then 0 else e.consecutive_failures end + t.dlq_since >= $10
+                                      then coalesce(e.disabled_at, now()) else e.disabled_at end
+               from tally t where e.id = $1
+           )
+           select delivered as "delivered!", dlq as "dlq!" from tally"#,
+        endpoint as _,
+        &ids,
+        &claims as _,
+        &successes,
+        &statuses as _,
+        &excerpts as _,
+        &errors as _,
+        &durations,
+        &pauses,
+        schedule.disable_after,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if tally.dlq > 0 {
+        give_up_on_disabled(conn, endpoint).await?;
+    }
+    Ok(tally)
+}
+
+/// What waits for an endpoint that has been disabled fails for good.
+async fn give_up_on_disabled(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with given_up as (
+             update webhook_deliveries d
+             set status = 'failed', next_attempt_at = null, updated_at = now(), last_error = 'the endpoint was disabled'
+             from webhook_endpoints e
+             where e.id = $1 and e.disabled_at is not null and d.endpoint_id = e.id and d.status = 'pending' returning 1
+         )
+         update webhook_endpoints set failed = failed + (select count(*) from given_up) where id = $1",
+        endpoint as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

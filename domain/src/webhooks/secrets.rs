@@ -1,0 +1,120 @@
+//! What deliveries are signed with (interface, "Webhook delivery", Signature; decisions D13 "Webhooks").
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use sqlx::PgConnection;
+
+use crate::database;
+use crate::ids::WebhookId;
+use crate::vault::{CannotOpen, Vault};
+
+/// What the vault is told the secrets are for.
+const PURPOSE: &str = "webhooks";
+
+/// What secrets are sealed with: the deployment's keys where it has some and otherwise one that its processes share, so that
+/// webhooks need nothing to be configured. What that one sealed opens later too.
+///
+/// # Errors
+/// When the database fails.
+pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
+    let shared = database::server_secret(conn, PURPOSE).await?;
+    let shared = shared.try_into().map_err(|_| sqlx::Error::Decode("a server secret has 32 bytes".into()))?;
+    Ok(match configured {
+        Some(configured) => configured.clone().opening_also(shared),
+        None => Vault::new(shared, &[]),
+    })
+}
+
+/// An endpoint's secret: 32 random bytes in URL-safe base64 behind a prefix. The whole text is the key of the HMAC.
+#[derive(Clone)]
+pub struct SigningSecret(String);
+
+impl SigningSecret {
+    /// A fresh one.
+    #[must_use]
+    pub fn generate() -> Self {
+        Self(format!("whsec_{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())))
+    }
+
+    /// The secret itself, for the one time it is shown.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// What people tell secrets apart by.
+    #[must_use]
+    pub fn shown_prefix(&self) -> &str {
+        &self.0[..12]
+    }
+
+    /// As it is stored with its endpoint.
+    #[must_use]
+    pub fn seal(&self, vault: &Vault, endpoint: WebhookId) -> Vec<u8> {
+        vault.seal(PURPOSE, &endpoint.to_string(), self.0.as_bytes())
+    }
+
+    /// # Errors
+    /// When it was sealed with a key that this process does not have.
+    pub fn open(vault: &Vault, endpoint: WebhookId, sealed: &[u8]) -> Result<Self, CannotOpen> {
+        let opened = vault.open(PURPOSE, &endpoint.to_string(), sealed)?;
+        String::from_utf8(opened).map(Self).map_err(|_| CannotOpen)
+    }
+
+    /// One `v1=` of the header: the HMAC-SHA256 of the time and the body, in hexadecimal.
+    fn sign(&self, unix_seconds: i64, body: &[u8]) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("HMAC takes keys of any length");
+        mac.update(format!("{unix_seconds}.").as_bytes());
+        mac.update(body);
+        mac.finalize().into_bytes().iter().fold(String::with_capacity(64), |mut hex, byte| {
+            use fmt::Write as _;
+            // Writing to a string does not fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+}
+
+impl fmt::Debug for SigningSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningSecret(…)")
+    }
+}
+
+/// The value of `X-Service-Signature`: the new secret's first, then the one before's as long as its grace lasts.
+#[must_use]
+pub fn signature(unix_seconds: i64, body: &[u8], secrets: &[SigningSecret]) -> String {
+    let signed = secrets.iter().map(|secret| format!(",v1={}", secret.sign(unix_seconds, body)));
+    std::iter::once(format!("t={unix_seconds}")).chain(signed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_the_hmac_of_time_and_body() {
+        let secret = SigningSecret("whsec_test".to_owned());
+        // By `printf '1700000000.{}' | openssl dgst -sha256 -hmac whsec_test`.
+        let expected = "t=1700000000,v1=35495024f4ef3f94e5a93e22221544c4b75e9a42300cd965ab81cb85cd994e91";
+        let signed = signature(1_700_000_000, b"{}", std::slice::from_ref(&secret));
+        assert_eq!(signed, expected);
+        let both = signature(1_700_000_000, b"{}", &[SigningSecret::generate(), secret]);
+        assert!(both.ends_with(&signed["t=1700000000".len()..]) && both.matches(",v1=").count() == 2);
+    }
+
+    #[test]
+    fn a_secret_opens_for_its_endpoint_only() {
+        let (vault, endpoint) = (Vault::new([1; 32], &[]), WebhookId::generate());
+        let secret = SigningSecret::generate();
+        assert!(secret.shown_prefix().starts_with("whsec_") && secret.shown_prefix().len() == 12);
+        let sealed = secret.seal(&vault, endpoint);
+        let opened = SigningSecret::open(&vault, endpoint, &sealed).map(|opened| opened.0);
+        assert_eq!(opened.ok(), Some(secret.0));
+        assert!(SigningSecret::open(&vault, WebhookId::generate(), &sealed).is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! Where webhooks go: a TLS server on loopback that answers as its path says, well or badly.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::Value;
+use sha2::Sha256;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use super::app::Builder;
+use super::eventually;
+
+/// A running server; it ends with this value. What its answers are stands in the path:
+///
+/// `/ok`, `/status/<code>`, `/hang` (never answers), `/stall` (never ends its body), `/endless` (nor does this, at full
+/// speed), `/bomb` (a gzip bomb), `/reset` (breaks off), `/redirect/<url>`, and behind `/first/<code>/<n>/…` the first `n`
+/// requests of an event are answered with that status and the others with 200.
+pub struct Sink {
+    address: SocketAddr,
+    folder: TempDir,
+    received: Arc<Mutex<Vec<Received>>>,
+    _server: JoinSet<()>,
+}
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub at: Instant,
+    pub path: String,
+    /// In the order in which they came, with their names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Received {
+    pub fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(header, _)| header == name);
+        found.map(|(_, value)| value.as_str()).unwrap_or_default()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("a JSON body")
+    }
+
+    /// What the signature header would have to be for one secret: the reference verifier of the interface.
+    pub fn signature_with(&self, secret: &str) -> String {
+        let signed = self.header("x-service-signature");
+        let time = signed.split(',').next().and_then(|part| part.strip_prefix("t=")).expect("a time");
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
+        mac.update(format!("{time}.").as_bytes());
+        mac.update(&self.body);
+        mac.finalize().into_bytes().iter().fold("v1=".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
+    }
+}
+
+impl Sink {
+    pub async fn start() -> Self {
+        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]);
+        let own = own.expect("a certificate");
+        let folder = TempDir::new().expect("a folder");
+        std::fs::write(folder.path().join("ca.pem"), own.cert.pem()).expect("a file");
+        let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");
+        let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![own.cert.der().clone()], key);
+        let acceptor = TlsAcceptor::from(Arc::new(config.expect("a key that fits")));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let received = Arc::<Mutex<Vec<Received>>>::default();
+        let mut server = JoinSet::new();
+        server.spawn(serve(listener, acceptor, Arc::clone(&received)));
+        Self { address, folder, received, _server: server }
+    }
+
+    /// Where a path is.
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.address.port())
+    }
+
+    /// Whom to trust.
+    pub fn ca_file(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    /// What came to this path so far.
+    pub fn received(&self, path: &str) -> Vec<Received> {
+        let received = self.received.lock().expect("no panic");
+        received.iter().filter(|one| one.path == path).cloned().collect()
+    }
+
+    /// Waits until so many requests have come to this path.
+    pub async fn receives(&self, path: &str, count: usize) -> Vec<Received> {
+        eventually(Duration::from_secs(20), "the deliveries come", async || {
+            let received = self.received(path);
+            (received.len() >= count).then_some(received)
+        })
+        .await
+    }
+}
+
+impl Builder {
+    /// Lets webhooks go to a sink.
+    pub fn delivering_to(self, sink: &Sink) -> Self {
+        self.set("webhooks.allow_private_targets", "true")
+            .set("webhooks.extra_ca_file", &sink.ca_file().display().to_string())
+    }
+}
+
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, received: Arc<Mutex<Vec<Received>>>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let (acceptor, received) = (acceptor.clone(), Arc::clone(&received));
+        connections.spawn(async move {
+            // A client that goes away is none of the server's business.
+            let _ = converse(stream, acceptor, received).await;
+        });
+    }
+}
+
+async fn converse(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    received: Arc<Mutex<Vec<Received>>>,
+) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(acceptor.accept(stream).await?);
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await? == 0 {
+            return Ok(());
+        }
+        let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).await?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let length = headers.iter().find(|(name, _)| name == "content-length");
+        let mut body = vec![0; length.and_then(|(_, value)| value.parse().ok()).unwrap_or_default()];
+        stream.read_exact(&mut body).await?;
+        let request = Received { at: Instant::now(), path: path.clone(), headers, body };
+        let event = request.header("x-service-event-id").to_owned();
+        let before = {
+            let mut received = received.lock().expect("no panic");
+            let same = |one: &&Received| one.path == path && one.header("x-service-event-id") == event;
+            let before = received.iter().filter(same).count();
+            received.push(request);
+            before
+        };
+        if !answer(&mut stream, &path, before).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// `false` when the connection is not to be used again.
+async fn answer(stream: &mut (impl AsyncWriteExt + Unpin), path: &str, before: usize) -> std::io::Result<bool> {
+    let mut parts = path.trim_start_matches('/').splitn(4, '/');
+    let (kind, first, second) = (parts.next(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let status = match kind {
+        Some("hang") => std::future::pending().await,
+        Some("reset") => return Ok(false),
+        Some("stall" | "endless") => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await?;
+            stream.flush().await?;
+            if kind == Some("stall") {
+                std::future::pending::<()>().await;
+            }
+            let chunk = [b"10000\r\n".as_slice(), &vec![b'x'; 0x10000], b"\r\n"].concat();
+            loop {
+                stream.write_all(&chunk).await?;
+            }
+        }
+        Some("bomb") => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 20\r\n\r\n";
+            stream.write_all(head.as_bytes()).await?;
+            stream.write_all(&[0x1f; 20]).await?;
+            stream.flush().await?;
+            return Ok(true);
+        }
+        Some("redirect") => {
+            let to = path.trim_start_matches("/redirect/");
+            let head = format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(head.as_bytes()).await?;
+            stream.flush().await?;
+            return Ok(true);
+        }
+        Some("status") => first.to_owned(),
+        Some("first") if before < second.parse().unwrap_or(0) => first.to_owned(),
+        _ => "200".to_owned(),
+    };
+    let body = if status == "204" { "" } else { "thank you" };
+    let head = format!("HTTP/1.1 {status} Status\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(head.as_bytes()).await?;
+    stream.flush().await?;
+    Ok(true)
+}

@@ -1,0 +1,601 @@
+//! Webhook endpoints and deliveries (interface, "Webhooks", "Webhook endpoint", "Webhook delivery" and "Events"; decisions
+//! D10 and D13, "Webhooks").
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use serde_json::{Value, json};
+
+use crate::support::records::uuid_of;
+use crate::support::sink::Sink;
+use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
+
+const EVENTS: [&str; 8] = [
+    "session.completed",
+    "session.failed",
+    "api_key.revoked",
+    "session.egress_capability_changed",
+    "crypto.order.paid",
+    "crypto.order.failed",
+    "session.challenge_detected",
+    "session.profile_save_failed",
+];
+
+async fn create(client: &Client, url: &str, events: &[&str]) -> Value {
+    client.post("/v1/webhooks", json!({"url": url, "events": events})).await.expect(201).body
+}
+
+fn id_of(endpoint: &Value) -> String {
+    endpoint["id"].as_str().expect("an id").to_owned()
+}
+
+async fn get(client: &Client, id: &str) -> Value {
+    client.get(&format!("/v1/webhooks/{id}")).await.expect(200).body
+}
+
+async fn patch(client: &Client, id: &str, body: Value) -> Answer {
+    client.send(client.request(reqwest::Method::PATCH, &format!("/v1/webhooks/{id}")).json(&body)).await
+}
+
+async fn deliveries(client: &Client, id: &str) -> Vec<Value> {
+    let listed = client.get(&format!("/v1/webhooks/{id}/deliveries")).await.expect(200);
+    listed.body["data"].as_array().expect("a list").clone()
+}
+
+async fn test_event(client: &Client, id: &str) -> Value {
+    client.post(&format!("/v1/webhooks/{id}/test"), json!({})).await.expect(202).body
+}
+
+/// Waits until a delivery stands there.
+async fn stands(client: &Client, endpoint: &str, delivery: &str, status: &str) -> Value {
+    eventually(Duration::from_secs(20), &format!("the delivery is {status}"), async || {
+        let all = deliveries(client, endpoint).await;
+        all.into_iter().find(|one| one["id"] == delivery && one["status"] == status)
+    })
+    .await
+}
+
+/// Interface, "Webhook endpoint" and "Webhooks": the secret is shown by create and rotate and by nothing else; the list
+/// holds all endpoints, newest first; one of another account is 404.
+#[tokio::test]
+async fn an_endpoint_shows_its_secret_once() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let body = json!({"url": "https://example.com/hook", "events": EVENTS, "description": "Production"});
+    let created = client.post("/v1/webhooks", body).await.expect(201);
+    assert_eq!(created.headers["location"], format!("/v1/webhooks/{}", id_of(&created.body)));
+    let secret = created.body["secret"].as_str().expect("a secret").to_owned();
+    assert!(secret.starts_with("whsec_"));
+    let mut expected = created.body.clone();
+    expected.as_object_mut().expect("an object").remove("secret");
+    let id = id_of(&created.body);
+    assert_eq!(get(&client, &id).await, expected);
+    let fields = [
+        "id",
+        "url",
+        "secret_prefix",
+        "prev_secret_prefix",
+        "rotation_grace_expires_at",
+        "events",
+        "description",
+        "active",
+        "consecutive_failures",
+        "last_success_at",
+        "last_failure_at",
+        "disabled_at",
+        "delivery_counts",
+        "created_at",
+    ];
+    assert_eq!(members(&expected), fields.into());
+    assert_eq!(expected["secret_prefix"], secret[..12]);
+    assert_eq!(expected["delivery_counts"], json!({"delivered": 0, "failed": 0, "dlq": 0}));
+    assert_eq!((&expected["active"], &expected["consecutive_failures"]), (&json!(true), &json!(0)));
+    assert_timestamp(&expected["created_at"]);
+
+    let second = create(&client, "https://example.com/second", &["session.failed"]).await;
+    let listed = client.get("/v1/webhooks").await.expect(200);
+    assert_eq!(members(&listed.body), ["data"].into());
+    let ids: Vec<_> = listed.body["data"].as_array().expect("a list").iter().map(id_of).collect();
+    assert_eq!(ids, [id_of(&second), id.clone()]);
+    assert!(!listed.body.to_string().contains(&secret[12..]));
+    assert_eq!(app.tables_with(&secret).await, Vec::<String>::new());
+
+    let stranger = app.client().await;
+    let (missing, path) = (unknown_id("whk"), format!("/v1/webhooks/{id}"));
+    for id in [path.as_str(), &format!("/v1/webhooks/{missing}"), "/v1/webhooks/x"] {
+        stranger.get(id).await.problem(404, "not-found");
+        stranger.delete(id).await.problem(404, "not-found");
+        stranger.post(&format!("{id}/test"), json!({})).await.problem(404, "not-found");
+        stranger.post(&format!("{id}/rotate-secret"), json!({})).await.problem(404, "not-found");
+        stranger.get(&format!("{id}/deliveries")).await.problem(404, "not-found");
+    }
+    patch(&stranger, &id, json!({"active": false})).await.problem(404, "not-found");
+    app.stop().await;
+}
+
+/// Interface, "Webhooks", "Errors" (400) and "Limits": https only, 1 to 10 subscribable events, no unknown one and no
+/// `test.ping`.
+#[tokio::test]
+async fn an_endpoint_is_checked_before_it_is_made() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let post =
+        async |url: &str, events: Value| client.post("/v1/webhooks", json!({"url": url, "events": events})).await;
+    let good = "https://example.com/hook";
+    for bad in ["http://example.com", "https://u:p@example.com/", "example.com", "", "javascript:alert(1)"] {
+        post(bad, json!(["session.failed"])).await.invalid("url");
+    }
+    post(&format!("{good}/{}", "a".repeat(4_000)), json!(["session.failed"])).await.invalid("url");
+    for bad in [json!([]), json!(vec!["session.failed"; 11]), json!("session.failed")] {
+        post(good, bad).await.invalid("events");
+    }
+    for bad in ["test.ping", "session.exploded", "*", ""] {
+        post(good, json!(["session.failed", bad])).await.invalid("events.1");
+    }
+    client.post("/v1/webhooks", json!({"events": ["session.failed"]})).await.invalid("url");
+    let both = post("http://x", json!([])).await.invalid("url");
+    assert_eq!(both.body["errors"].as_array().map(Vec::len), Some(2));
+    let long = json!({"url": good, "events": ["session.failed"], "description": "x".repeat(1_001)});
+    client.post("/v1/webhooks", long).await.invalid("description");
+    assert_eq!(client.get("/v1/webhooks").await.body["data"], json!([]));
+
+    let made = post("https://bücher.example/ü", json!(vec!["session.failed"; 10])).await.expect(201);
+    assert_eq!(made.body["events"], json!(["session.failed"]));
+    // A literal private address may be registered; its attempts fail (decisions D13).
+    post("https://10.0.0.1/", json!(["session.failed"])).await.expect(201);
+    app.stop().await;
+}
+
+/// Interface, "Webhooks" (PATCH, DELETE) and "Webhook endpoint" states: any subset of the fields; an empty body is 400; a
+/// deleted endpoint is a tombstone, 409 to changes, and deleting it again changes nothing.
+#[tokio::test]
+async fn an_endpoint_changes_until_it_is_disabled() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let id = id_of(&create(&client, "https://example.com/hook", &["session.failed"]).await);
+    patch(&client, &id, json!({})).await.problem(400, "validation-failed");
+    let unknown = patch(&client, &id, json!({"colour": "red"})).await.problem(400, "validation-failed");
+    assert_eq!(unknown.headers["x-service-unknown-fields"], "colour");
+    patch(&client, &id, json!({"url": "http://example.com"})).await.invalid("url");
+    patch(&client, &id, json!({"events": []})).await.invalid("events");
+    patch(&client, &id, json!({"events": ["test.ping"]})).await.invalid("events.0");
+
+    for (change, field, value) in [
+        (json!({"url": "https://example.com/other"}), "url", json!("https://example.com/other")),
+        (json!({"events": ["session.completed"]}), "events", json!(["session.completed"])),
+        (json!({"description": "Staging"}), "description", json!("Staging")),
+        (json!({"description": null}), "description", Value::Null),
+        (json!({"active": false}), "active", json!(false)),
+    ] {
+        let changed = patch(&client, &id, change).await.expect(200).body;
+        assert_eq!(changed[field], value);
+        assert_eq!(get(&client, &id).await, changed);
+    }
+    client.post(&format!("/v1/webhooks/{id}/test"), json!({})).await.problem(400, "validation-failed");
+    patch(&client, &id, json!({"active": true})).await.expect(200);
+
+    client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
+    client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
+    let tombstone = get(&client, &id).await;
+    assert_timestamp(&tombstone["disabled_at"]);
+    assert_eq!(client.get("/v1/webhooks").await.body["data"], json!([]));
+    patch(&client, &id, json!({"active": true})).await.problem(409, "conflict");
+    client.post(&format!("/v1/webhooks/{id}/rotate-secret"), json!({})).await.problem(409, "conflict");
+    client.post(&format!("/v1/webhooks/{id}/test"), json!({})).await.problem(400, "validation-failed");
+
+    let log = app.audit(account).await;
+    let rows: Vec<_> = log.iter().filter(|row| row.action.starts_with("webhook_endpoint.")).collect();
+    let actions: Vec<_> = rows.iter().map(|row| row.action.trim_start_matches("webhook_endpoint.")).collect();
+    assert_eq!(actions, ["created", "updated", "updated", "updated", "updated", "updated", "updated", "deleted"]);
+    assert!(rows.iter().all(|row| row.target_resource_id.as_deref() == Some(&id)));
+    assert_eq!(rows[5].payload, json!({"active": false}));
+    app.stop().await;
+}
+
+/// Interface, "Webhooks" and "Errors" (409): at most 10 endpoints that are not disabled; of several that would be the
+/// tenth, one is made.
+#[tokio::test]
+async fn the_eleventh_endpoint_is_refused_also_in_a_race() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    for i in 0..9 {
+        create(&client, &format!("https://example.com/{i}"), &["session.failed"]).await;
+    }
+    let racing = (0..16).map(|i| {
+        let client = client.clone();
+        async move {
+            let body = json!({"url": format!("https://example.com/r{i}"), "events": ["session.failed"]});
+            client.post("/v1/webhooks", body).await
+        }
+    });
+    let answers = at_once(racing).await;
+    let made: Vec<_> = answers.iter().filter(|answer| answer.status == 201).collect();
+    assert_eq!(made.len(), 1);
+    for refused in answers.iter().filter(|answer| answer.status != 201) {
+        assert_eq!(refused.status, 409, "{}", refused.body);
+    }
+    // A paused one counts, a deleted one does not.
+    let id = id_of(&made[0].body);
+    patch(&client, &id, json!({"active": false})).await.expect(200);
+    let body = json!({"url": "https://example.com/more", "events": ["session.failed"]});
+    client.post("/v1/webhooks", body.clone()).await.problem(409, "conflict");
+    client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
+    client.post("/v1/webhooks", body).await.expect(201);
+    app.stop().await;
+}
+
+/// Interface, "Events": the envelope, the headers in their order, the signature, and each payload exactly: what is absent is
+/// not false.
+#[tokio::test]
+async fn events_come_signed_and_with_exact_payloads() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let endpoint = create(&client, &sink.url("/ok"), &["session.completed", "api_key.revoked"]).await;
+    let (id, secret) = (id_of(&endpoint), endpoint["secret"].as_str().expect("a secret"));
+
+    let session = client.session().await;
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    let received = sink.receives("/ok", 1).await.remove(0);
+    let envelope = received.json();
+    assert_eq!(members(&envelope), ["id", "type", "created_at", "data"].into());
+    assert_timestamp(&envelope["created_at"]);
+    assert_eq!(envelope["type"], "session.completed");
+    assert_eq!(members(&envelope["data"]), ["session_id", "duration_ms"].into());
+    assert_eq!(envelope["data"]["session_id"], session);
+    assert_eq!(received.header("content-type"), "application/json");
+    assert_eq!(received.header("x-service-event-id"), envelope["id"]);
+    assert_eq!(received.header("x-service-event-type"), "session.completed");
+    let ours = ["content-type", "x-service-signature", "x-service-event-id", "x-service-event-type"];
+    let order: Vec<_> =
+        received.headers.iter().map(|(name, _)| name.as_str()).filter(|name| ours.contains(name)).collect();
+    assert_eq!(order, ours);
+    let signature = received.header("x-service-signature");
+    let (time, signed) = signature.split_once(',').expect("two parts");
+    assert_eq!(signed, received.signature_with(secret));
+    let time: i64 = time.strip_prefix("t=").expect("a time").parse().expect("seconds");
+    assert!((app.count("select extract(epoch from now())::bigint").await - time).abs() < 60);
+
+    // By an account's suspension: a reason, and that it was automatic.
+    let session = client.session().await;
+    app.run(&["account", "suspend", &account.to_string()]).await.code(0);
+    let data = sink.receives("/ok", 2).await[1].json()["data"].clone();
+    assert_eq!(members(&data), ["session_id", "duration_ms", "auto_destroyed", "reason"].into());
+    assert_eq!((&data["session_id"], &data["auto_destroyed"]), (&json!(session), &json!(true)));
+    assert_eq!(data["reason"], "account suspended");
+    app.run(&["account", "reactivate", &account.to_string()]).await.code(0);
+
+    let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201).body;
+    client.delete(&format!("/v1/api-keys/{}", id_of(&key))).await.expect(204);
+    let data = sink.receives("/ok", 3).await[2].json()["data"].clone();
+    assert_eq!(members(&data), ["api_key_id", "name", "revoked_at"].into());
+    assert_eq!((&data["api_key_id"], &data["name"]), (&key["id"], &json!("CI")));
+
+    let sent = test_event(&client, &id).await;
+    assert_eq!(members(&sent), ["delivery_id", "event_id", "event_type"].into());
+    let ping = sink.receives("/ok", 4).await[3].json();
+    assert_eq!((&ping["id"], &ping["type"]), (&sent["event_id"], &json!("test.ping")));
+    assert_eq!(members(&ping["data"]), ["message", "endpoint_id", "triggered_by_account_id"].into());
+    assert_eq!((&ping["data"]["endpoint_id"], &ping["data"]["triggered_by_account_id"]), (&json!(id), &json!(account)));
+    let delivered = stands(&client, &id, sent["delivery_id"].as_str().expect("an id"), "delivered").await;
+    assert_eq!((&delivered["attempts"], &delivered["last_response_status"]), (&json!(1), &json!(200)));
+    assert_eq!((&delivered["last_response_excerpt"], &delivered["last_error"]), (&json!("thank you"), &Value::Null));
+    assert_timestamp(&delivered["delivered_at"]);
+    let replayed = app.audit(account).await.pop().expect("a row");
+    assert_eq!(
+        (replayed.action.as_str(), &replayed.payload["via"]),
+        ("webhook_delivery.replayed", &json!("send_test_event"))
+    );
+
+    let told = get(&client, &id).await;
+    assert_eq!(told["delivery_counts"], json!({"delivered": 4, "failed": 0, "dlq": 0}));
+    assert_timestamp(&told["last_success_at"]);
+    app.stop().await;
+}
+
+/// Interface, "Events" (delivery rules 5) and decisions D13: an endpoint is told of what it subscribed to when that
+/// happened, of nothing else, and of nothing while it is paused.
+#[tokio::test]
+async fn an_endpoint_is_told_of_what_it_subscribed_to() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let client = app.client().await;
+    let id = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    let other = app.client().await;
+    create(&other, &sink.url("/other"), &EVENTS).await;
+    let end_one = async || {
+        let session = client.session().await;
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    };
+    end_one().await;
+    patch(&client, &id, json!({"events": ["session.completed"], "active": false})).await.expect(200);
+    end_one().await;
+    patch(&client, &id, json!({"active": true})).await.expect(200);
+    assert_eq!(deliveries(&client, &id).await, Vec::<Value>::new());
+    end_one().await;
+    sink.receives("/ok", 1).await;
+    assert_eq!(deliveries(&client, &id).await.len(), 1);
+    assert!(sink.received("/other").is_empty());
+    app.stop().await;
+}
+
+/// Interface, "Events" (delivery rules 1, 2 and 4) and decisions D10: anything but a 2xx in time is a failed attempt; six
+/// attempts by the schedule, then the dead-letter state, and 2xx of any kind is a success.
+#[tokio::test]
+async fn six_attempts_are_made_by_the_schedule_and_no_more() {
+    let sink = Sink::start().await;
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("webhooks.retry_schedule", "1s,2s,1s,1s,1s")
+        .set("webhooks.timeout", "1s")
+        .start()
+        .await;
+    let client = app.client().await;
+    let endpoint = async |path: &str| id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
+    let start = async |id: &str| test_event(&client, id).await["delivery_id"].as_str().expect("an id").to_owned();
+    let (failing, late, hanging) =
+        (endpoint("/status/503").await, endpoint("/first/500/2/").await, endpoint("/hang").await);
+    let (no_content, stalling) = (endpoint("/status/204").await, endpoint("/stall").await);
+    let deliveries = [
+        start(&failing).await,
+        start(&late).await,
+        start(&hanging).await,
+        start(&no_content).await,
+        start(&stalling).await,
+    ];
+
+    let dead = stands(&client, &failing, &deliveries[0], "dlq").await;
+    assert_eq!((&dead["attempts"], &dead["last_response_status"]), (&json!(6), &json!(503)));
+    assert_eq!((&dead["next_attempt_at"], &dead["delivered_at"]), (&Value::Null, &Value::Null));
+    let received = sink.received("/status/503");
+    assert_eq!(received.len(), 6);
+    let gaps: Vec<_> = received.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs_f64()).collect();
+    for (gap, planned) in gaps.iter().zip([1.0, 2.0, 1.0, 1.0, 1.0]) {
+        assert!((planned - 0.1..planned + 1.5).contains(gap), "{gaps:?}");
+    }
+    // The same body and the same event each time.
+    assert!(received.iter().all(|one| one.body == received[0].body));
+    assert_eq!(get(&client, &failing).await["consecutive_failures"], 1);
+
+    let delivered = stands(&client, &late, &deliveries[1], "delivered").await;
+    assert_eq!(delivered["attempts"], 3);
+    assert_eq!(get(&client, &late).await["consecutive_failures"], 0);
+    assert_eq!(stands(&client, &no_content, &deliveries[3], "delivered").await["last_response_status"], 204);
+    for (endpoint, delivery) in [(&hanging, &deliveries[2]), (&stalling, &deliveries[4])] {
+        let dead = stands(&client, endpoint, delivery, "dlq").await;
+        assert_eq!((&dead["last_error"], &dead["attempts"]), (&json!("timeout"), &json!(6)));
+    }
+    assert_eq!(sink.received("/status/503").len(), 6);
+    app.stop().await;
+}
+
+/// Interface, "Webhook delivery", and decisions D10: of a body 4,096 bytes are kept, nothing is unpacked, redirects are not
+/// followed, and what breaks off or cannot be reached is a failed attempt that says why.
+#[tokio::test]
+async fn hostile_targets_harm_nobody() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "[]").start().await;
+    let client = app.client().await;
+    let outcome = async |url: &str, status: &str| {
+        let id = id_of(&create(&client, url, &["session.failed"]).await);
+        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        let ended = stands(&client, &id, &sent, status).await;
+        client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
+        ended
+    };
+    let endless = outcome(&sink.url("/endless"), "delivered").await;
+    assert_eq!(endless["last_response_excerpt"].as_str().map(str::len), Some(4_096));
+    outcome(&sink.url("/bomb"), "delivered").await;
+    let redirected = outcome(&sink.url(&format!("/redirect/{}", sink.url("/secret"))), "dlq").await;
+    assert_eq!(redirected["last_response_status"], 302);
+    assert!(sink.received("/secret").is_empty());
+    assert_eq!(outcome(&sink.url("/status/410"), "dlq").await["last_response_status"], 410);
+    for (url, error) in [
+        (sink.url("/reset"), "connection"),
+        ("https://localhost:1/".to_owned(), "connection refused"),
+        ("https://nowhere.invalid/".to_owned(), ""),
+    ] {
+        let ended = outcome(&url, "dlq").await;
+        assert_eq!(ended["last_response_status"], Value::Null);
+        let told = ended["last_error"].as_str().expect("a reason");
+        assert!(told.contains(error) && !told.is_empty(), "{url}: {told}");
+    }
+    app.stop().await;
+
+    // A certificate that nobody vouches for, and private addresses however they are spelled.
+    let app = App::simulated().set("webhooks.retry_schedule", "[]").start().await;
+    let client = app.client().await;
+    let port = sink.url("").rsplit(':').next().expect("a port").to_owned();
+    for host in ["localhost", "127.0.0.1", "[::1]", "2130706433", "[::ffff:127.0.0.1]", "169.254.169.254", "10.0.0.1"] {
+        let id = id_of(&create(&client, &format!("https://{host}:{port}/ok"), &["session.failed"]).await);
+        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        let ended = stands(&client, &id, &sent, "dlq").await;
+        assert!(ended["last_error"].as_str().is_some_and(|told| told.contains("refused")), "{host}: {ended}");
+        client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
+    }
+    assert!(sink.received("/ok").is_empty());
+    app.stop().await;
+}
+
+/// Interface, "Webhooks" (Rotation) and "Webhook delivery" (Signature): during the grace one header carries two
+/// signatures, the new secret's first; a second rotation drops the oldest; afterwards one signs again.
+#[tokio::test]
+async fn both_secrets_sign_during_the_grace() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let endpoint = create(&client, &sink.url("/ok"), &["session.failed"]).await;
+    let id = id_of(&endpoint);
+    let rotate = async || client.post(&format!("/v1/webhooks/{id}/rotate-secret"), json!({})).await.expect(200).body;
+    let signatures = async |count: usize| {
+        test_event(&client, &id).await;
+        let received = sink.receives("/ok", count).await.pop().expect("a delivery");
+        let signed = received.header("x-service-signature").to_owned();
+        assert_eq!(received.headers.iter().filter(|(name, _)| name == "x-service-signature").count(), 1);
+        (received, signed.split(',').skip(1).map(ToOwned::to_owned).collect::<Vec<_>>())
+    };
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let first = text(&endpoint["secret"]);
+    let rotated = rotate().await;
+    assert_eq!(members(&rotated), ["id", "secret", "secret_prefix", "prev_secret_prefix", "grace_expires_at"].into());
+    assert_eq!((&rotated["id"], &rotated["prev_secret_prefix"]), (&json!(id), &endpoint["secret_prefix"]));
+    let second = text(&rotated["secret"]);
+    let (received, signed) = signatures(1).await;
+    assert_eq!(signed, [received.signature_with(&second), received.signature_with(&first)]);
+    let shown = get(&client, &id).await;
+    assert_eq!(shown["rotation_grace_expires_at"], rotated["grace_expires_at"]);
+    assert_eq!(
+        (&shown["secret_prefix"], &shown["prev_secret_prefix"]),
+        (&rotated["secret_prefix"], &endpoint["secret_prefix"])
+    );
+
+    let third = text(&rotate().await["secret"]);
+    let (received, signed) = signatures(2).await;
+    assert_eq!(signed, [received.signature_with(&third), received.signature_with(&second)]);
+
+    app.execute("update webhook_endpoints set grace_expires_at = now() where id = $1", uuid_of(&id)).await;
+    let (received, signed) = signatures(3).await;
+    assert_eq!(signed, [received.signature_with(&third)]);
+    let shown = get(&client, &id).await;
+    assert_eq!((&shown["prev_secret_prefix"], &shown["rotation_grace_expires_at"]), (&Value::Null, &Value::Null));
+    let log = app.audit(account).await;
+    let row = log.iter().find(|row| row.action == "webhook_endpoint.secret_rotated").expect("a row");
+    let payload = json!({"new_secret_prefix": rotated["secret_prefix"], "old_secret_prefix": endpoint["secret_prefix"],
+                         "grace_expires_at": rotated["grace_expires_at"]});
+    assert_eq!(row.payload, payload);
+    app.stop().await;
+}
+
+/// Interface, "Events" (delivery rules 2 and 3), and decisions D10: a replay is a delivery of its own with the same event
+/// and body, from any terminal state; while it is on its way, and on an endpoint that is paused or disabled, it is 409.
+#[tokio::test]
+async fn a_delivery_that_has_ended_can_be_replayed() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "1h").start().await;
+    let client = app.client().await;
+    let id = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    let sent = test_event(&client, &id).await;
+    let delivery = sent["delivery_id"].as_str().expect("an id").to_owned();
+    stands(&client, &id, &delivery, "delivered").await;
+    let replay = async |client: &Client, delivery: &str| {
+        client.post(&format!("/v1/webhook-deliveries/{delivery}/replay"), json!({})).await
+    };
+    let twice = [replay(&client, &delivery), replay(&client, &delivery)];
+    for answer in futures_util::future::join_all(twice).await {
+        let again = answer.expect(202).body;
+        assert_eq!((&again["event_id"], &again["event_type"]), (&sent["event_id"], &json!("test.ping")));
+        assert_ne!(again["delivery_id"], sent["delivery_id"]);
+    }
+    let received = sink.receives("/ok", 3).await;
+    assert!(received.iter().all(|one| one.body == received[0].body));
+
+    let (missing, stranger) = (unknown_id("wdl"), app.client().await);
+    replay(&client, &missing).await.problem(404, "not-found");
+    replay(&stranger, &delivery).await.problem(404, "not-found");
+    let failing = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
+    let waiting = test_event(&client, &failing).await["delivery_id"].as_str().expect("an id").to_owned();
+    eventually(Duration::from_secs(10), "the first attempt failed", async || {
+        (deliveries(&client, &failing).await[0]["attempts"] == 1).then_some(())
+    })
+    .await;
+    replay(&client, &waiting).await.problem(409, "conflict");
+    client.delete(&format!("/v1/webhooks/{failing}")).await.expect(204);
+    assert_eq!(deliveries(&client, &failing).await[0]["status"], "failed");
+    replay(&client, &waiting).await.problem(409, "conflict");
+    patch(&client, &id, json!({"active": false})).await.expect(200);
+    replay(&client, &delivery).await.problem(409, "conflict");
+    let counts = get(&client, &failing).await["delivery_counts"].clone();
+    assert_eq!(counts, json!({"delivered": 0, "failed": 1, "dlq": 0}));
+    app.stop().await;
+}
+
+/// Interface, "Events" (delivery rule 4) and decisions D10: so many deliveries in a row that end in the dead-letter state
+/// disable an endpoint for good; a delivered one starts the count anew.
+#[tokio::test]
+async fn an_endpoint_that_keeps_failing_is_disabled() {
+    let sink = Sink::start().await;
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("webhooks.retry_schedule", "[]")
+        .set("webhooks.auto_disable_after", "3")
+        .start()
+        .await;
+    let client = app.client().await;
+    let id = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
+    let fail = async |failures: i64| {
+        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        stands(&client, &id, &sent, "dlq").await;
+        assert_eq!(get(&client, &id).await["consecutive_failures"], failures);
+    };
+    fail(1).await;
+    fail(2).await;
+    patch(&client, &id, json!({"url": sink.url("/ok")})).await.expect(200);
+    let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+    stands(&client, &id, &sent, "delivered").await;
+    assert_eq!(get(&client, &id).await["consecutive_failures"], 0);
+    patch(&client, &id, json!({"url": sink.url("/status/500")})).await.expect(200);
+    for failures in 1..=3 {
+        assert_eq!(get(&client, &id).await["disabled_at"], Value::Null);
+        fail(failures).await;
+    }
+    let disabled = get(&client, &id).await;
+    assert_timestamp(&disabled["disabled_at"]);
+    assert_eq!(disabled["active"], false);
+    patch(&client, &id, json!({"active": true})).await.problem(409, "conflict");
+    // It was not its owner who disabled it: it is listed still.
+    assert_eq!(client.get("/v1/webhooks").await.body["data"][0]["id"], id);
+    app.stop().await;
+}
+
+/// Interface, "Webhooks" (deliveries): filtered and paged, newest first; a cursor is good for its list only.
+#[tokio::test]
+async fn deliveries_are_listed_by_status_and_page() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let client = app.client().await;
+    let id = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    let other = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    let mut sent = Vec::new();
+    for _ in 0..3 {
+        sent.push(test_event(&client, &id).await["delivery_id"].clone());
+    }
+    sink.receives("/ok", 3).await;
+    let list = async |query: &str| client.get(&format!("/v1/webhooks/{id}/deliveries?{query}")).await;
+    for delivery in &sent {
+        stands(&client, &id, delivery.as_str().expect("an id"), "delivered").await;
+    }
+    let first = list("limit=2&status=delivered").await.expect(200).body;
+    assert_eq!((&first["data"][0]["id"], &first["data"][1]["id"]), (&sent[2], &sent[1]));
+    assert_eq!(first["has_more"], true);
+    let cursor = first["next_cursor"].as_str().expect("a cursor");
+    let second = list(&format!("limit=2&status=delivered&cursor={cursor}")).await.expect(200).body;
+    assert_eq!((&second["data"][0]["id"], &second["next_cursor"]), (&sent[0], &Value::Null));
+    assert_eq!(list("status=dlq").await.expect(200).body["data"], json!([]));
+    list("status=lost").await.invalid("status");
+    for bad in ["limit=0", "limit=101"] {
+        list(bad).await.invalid("limit");
+    }
+    list(&format!("cursor={cursor}")).await.invalid("cursor");
+    client.get(&format!("/v1/webhooks/{other}/deliveries?status=delivered&cursor={cursor}")).await.invalid("cursor");
+    let fields = [
+        "id",
+        "endpoint_id",
+        "event_id",
+        "event_type",
+        "status",
+        "attempts",
+        "next_attempt_at",
+        "last_response_status",
+        "last_response_excerpt",
+        "last_error",
+        "duration_ms",
+        "created_at",
+        "updated_at",
+        "delivered_at",
+    ];
+    assert_eq!(members(&first["data"][0]), fields.into());
+    app.stop().await;
+}

@@ -1,0 +1,252 @@
+//! An attempt: one POST to an address of a customer's choosing, which may be hostile.
+//!
+//! Only addresses out in the public internet are dialled, and they are judged where they are dialled: a name's by the
+//! resolver that the connector asks, a literal one before it is. Redirects are not followed. Connect, headers and body have
+//! one time limit, and of the body no more is read than is kept.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use kitfleet_domain::addresses::is_public;
+use kitfleet_domain::webhooks::deliveries::{Attempt, Ended, Tally};
+use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Certificate, Client, Response, redirect};
+use url::{Host, Url};
+
+use crate::config::WebhookConfig;
+
+/// Bytes of an answer's body that are read and kept.
+const EXCERPT_BYTES: usize = 4_096;
+/// Characters of an error that are kept.
+const ERROR_CHARS: usize = 500;
+
+/// Roots that are trusted besides the public ones.
+#[derive(Debug, Clone, Default)]
+pub struct ExtraRoots(Vec<Certificate>);
+
+/// Text that holds no certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum BadRoots {
+    /// There is none.
+    #[error("there is no certificate in it")]
+    Empty,
+    /// There is one that cannot be read.
+    #[error("it cannot be read as PEM certificates: {0}")]
+    Malformed(#[from] reqwest::Error),
+}
+
+impl ExtraRoots {
+    /// Reads certificates in PEM.
+    ///
+    /// # Errors
+    /// When there is none, or one that cannot be read.
+    pub fn parse(pem: &[u8]) -> Result<Self, BadRoots> {
+        let roots = Certificate::from_pem_bundle(pem)?;
+        if roots.is_empty() { Err(BadRoots::Empty) } else { Ok(Self(roots)) }
+    }
+}
+
+/// Makes attempts.
+pub(super) struct Target {
+    http: Client,
+    allow_private: bool,
+}
+
+impl Target {
+    pub(super) fn new(config: &WebhookConfig) -> reqwest::Result<Self> {
+        let mut http = Client::builder()
+            .no_proxy()
+            .https_only(true)
+            .redirect(redirect::Policy::none())
+            .timeout(config.timeout)
+            .user_agent("Kitfleet-Webhooks/1")
+            .dns_resolver(Arc::new(Guard { allow_private: config.allow_private_targets }));
+        for root in &config.extra_roots.0 {
+            http = http.add_root_certificate(root.clone());
+        }
+        Ok(Self { http: http.build()?, allow_private: config.allow_private_targets })
+    }
+
+    /// Sends a delivery once.
+    pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Ended {
+        let began = Instant::now();
+        let answered = self.ask(attempt, secrets).await;
+        let mut ended = Ended {
+            id: attempt.id,
+            claimed_until: attempt.claimed_until,
+            success: false,
+            response_status: None,
+            response_excerpt: None,
+            error: None,
+            duration_ms: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
+        };
+        let outcome = match answered {
+            Ok(Answered { status, excerpt, broken_off: None }) => {
+                ended.success = (200..300).contains(&status);
+                (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
+                if ended.success { "success" } else { "http_error" }
+            }
+            Ok(Answered { status, excerpt, broken_off: Some(error) }) => {
+                (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
+                ended.error = Some(error.told);
+                error.outcome
+            }
+            Err(error) => {
+                ended.error = Some(error.told);
+                error.outcome
+            }
+        };
+        metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome).increment(1);
+        ended
+    }
+
+    async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Answered, NotAnswered> {
+        let url = Url::parse(&attempt.url).map_err(|error| NotAnswered::transport(&error))?;
+        if let Some(literal) = literal_address(&url)
+            && !self.allow_private
+            && !is_public(literal)
+        {
+            return Err(NotAnswered::transport(REFUSED));
+        }
+        let body = attempt.body();
+        let headers = headers(attempt, &signature(attempt.sent_at, &body, secrets))
+            .map_err(|error| NotAnswered::transport(&error))?;
+        let mut response = self.http.post(url).headers(headers).body(body).send().await?;
+        let status = i32::from(response.status().as_u16());
+        let (excerpt, broken_off) = read_excerpt(&mut response).await;
+        Ok(Answered { status, excerpt, broken_off })
+    }
+}
+
+const REFUSED: &str = "refused: the target's address is not in the public internet";
+
+fn literal_address(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(address) => Some(address.into()),
+        Host::Ipv6(address) => Some(address.into()),
+        Host::Domain(_) => None,
+    }
+}
+
+/// In this order (interface, "Webhook delivery").
+fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert("x-service-signature", HeaderValue::from_str(signature)?);
+    headers.insert("x-service-event-id", HeaderValue::from_str(&attempt.event_id.to_string())?);
+    headers.insert("x-service-event-type", HeaderValue::from_str(&attempt.event_type)?);
+    Ok(headers)
+}
+
+struct Answered {
+    status: i32,
+    excerpt: String,
+    /// Why the body did not end as it should.
+    broken_off: Option<NotAnswered>,
+}
+
+struct NotAnswered {
+    outcome: &'static str,
+    told: String,
+}
+
+impl NotAnswered {
+    fn transport(error: &(impl ToString + ?Sized)) -> Self {
+        Self { outcome: "transport_error", told: kept(&error.to_string(), ERROR_CHARS) }
+    }
+}
+
+impl From<reqwest::Error> for NotAnswered {
+    fn from(error: reqwest::Error) -> Self {
+        if error.is_timeout() {
+            return Self { outcome: "timeout", told: "timeout".to_owned() };
+        }
+        let mut innermost: &(dyn std::error::Error + 'static) = &error;
+        while let Some(source) = innermost.source() {
+            innermost = source;
+            match innermost.downcast_ref::<io::Error>().map(io::Error::kind) {
+                Some(io::ErrorKind::ConnectionRefused) => return Self::transport("connection refused"),
+                Some(io::ErrorKind::ConnectionReset) => return Self::transport("connection reset"),
+                _ => {}
+            }
+        }
+        Self::transport(&innermost.to_string())
+    }
+}
+
+/// As much of a body as is kept. The rest is not read: the connection ends with it.
+async fn read_excerpt(response: &mut Response) -> (String, Option<NotAnswered>) {
+    let mut bytes = Vec::new();
+    let broken_off = loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) => {
+                bytes.extend_from_slice(&chunk[..chunk.len().min(EXCERPT_BYTES - bytes.len())]);
+                if bytes.len() == EXCERPT_BYTES {
+                    break None;
+                }
+            }
+            Ok(None) => break None,
+            Err(error) => break Some(error.into()),
+        }
+    };
+    (kept(&String::from_utf8_lossy(&bytes), EXCERPT_BYTES), broken_off)
+}
+
+/// Text that the database can hold.
+fn kept(text: &str, chars: usize) -> String {
+    text.replace('\0', "\u{fffd}").chars().take(chars).collect()
+}
+
+pub(super) fn count_terminal(tally: Tally) {
+    for (state, count) in [("delivered", tally.delivered), ("dlq", tally.dlq)] {
+        let count = u64::try_from(count).unwrap_or_default();
+        metrics::counter!("service_webhook_delivery_terminal_total", "terminal_state" => state).increment(count);
+    }
+}
+
+/// Resolves names to addresses that may be dialled.
+struct Guard {
+    allow_private: bool,
+}
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let allow_private = self.allow_private;
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let dialled: Vec<SocketAddr> = found.filter(|found| allow_private || is_public(found.ip())).collect();
+            if dialled.is_empty() {
+                return Err(io::Error::other(REFUSED).into());
+            }
+            Ok(Box::new(dialled.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_text_that_the_database_can_hold() {
+        assert_eq!(kept("a\0b", 10), "a\u{fffd}b");
+        assert_eq!(kept(&"ü".repeat(5), 3), "üüü");
+    }
+
+    #[test]
+    fn a_literal_address_is_seen_however_it_is_written() {
+        for (url, literal) in [
+            ("https://127.0.0.1/", true),
+            ("https://2130706433/", true),
+            ("https://0x7f.1/", true),
+            ("https://[::1]/", true),
+            ("https://localhost/", false),
+        ] {
+            assert_eq!(literal_address(&Url::parse(url).expect("a URL")).is_some(), literal, "{url}");
+        }
+    }
+}
