@@ -12,6 +12,7 @@ mod report;
 mod service;
 mod site;
 mod webdriver;
+mod webhooks;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -25,6 +26,9 @@ async fn main() -> Result<()> {
     }
     if wants("logins") {
         logins::run().await?;
+    }
+    if wants("webhooks") {
+        webhooks::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;
