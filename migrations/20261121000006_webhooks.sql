@@ -54,8 +54,9 @@ create table webhook_deliveries (
 
 create index webhook_deliveries_endpoint_id_idx on webhook_deliveries (endpoint_id, id desc);
 create index webhook_deliveries_status_idx on webhook_deliveries (endpoint_id, status, id desc);
--- Who has something to be sent, and what of it is due.
-create index webhook_deliveries_due_idx on webhook_deliveries (endpoint_id, next_attempt_at) where next_attempt_at is not null;
+-- Who has something to be sent, to which endpoint, and what of it is due.
+create index webhook_deliveries_due_idx on webhook_deliveries (account_id, endpoint_id, next_attempt_at)
+    where next_attempt_at is not null;
 
 -- A UUID of version 7: milliseconds, then the version, then chance.
 create function uuid_v7() returns uuid language sql volatile as $$

@@ -13,6 +13,7 @@ mod report;
 mod service;
 mod site;
 mod webdriver;
+mod webhooks;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -29,6 +30,9 @@ async fn main() -> Result<()> {
     }
     if wants("audit") {
         audit::run().await?;
+    }
+    if wants("webhooks") {
+        webhooks::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

@@ -1,6 +1,7 @@
 //! The service under measurement: the real binary, its embedded database and as many workers as wanted.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -109,9 +110,14 @@ impl Service {
 
     /// A connection to the embedded database.
     pub async fn database(&self) -> Result<PgConnection> {
-        let folder = self.folder.path().join("data/postgres");
+        let folder = self.data_dir().join("postgres");
         let options = PgConnectOptions::new().socket(folder).port(5432).username("kitfleet").database("kitfleet");
         Ok(options.connect().await?)
+    }
+
+    /// Where it keeps its data.
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
     /// The process ids of `kitfleet up` and the workers.
@@ -175,6 +181,12 @@ impl Client {
     pub async fn create(&self) -> Result<String> {
         let answer = self.call(Method::POST, "/v1/sessions", Some(serde_json::json!({}))).await?;
         Ok(answer.body["id"].as_str().ok_or("a session without an id")?.to_owned())
+    }
+
+    /// Makes a webhook endpoint.
+    pub async fn listen(&self, url: &str, event: &str) -> Result<()> {
+        let body = serde_json::json!({"url": url, "events": [event]});
+        self.call(Method::POST, "/v1/webhooks", Some(body)).await.map(drop)
     }
 
     pub async fn operate(&self, session: &str, operation: &str, body: Value) -> Result<Answer> {

@@ -16,6 +16,8 @@ pub enum MaintenanceJob {
     SweepFreeTier,
     /// Enqueues mails that wait for another attempt, and those whose worker died.
     SendDueEmails,
+    /// Fails webhook deliveries to endpoints that are disabled.
+    GiveUpDeliveries,
     /// Wipes results and deletes finished jobs.
     PurgeFinished,
 }
@@ -25,7 +27,7 @@ impl MaintenanceJob {
     pub const QUEUE: &'static str = "maintenance";
 
     /// Every chain.
-    pub const ALL: [Self; 3] = [Self::SweepFreeTier, Self::SendDueEmails, Self::PurgeFinished];
+    pub const ALL: [Self; 4] = [Self::SweepFreeTier, Self::SendDueEmails, Self::GiveUpDeliveries, Self::PurgeFinished];
 
     /// As operators and metrics name it.
     #[must_use]
@@ -33,6 +35,7 @@ impl MaintenanceJob {
         match self {
             Self::SweepFreeTier => "sweep_free_tier",
             Self::SendDueEmails => "send_due_emails",
+            Self::GiveUpDeliveries => "give_up_deliveries",
             Self::PurgeFinished => "purge_finished",
         }
     }
@@ -40,7 +43,7 @@ impl MaintenanceJob {
     /// Seconds between ticks.
     fn period(self) -> i32 {
         match self {
-            Self::SweepFreeTier | Self::SendDueEmails => 5,
+            Self::SweepFreeTier | Self::SendDueEmails | Self::GiveUpDeliveries => 5,
             Self::PurgeFinished => 60,
         }
     }

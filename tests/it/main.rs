@@ -18,6 +18,7 @@ mod emails;
 mod faults;
 mod http;
 mod identities;
+mod ledger;
 mod mfa;
 mod migrations;
 mod oauth;

@@ -1,14 +1,17 @@
 //! Webhook endpoints and deliveries (interface, "Webhooks", "Webhook endpoint", "Webhook delivery" and "Events"; decisions
 //! D10 and D13, "Webhooks").
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::AccountId;
+use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::support::records::uuid_of;
-use crate::support::sink::Sink;
-use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
+use crate::support::sink::{Silence, Sink};
+use crate::support::{Answer, App, Client, Role, assert_timestamp, at_once, eventually, members, unknown_id};
 
 const EVENTS: [&str; 8] = [
     "session.completed",
@@ -597,5 +600,273 @@ async fn deliveries_are_listed_by_status_and_page() {
         "delivered_at",
     ];
     assert_eq!(members(&first["data"][0]), fields.into());
+    app.stop().await;
+}
+
+/// Commits so many events of an account at once.
+async fn flood(app: &App, account: AccountId, events: i32) {
+    sqlx::query(
+        "insert into events (id, account_id, type, data)
+         select gen_random_uuid(), $1, 'session.failed', '{}' from generate_series(1, $2)",
+    )
+    .bind(account.as_uuid())
+    .bind(events)
+    .execute(&app.database.pool)
+    .await
+    .expect("events");
+}
+
+/// How long 200 events of an account took from their commit to the sink, one each ten milliseconds, in order.
+async fn times_to(app: &App, sink: &Sink, account: AccountId, path: &str) -> Vec<Duration> {
+    const EVENTS: usize = 200;
+    let (mut ticks, mut committed) = (tokio::time::interval(Duration::from_millis(10)), Vec::new());
+    let before = sink.received(path).len();
+    for _ in 0..EVENTS {
+        ticks.tick().await;
+        let id = Uuid::now_v7();
+        sqlx::query("insert into events (id, account_id, type, data) values ($1, $2, 'session.failed', '{}')")
+            .bind(id)
+            .bind(account.as_uuid())
+            .execute(&app.database.pool)
+            .await
+            .expect("an event");
+        committed.push((id.to_string(), Instant::now()));
+    }
+    let received = sink.receives(path, before + EVENTS).await;
+    let took = |(id, at): &(String, Instant)| {
+        let received = received.iter().find(|one| one.header("x-service-event-id") == id).expect("it came");
+        received.at.saturating_duration_since(*at)
+    };
+    let mut times: Vec<_> = committed.iter().map(took).collect();
+    times.sort_unstable();
+    times
+}
+
+/// Issue 5, "Build" 6: accounts whose endpoints hang, together with more than a worker does at once, neither keep others
+/// waiting nor take all the room. The p99 may move by a tenth and, because tests share their machine, 250 ms (the bench
+/// measures it); who has to wait until one of them gives up waits for seconds.
+#[tokio::test]
+async fn accounts_whose_endpoints_hang_delay_nobody() {
+    let (sink, silence) = (Sink::start().await, Silence::start());
+    let mut app = App::simulated().delivering_to(&sink).set("limits.webhook_endpoints", "40").start().await;
+    let mut hanging = Vec::new();
+    for _ in 0..10 {
+        let account = app.account(Tier::Enterprise).await;
+        let client = app.client_of(account, &["account_owner"]).await;
+        for _ in 0..20 {
+            create(&client, &silence.url(), &["session.failed"]).await;
+        }
+        hanging.push(account);
+    }
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    create(&client, &sink.url("/ok"), &["session.failed"]).await;
+    let alone = times_to(&app, &sink, account, "/ok").await;
+    for hanging in hanging {
+        flood(&app, hanging, 8).await;
+    }
+    eventually(Duration::from_secs(10), "they have about as much under way as they may", async || {
+        let under_way = app.count("select count(*) from webhook_deliveries where status = 'in_flight'").await;
+        (under_way >= 800).then_some(())
+    })
+    .await;
+    let beside = times_to(&app, &sink, account, "/ok").await;
+    let (median, p99) = (alone.len() / 2, alone.len() * 99 / 100);
+    for (rank, slack) in [(median, 25), (p99, 250)] {
+        let bound = alone[rank].mul_f64(1.1) + Duration::from_millis(slack);
+        assert!(beside[rank] <= bound, "rank {rank}: {:?} alone, {:?} beside them", alone[rank], beside[rank]);
+    }
+    // Nobody has to wait for what hangs.
+    app.signal(0, Signal::SIGKILL).await;
+    app.stop().await;
+}
+
+/// Issue 5, "nobody starved": fifty accounts with long queues, made before another one, take turns with it.
+#[tokio::test]
+async fn long_queues_delay_nobody() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let (mut busy, path) = (Vec::new(), "/slow/200/100");
+    for _ in 0..50 {
+        let account = app.account(Tier::Enterprise).await;
+        let client = app.client_of(account, &["account_owner"]).await;
+        create(&client, &sink.url(path), &["session.failed"]).await;
+        busy.push(account);
+    }
+    let other = app.client().await;
+    let id = id_of(&create(&other, &sink.url("/ok"), &["session.failed"]).await);
+    for busy in busy {
+        flood(&app, busy, 100).await;
+    }
+    test_event(&other, &id).await;
+    sink.receives("/ok", 1).await;
+    // About a third, and two thirds or more when the room that gets free goes to the same ones each time.
+    let ahead = sink.received(path).len();
+    assert!(ahead < 3_000, "{ahead} of 5,000 came first");
+    eventually(Duration::from_mins(1), "all of them come", async || (sink.received(path).len() == 5_000).then_some(()))
+        .await;
+    app.stop().await;
+}
+
+/// Interface, "Webhook endpoint" (disabled or deleted): what is under way when its endpoint is deleted may still arrive;
+/// when it does not, it fails, and is not tried again.
+#[tokio::test]
+async fn an_attempt_may_outlive_its_endpoint() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "1s").start().await;
+    let client = app.client().await;
+    for (path, ends, counts) in [
+        ("/slow/200/1000", "delivered", json!({"delivered": 1, "failed": 0, "dlq": 0})),
+        ("/slow/500/1000", "failed", json!({"delivered": 0, "failed": 1, "dlq": 0})),
+    ] {
+        let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
+        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        sink.receives(path, 1).await;
+        client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
+        assert_eq!(deliveries(&client, &id).await[0]["status"], "in_flight");
+        let ended = stands(&client, &id, &sent, ends).await;
+        assert_eq!((&ended["attempts"], &ended["next_attempt_at"]), (&json!(1), &Value::Null));
+        assert_eq!(get(&client, &id).await["delivery_counts"], counts);
+        assert_eq!(sink.received(path).len(), 1);
+    }
+    app.stop().await;
+}
+
+/// Interface, "Events" (delivery rule 4), and decisions D10: of the failure that would disable an endpoint and a success,
+/// the one that is written first decides; both are written, whoever made the attempts.
+#[tokio::test]
+async fn the_last_failure_and_a_success_are_counted_one_after_the_other() {
+    let sink = Sink::start().await;
+    let app = App::simulated()
+        .roles(&[Role::Api, Role::Worker, Role::Worker])
+        .delivering_to(&sink)
+        .set("webhooks.retry_schedule", "[]")
+        .set("webhooks.auto_disable_after", "3")
+        .start()
+        .await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    for round in 0..8 {
+        let path = format!("/turns/500-500-500-200/200/{round}");
+        let id = id_of(&create(&client, &sink.url(&path), &["session.failed"]).await);
+        for _ in 0..2 {
+            let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+            stands(&client, &id, &sent, "dlq").await;
+        }
+        flood(&app, account, 2).await;
+        eventually(Duration::from_secs(10), "both end", async || {
+            let all = deliveries(&client, &id).await;
+            let ended = |status| all.iter().filter(|one| one["status"] == status).count();
+            (ended("dlq") == 3 && ended("delivered") == 1).then_some(())
+        })
+        .await;
+        let shown = get(&client, &id).await;
+        assert_eq!(shown["delivery_counts"], json!({"delivered": 1, "failed": 0, "dlq": 3}));
+        let failed_first = !shown["disabled_at"].is_null();
+        assert_eq!(shown["consecutive_failures"], i32::from(!failed_first), "{shown}");
+        assert_eq!(shown["active"], !failed_first);
+        client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
+    }
+    app.stop().await;
+}
+
+/// Interface, "Events" (delivery rule 2), and decisions D5: a worker that stalls for longer than its claim comes back to a
+/// delivery that somebody else has ended, and what it has to say of it changes nothing.
+#[tokio::test]
+async fn a_result_that_comes_too_late_changes_nothing() {
+    let sink = Sink::start().await;
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker]).delivering_to(&sink);
+    let mut app = builder.set("webhooks.timeout", "1s").start().await;
+    let client = app.client().await;
+    let path = "/first/hang/1/";
+    let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
+    let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+    sink.receives(path, 1).await;
+    kill(app.pid(1), Signal::SIGSTOP).expect("it runs");
+    app.start(Role::Worker);
+    let delivered = stands(&client, &id, &sent, "delivered").await;
+    kill(app.pid(1), Signal::SIGCONT).expect("it is there");
+    // It writes what it has before it ends.
+    app.signal(1, Signal::SIGTERM).await;
+    assert_eq!(deliveries(&client, &id).await, std::slice::from_ref(&delivered));
+    assert_eq!(delivered["attempts"], 1);
+    let shown = get(&client, &id).await;
+    assert_eq!(shown["delivery_counts"], json!({"delivered": 1, "failed": 0, "dlq": 0}));
+    assert_eq!(shown["last_failure_at"], Value::Null);
+    assert_eq!(sink.received(path).len(), 2);
+    app.stop().await;
+}
+
+/// Interface, "Webhook endpoint" (paused): what waits when its endpoint is paused waits on, past its time, and goes when
+/// the endpoint is active again.
+#[tokio::test]
+async fn a_paused_endpoint_keeps_what_waits_for_it() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "1s").start().await;
+    let client = app.client().await;
+    let path = "/first/500/1/";
+    let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
+    let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+    sink.receives(path, 1).await;
+    patch(&client, &id, json!({"active": false})).await.expect(200);
+    eventually(Duration::from_secs(10), "its time has passed twice over", async || {
+        let overdue = "select count(*) from webhook_deliveries
+                       where status = 'pending' and attempts = 1 and next_attempt_at < now() - interval '2 s'";
+        (app.count(overdue).await == 1).then_some(())
+    })
+    .await;
+    assert_eq!(sink.received(path).len(), 1);
+    patch(&client, &id, json!({"active": true})).await.expect(200);
+    assert_eq!(stands(&client, &id, &sent, "delivered").await["attempts"], 2);
+    app.stop().await;
+}
+
+/// Issue 5, "nothing lost": a worker that is told to stop waits for what it has under way, and writes how it ended.
+#[tokio::test]
+async fn a_worker_that_stops_ends_its_attempts() {
+    let sink = Sink::start().await;
+    let mut app = App::simulated().delivering_to(&sink).start().await;
+    let client = app.client().await;
+    let path = "/slow/200/1500";
+    let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
+    for _ in 0..3 {
+        test_event(&client, &id).await;
+    }
+    sink.receives(path, 3).await;
+    app.signal(0, Signal::SIGTERM).await;
+    let delivered = "select count(*) from webhook_deliveries where status = 'delivered' and attempts = 1";
+    assert_eq!(app.count(delivered).await, 3);
+    app.stop().await;
+}
+
+/// Issue 5, "Bad input and faults": headers and bodies without an end take no memory, however many come at once.
+#[tokio::test]
+async fn endless_answers_take_no_memory() {
+    let sink = Sink::start().await;
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("webhooks.retry_schedule", "[]")
+        .set("webhooks.auto_disable_after", "1000")
+        .start()
+        .await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let ok = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    flood(&app, account, 200).await;
+    sink.receives("/ok", 200).await;
+    client.delete(&format!("/v1/webhooks/{ok}")).await.expect(204);
+    let before = app.peak_memory_kib(0);
+    for path in ["/endless", "/headers", "/bomb"] {
+        create(&client, &sink.url(path), &["session.failed"]).await;
+    }
+    flood(&app, account, 200).await;
+    eventually(Duration::from_secs(30), "all of them end", async || {
+        let ended = "select count(*) from webhook_deliveries where status in ('delivered', 'dlq')";
+        (app.count(ended).await == 800).then_some(())
+    })
+    .await;
+    let grown = app.peak_memory_kib(0) - before;
+    // 600 answers; each of the bodies alone would have been hundreds of megabytes until the time limit.
+    assert!(grown < 64 * 1_024, "{grown} KiB more");
     app.stop().await;
 }

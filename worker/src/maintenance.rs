@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use kitfleet_domain::webhooks::deliveries;
 use kitfleet_domain::{emails, intents, tokens};
 use kitfleet_jobs::browser;
 use kitfleet_jobs::inspect;
@@ -22,6 +23,7 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
             sweep_free_tier(&context.db, context.config.free_tier_cap).await?;
         }
         MaintenanceJob::SendDueEmails => send_due_emails(&context.db).await?,
+        MaintenanceJob::GiveUpDeliveries => give_up_deliveries(&context.db).await?,
         MaintenanceJob::PurgeFinished => purge_finished(&context).await?,
     }
     Ok(())
@@ -57,6 +59,14 @@ async fn send_due_emails(db: &PgPool) -> sqlx::Result<()> {
     tx.commit().await?;
     if due > 0 {
         tracing::debug!(due, "enqueued mails that were due");
+    }
+    Ok(())
+}
+
+async fn give_up_deliveries(db: &PgPool) -> sqlx::Result<()> {
+    let given_up = deliveries::give_up(&mut *db.acquire().await?).await?;
+    if given_up > 0 {
+        tracing::info!(given_up, "failed webhook deliveries whose endpoint is disabled");
     }
     Ok(())
 }

@@ -2,8 +2,9 @@
 //!
 //! The rows of [`deliveries`] are the queue. A job queue in which everybody's deliveries wait in one line cannot be fair: a
 //! thousand endpoints that hang would be in everybody's way. So a claim takes a few from each endpoint that has some due,
-//! and passes over endpoints and accounts that have as many under way as they may. Claims come one after the other; while
-//! one is on its way to the database, what ended meanwhile waits for the next.
+//! each in its turn, and passes over endpoints and accounts that have as many under way as they may. An account may have no
+//! more than there is room left, so that a few that hang do not take all of it. Claims come one after the other; while one
+//! is on its way to the database, what ended meanwhile waits for the next.
 //!
 //! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
 //! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
@@ -18,8 +19,10 @@ use std::time::Duration;
 
 use kitfleet_domain::ids::{AccountId, WebhookId};
 use kitfleet_domain::vault::Vault;
-use kitfleet_domain::webhooks::deliveries::{self, Attempt, Busy, Ended, Tally};
+use kitfleet_domain::webhooks::deliveries::{self, Attempt, Busy, Ended};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
+use nix::sys::resource::{Resource, getrlimit};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -29,7 +32,9 @@ pub use self::target::{BadRoots, ExtraRoots};
 use crate::Context;
 
 /// Attempts under way at once, of all, of an account and of an endpoint.
-const AT_ONCE: (usize, usize, usize) = (1_024, 256, 32);
+const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
+/// Batches of results that are written at once. When many attempts end together, more would only open connections.
+const WRITERS: usize = 4;
 /// How long after its time limit an attempt belongs to somebody else.
 const GRACE: Duration = Duration::from_secs(2);
 /// How often the table is looked at without a notification: an attempt that was put off is late by no more than that.
@@ -89,14 +94,26 @@ struct Dispatch {
     /// Whether the table may hold something that is due.
     look: bool,
     look_again_at: Instant,
-    claims: JoinSet<sqlx::Result<Vec<Attempt>>>,
+    /// Behind whom the next claim begins.
+    after: Option<(AccountId, WebhookId)>,
+    /// Attempts under way at once.
+    most: usize,
+    claims: JoinSet<sqlx::Result<Claimed>>,
     attempts: JoinSet<(AccountId, WebhookId, Ended)>,
     writes: JoinSet<Written>,
+    writers: Arc<Semaphore>,
     /// Attempts that have not been written yet.
     of_endpoints: HashMap<WebhookId, usize>,
     of_accounts: HashMap<AccountId, usize>,
     /// Results that wait while a batch of their endpoint is being written.
     waiting: HashMap<WebhookId, Vec<(AccountId, Ended)>>,
+}
+
+/// What a claim got, of what it may have got.
+struct Claimed {
+    attempts: Vec<Attempt>,
+    of_each: usize,
+    limit: usize,
 }
 
 /// A batch that is no more anybody's.
@@ -113,9 +130,12 @@ impl Dispatch {
             vault: Arc::new(vault),
             look: true,
             look_again_at: Instant::now(),
+            after: None,
+            most: AT_ONCE.0.min(descriptors() / 2),
             claims: JoinSet::new(),
             attempts: JoinSet::new(),
             writes: JoinSet::new(),
+            writers: Arc::new(Semaphore::new(WRITERS)),
             of_endpoints: HashMap::new(),
             of_accounts: HashMap::new(),
             waiting: HashMap::new(),
@@ -126,30 +146,36 @@ impl Dispatch {
         !self.claims.is_empty() || !self.attempts.is_empty() || !self.writes.is_empty()
     }
 
-    fn under_way(&self) -> usize {
-        self.of_endpoints.values().sum()
+    fn room(&self) -> usize {
+        self.most.saturating_sub(self.of_endpoints.values().sum())
+    }
+
+    /// How many attempts a claim may take, of an endpoint and in all: half of what an endpoint and an account may have, so
+    /// that whoever has no more than the other half under way stays within bounds.
+    fn bounds(&self) -> (usize, usize) {
+        let (_, of_account, of_endpoint) = AT_ONCE;
+        (of_endpoint / 2, (of_account.min(self.room()) / 2).max(1))
     }
 
     /// Claims what is due, if there may be some and somebody has room.
     fn claim_more(&mut self) {
-        let (all, of_account, of_endpoint) = AT_ONCE;
-        let room = all.saturating_sub(self.under_way());
-        if !self.look || !self.claims.is_empty() || room == 0 {
+        if !self.look || !self.claims.is_empty() || self.room() == 0 {
             return;
         }
         self.look = false;
         self.look_again_at = Instant::now() + SAFETY;
-        // A claim takes half of what an endpoint may have, so that whoever has less than the other half under way stays
-        // within bounds.
+        let (of_each, limit) = self.bounds();
         let busy = Busy {
-            endpoints: more_than(&self.of_endpoints, of_endpoint / 2).map(|id| id.as_uuid()).collect(),
-            accounts: more_than(&self.of_accounts, of_account / 2).map(|id| id.as_uuid()).collect(),
+            endpoints: more_than(&self.of_endpoints, of_each).map(|id| id.as_uuid()).collect(),
+            accounts: more_than(&self.of_accounts, limit).map(|id| id.as_uuid()).collect(),
         };
-        let (context, of_each) = (Arc::clone(&self.context), of_endpoint / 2);
+        let (context, after) = (Arc::clone(&self.context), self.after);
         let lease = context.config.webhooks.timeout + GRACE;
         self.claims.spawn(async move {
             let mut conn = context.lazy.acquire().await?;
-            deliveries::claim(&mut conn, &busy, as_count(of_each), as_count(room.min(of_account / 2)), lease).await
+            let attempts =
+                deliveries::claim(&mut conn, &busy, after, as_count(of_each), as_count(limit), lease).await?;
+            Ok(Claimed { attempts, of_each, limit })
         });
     }
 
@@ -176,10 +202,17 @@ impl Dispatch {
         }
     }
 
-    fn attempt(&mut self, claimed: Vec<Attempt>) {
-        // Where there was something there may be more.
-        self.look |= !claimed.is_empty();
-        for attempt in claimed {
+    fn attempt(&mut self, claimed: Claimed) {
+        let Claimed { attempts, of_each, limit } = claimed;
+        let mut of_endpoints = HashMap::<_, usize>::new();
+        for attempt in &attempts {
+            *of_endpoints.entry((attempt.account_id, attempt.endpoint_id)).or_default() += 1;
+        }
+        // Where a bound was reached there may be more, and so where the round began in the middle.
+        self.look |=
+            self.after.is_some() || attempts.len() >= limit || of_endpoints.values().any(|got| *got >= of_each);
+        self.after = of_endpoints.into_keys().max().filter(|_| attempts.len() >= limit);
+        for attempt in attempts {
             *self.of_endpoints.entry(attempt.endpoint_id).or_default() += 1;
             *self.of_accounts.entry(attempt.account_id).or_default() += 1;
             let (target, vault) = (Arc::clone(&self.target), Arc::clone(&self.vault));
@@ -202,8 +235,9 @@ impl Dispatch {
     }
 
     fn write_batch(&mut self, endpoint: WebhookId, batch: Vec<(AccountId, Ended)>) {
-        let context = Arc::clone(&self.context);
+        let (context, writers) = (Arc::clone(&self.context), Arc::clone(&self.writers));
         self.writes.spawn(async move {
+            let _turn = writers.acquire().await;
             let (accounts, ended): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             write(&context, endpoint, &ended).await;
             Written { endpoint, accounts }
@@ -211,9 +245,10 @@ impl Dispatch {
     }
 
     fn go_on(&mut self, written: &Written) {
+        let (of_endpoint, of_account) = self.bounds();
         for account in &written.accounts {
-            let full = take_one(&mut self.of_endpoints, written.endpoint, AT_ONCE.2 / 2)
-                | take_one(&mut self.of_accounts, *account, AT_ONCE.1 / 2);
+            let full = take_one(&mut self.of_endpoints, written.endpoint, of_endpoint)
+                | take_one(&mut self.of_accounts, *account, of_account);
             // Somebody who had been passed over has room again.
             self.look |= full;
         }
@@ -224,6 +259,12 @@ impl Dispatch {
             }
         }
     }
+}
+
+/// How many files and sockets this process may have open. Each attempt has one; half of them are for everything else.
+fn descriptors() -> usize {
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1_024, 1_024));
+    usize::try_from(soft).unwrap_or(usize::MAX)
 }
 
 fn as_count(count: usize) -> i64 {
@@ -261,7 +302,11 @@ fn opened(vault: &Vault, attempt: &Attempt) -> Vec<SigningSecret> {
 async fn write(context: &Context, endpoint: WebhookId, ended: &[Ended]) {
     let give_up = Instant::now() + context.config.webhooks.timeout + GRACE;
     loop {
-        match write_once(context, endpoint, ended).await {
+        let written = async {
+            deliveries::finish(&mut *context.db.acquire().await?, endpoint, ended, &context.config.webhooks.schedule)
+                .await
+        };
+        match written.await {
             Ok(tally) => return target::count_terminal(tally),
             Err(error) if Instant::now() < give_up => {
                 tracing::warn!(%error, %endpoint, "cannot write how webhook deliveries ended");
@@ -273,11 +318,4 @@ async fn write(context: &Context, endpoint: WebhookId, ended: &[Ended]) {
         }
         sleep(RETRY).await;
     }
-}
-
-async fn write_once(context: &Context, endpoint: WebhookId, ended: &[Ended]) -> sqlx::Result<Tally> {
-    let mut tx = context.db.begin().await?;
-    let tally = deliveries::finish(&mut tx, endpoint, ended, &context.config.webhooks.schedule).await?;
-    tx.commit().await?;
-    Ok(tally)
 }

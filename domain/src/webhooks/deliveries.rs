@@ -287,32 +287,44 @@ pub struct Busy {
 }
 
 /// Takes attempts that are due into the caller's hands for as long as `lease`: of each endpoint no more than `of_each`,
-/// however many wait, and no more than `limit` in all.
+/// however many wait, and no more than `limit` in all. Accounts and their endpoints come in their turn, beginning behind
+/// `after`: whoever goes on behind the last one that had something comes round to each.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn claim(
     conn: &mut PgConnection,
     busy: &Busy,
+    after: Option<(AccountId, WebhookId)>,
     of_each: i64,
     limit: i64,
     lease: Duration,
 ) -> sqlx::Result<Vec<Attempt>> {
+    let (after_account, after_endpoint) =
+        after.map_or((Uuid::nil(), Uuid::nil()), |(account, endpoint)| (account.as_uuid(), endpoint.as_uuid()));
     sqlx::query_as!(
         Attempt,
-        r#"with recursive waiting (endpoint_id) as (
-               -- Jumps from endpoint to endpoint in the index, whatever the length of their queues.
-               (select endpoint_id from webhook_deliveries where next_attempt_at is not null order by endpoint_id limit 1)
+        r#"with recursive waiting (account_id, endpoint_id) as (
+               -- Jumps from endpoint to endpoint in the index, whatever the length of their queues, and over the others of
+               -- an account that is busy.
+               (select account_id, endpoint_id from webhook_deliveries
+                where next_attempt_at is not null and (account_id, endpoint_id) > ($6, $7)
+                order by account_id, endpoint_id limit 1)
                union all
-               select (select d.endpoint_id from webhook_deliveries d
-                       where d.next_attempt_at is not null and d.endpoint_id > w.endpoint_id order by d.endpoint_id limit 1)
-               from waiting w where w.endpoint_id is not null
+               select next.account_id, next.endpoint_id from waiting w
+               cross join lateral (
+                   select d.account_id, d.endpoint_id from webhook_deliveries d
+                   where d.next_attempt_at is not null and (d.account_id, d.endpoint_id) > (w.account_id,
+                       case when w.account_id = any ($2) then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else w.endpoint_id end)
+                   order by d.account_id, d.endpoint_id limit 1
+               ) next
            ), due as (
                select d.id from waiting w
                join webhook_endpoints e on e.id = w.endpoint_id and e.active and e.disabled_at is null
                    and e.id <> all ($1) and e.account_id <> all ($2)
                cross join lateral (
-                   select id from webhook_deliveries d where d.endpoint_id = w.endpoint_id and d.next_attempt_at <= now()
+                   select id from webhook_deliveries d
+                   where d.account_id = w.account_id and d.endpoint_id = w.endpoint_id and d.next_attempt_at <= now()
                    order by d.next_attempt_at limit $3 for update skip locked
                ) d
                limit $4
@@ -330,6 +342,8 @@ pub async fn claim(
         of_each,
         limit,
         lease.as_secs_f64(),
+        after_account,
+        after_endpoint,
     )
     .fetch_all(conn)
     .await
@@ -391,7 +405,7 @@ pub async fn finish(
     let errors: Vec<_> = ended.iter().map(|one| one.error.clone()).collect();
     let durations: Vec<_> = ended.iter().map(|one| one.duration_ms).collect();
     let pauses: Vec<_> = schedule.pauses.iter().map(Duration::as_secs_f64).collect();
-    let tally = sqlx::query_as!(
+    sqlx::query_as!(
         Tally,
         r#"with endpoint as materialized (
                select id, disabled_at is not null as disabled from webhook_endpoints where id = $1 for no key update
@@ -442,27 +456,37 @@ pub async fn finish(
         &pauses,
         schedule.disable_after,
     )
-    .fetch_one(&mut *conn)
-    .await?;
-    if tally.dlq > 0 {
-        give_up_on_disabled(conn, endpoint).await?;
-    }
-    Ok(tally)
+    .fetch_one(conn)
+    .await
 }
 
-/// What waits for an endpoint that has been disabled fails for good.
-async fn give_up_on_disabled(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::Result<()> {
-    sqlx::query!(
-        "with given_up as (
-             update webhook_deliveries d
-             set status = 'failed', next_attempt_at = null, updated_at = now(), last_error = 'the endpoint was disabled'
-             from webhook_endpoints e
-             where e.id = $1 and e.disabled_at is not null and d.endpoint_id = e.id and d.status = 'pending' returning 1
-         )
-         update webhook_endpoints set failed = failed + (select count(*) from given_up) where id = $1",
-        endpoint as _,
+/// Fails what waits for an endpoint that is disabled, and what was lost on its way there: no attempt will be made. Answers
+/// how many there were.
+///
+/// # Errors
+/// When the database fails.
+pub async fn give_up(conn: &mut PgConnection) -> sqlx::Result<i64> {
+    // Endpoints are locked before their deliveries, as everywhere.
+    sqlx::query_scalar!(
+        r#"with disabled as materialized (
+               select e.id, e.account_id from webhook_endpoints e
+               where e.disabled_at is not null
+                 and exists (select from webhook_deliveries d
+                             where d.account_id = e.account_id and d.endpoint_id = e.id and d.next_attempt_at is not null)
+               order by e.id for no key update
+           ), given_up as (
+               update webhook_deliveries d
+               set status = 'failed', next_attempt_at = null, updated_at = now(), last_error = 'the endpoint was disabled'
+               from disabled e
+               where d.account_id = e.account_id and d.endpoint_id = e.id and d.next_attempt_at is not null
+                 and (d.status = 'pending' or d.next_attempt_at <= now())
+               returning d.endpoint_id
+           ), counted as (
+               update webhook_endpoints e set failed = e.failed + g.count
+               from (select endpoint_id, count(*) from given_up group by endpoint_id) g where e.id = g.endpoint_id
+           )
+           select count(*) as "count!" from given_up"#,
     )
-    .execute(conn)
-    .await?;
-    Ok(())
+    .fetch_one(conn)
+    .await
 }

@@ -1,5 +1,6 @@
 //! Where webhooks go: a TLS server on loopback that answers as its path says, well or badly.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -22,13 +23,21 @@ use super::eventually;
 /// A running server; it ends with this value. What its answers are stands in the path:
 ///
 /// `/ok`, `/status/<code>`, `/hang` (never answers), `/stall` (never ends its body), `/endless` (nor does this, at full
-/// speed), `/bomb` (a gzip bomb), `/reset` (breaks off), `/redirect/<url>`, and behind `/first/<code>/<n>/…` the first `n`
-/// requests of an event are answered with that status and the others with 200.
+/// speed), `/headers` (nor its headers), `/bomb` (a gzip bomb), `/reset` (breaks off), `/redirect/<url>`,
+/// `/slow/<code>/<ms>` (after so long), `/turns/<code>-<code>-…/<ms>/…` (the same, another status each time), and behind `/first/<code>/<n>/…` the first `n`
+/// requests of an event are answered with that status, or never if it is `hang`, and the others with 200.
 pub struct Sink {
     address: SocketAddr,
     folder: TempDir,
-    received: Arc<Mutex<Vec<Received>>>,
+    log: Arc<Mutex<Log>>,
     _server: JoinSet<()>,
+}
+
+/// What came, and how often an event came to a path, and anything did.
+#[derive(Default)]
+struct Log {
+    received: Vec<Received>,
+    times: HashMap<(String, String), usize>,
 }
 
 /// A request that came.
@@ -73,10 +82,10 @@ impl Sink {
         let acceptor = TlsAcceptor::from(Arc::new(config.expect("a key that fits")));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let received = Arc::<Mutex<Vec<Received>>>::default();
+        let log = Arc::<Mutex<Log>>::default();
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, acceptor, Arc::clone(&received)));
-        Self { address, folder, received, _server: server }
+        server.spawn(serve(listener, acceptor, Arc::clone(&log)));
+        Self { address, folder, log, _server: server }
     }
 
     /// Where a path is.
@@ -91,8 +100,13 @@ impl Sink {
 
     /// What came to this path so far.
     pub fn received(&self, path: &str) -> Vec<Received> {
-        let received = self.received.lock().expect("no panic");
-        received.iter().filter(|one| one.path == path).cloned().collect()
+        let log = self.log.lock().expect("no panic");
+        log.received.iter().filter(|one| one.path == path).cloned().collect()
+    }
+
+    /// Everything that came so far.
+    pub fn all(&self) -> Vec<Received> {
+        self.log.lock().expect("no panic").received.clone()
     }
 
     /// Waits until so many requests have come to this path.
@@ -105,6 +119,19 @@ impl Sink {
     }
 }
 
+/// An address where connections wait, and nobody takes them up.
+pub struct Silence(std::net::TcpListener);
+
+impl Silence {
+    pub fn start() -> Self {
+        Self(std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
+    }
+
+    pub fn url(&self) -> String {
+        format!("https://{}/", self.0.local_addr().expect("an address"))
+    }
+}
+
 impl Builder {
     /// Lets webhooks go to a sink.
     pub fn delivering_to(self, sink: &Sink) -> Self {
@@ -113,22 +140,18 @@ impl Builder {
     }
 }
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, received: Arc<Mutex<Vec<Received>>>) {
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, log: Arc<Mutex<Log>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (acceptor, received) = (acceptor.clone(), Arc::clone(&received));
+        let (acceptor, log) = (acceptor.clone(), Arc::clone(&log));
         connections.spawn(async move {
             // A client that goes away is none of the server's business.
-            let _ = converse(stream, acceptor, received).await;
+            let _ = converse(stream, acceptor, log).await;
         });
     }
 }
 
-async fn converse(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    received: Arc<Mutex<Vec<Received>>>,
-) -> std::io::Result<()> {
+async fn converse(stream: TcpStream, acceptor: TlsAcceptor, log: Arc<Mutex<Log>>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(acceptor.accept(stream).await?);
     loop {
@@ -150,11 +173,14 @@ async fn converse(
         let request = Received { at: Instant::now(), path: path.clone(), headers, body };
         let event = request.header("x-service-event-id").to_owned();
         let before = {
-            let mut received = received.lock().expect("no panic");
-            let same = |one: &&Received| one.path == path && one.header("x-service-event-id") == event;
-            let before = received.iter().filter(same).count();
-            received.push(request);
-            before
+            let mut log = log.lock().expect("no panic");
+            log.received.push(request);
+            let mut before = |event| {
+                let times = log.times.entry((path.clone(), event)).or_default();
+                *times += 1;
+                *times - 1
+            };
+            (before(event), before(String::new()))
         };
         if !answer(&mut stream, &path, before).await? {
             return Ok(());
@@ -162,8 +188,13 @@ async fn converse(
     }
 }
 
-/// `false` when the connection is not to be used again.
-async fn answer(stream: &mut (impl AsyncWriteExt + Unpin), path: &str, before: usize) -> std::io::Result<bool> {
+/// `before` is how often this event came to the path before, and how often any did. `false` when the connection is not to
+/// be used again.
+async fn answer(
+    stream: &mut (impl AsyncWriteExt + Unpin),
+    path: &str,
+    (before, turn): (usize, usize),
+) -> std::io::Result<bool> {
     let mut parts = path.trim_start_matches('/').splitn(4, '/');
     let (kind, first, second) = (parts.next(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let status = match kind {
@@ -194,7 +225,24 @@ async fn answer(stream: &mut (impl AsyncWriteExt + Unpin), path: &str, before: u
             stream.flush().await?;
             return Ok(true);
         }
+        Some("headers") => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
+            let header = format!("x-more: {}\r\n", "x".repeat(1_000));
+            loop {
+                stream.write_all(header.as_bytes()).await?;
+            }
+        }
+        Some("slow") => {
+            tokio::time::sleep(Duration::from_millis(second.parse().expect("milliseconds"))).await;
+            first.to_owned()
+        }
+        Some("turns") => {
+            tokio::time::sleep(Duration::from_millis(second.parse().expect("milliseconds"))).await;
+            let codes: Vec<_> = first.split('-').collect();
+            codes[turn.min(codes.len() - 1)].to_owned()
+        }
         Some("status") => first.to_owned(),
+        Some("first") if before < second.parse().unwrap_or(0) && first == "hang" => std::future::pending().await,
         Some("first") if before < second.parse().unwrap_or(0) => first.to_owned(),
         _ => "200".to_owned(),
     };

@@ -1,0 +1,259 @@
+//! Webhooks: how many deliveries a second get through a flood, how soon an event comes to its endpoint under an even load,
+//! and what an account whose endpoints hang costs the others.
+//!
+//! Events are written to the table that every publisher writes to, each committed in a transaction of its own, and with it
+//! the row of its delivery. They go to a server over TLS in this process, which shares the machine with all that.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::os::fd::AsRawFd as _;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::report::{self, Samples};
+use crate::service::Service;
+
+/// Connections that write events at once in a flood.
+const WRITERS: usize = 8;
+/// The even load: events a second, and for how long.
+const OPEN_LOAD: (u32, u32) = (200, 30);
+/// Endpoints that hang, and what is due to each.
+const HANGING: (usize, usize) = (200, 5);
+
+pub async fn run() -> Result<()> {
+    let sink = Sink::start().await?;
+    let ca_file = sink.ca_file();
+    let settings = [
+        ("WORKER__DRIVER", "simulated"),
+        ("WEBHOOKS__ALLOW_PRIVATE_TARGETS", "true"),
+        ("WEBHOOKS__EXTRA_CA_FILE", ca_file.as_str()),
+        ("LIMITS__WEBHOOK_ENDPOINTS", "1000"),
+    ];
+    let service = Service::start(&settings, 1).await?;
+    let bench = Bench { db: database(&service).await?, service, sink };
+
+    report::heading("A flood of webhooks, deliveries a second from the first commit to the last receipt");
+    for (events, endpoints) in [(5_000, 1), (20_000, 1), (5_000, 50), (20_000, 50)] {
+        bench.flood(events, endpoints).await?;
+    }
+    let (rate, seconds) = OPEN_LOAD;
+    report::heading(&format!("An even load of {rate} events a second: from commit to receipt, in milliseconds"));
+    let account = bench.account("even", "/even", 1).await?;
+    let alone = bench.even_load(account, rate * seconds).await?;
+    report::durations("nobody else", &alone, None, Some(50.0));
+    let (endpoints, due) = HANGING;
+    let hanging = bench.account("hanging", "/hang", endpoints).await?;
+    for _ in 0..due {
+        // An event of theirs is due to each of them.
+        bench.write(hanging).await?;
+    }
+    // They come in waves, one each ten seconds, of which the first is over.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let beside = bench.even_load(account, rate * seconds).await?;
+    report::durations(&format!("beside {} that hang", endpoints * due), &beside, None, Some(50.0));
+    let (one, other) = (alone.quantile(0.99), beside.quantile(0.99));
+    let moved = (other / one - 1.0) * 100.0;
+    report::figure("how far that moves the p99", moved, "%", "< 10 %", moved < 10.0);
+    Ok(())
+}
+
+struct Bench {
+    service: Service,
+    db: PgPool,
+    sink: Sink,
+}
+
+impl Bench {
+    /// An account with so many endpoints at this path.
+    async fn account(&self, name: &str, path: &str, endpoints: usize) -> Result<Uuid> {
+        let client = self.service.client(name)?;
+        for _ in 0..endpoints {
+            client.listen(&self.sink.url(path), "session.failed").await?;
+        }
+        let account = sqlx::query_scalar("select account_id from webhook_endpoints order by id desc limit 1");
+        Ok(account.fetch_one(&self.db).await?)
+    }
+
+    async fn flood(&self, events: usize, endpoints: usize) -> Result<()> {
+        let name = format!("flood-{events}-{endpoints}");
+        let mut accounts = Vec::new();
+        for account in 0..endpoints {
+            accounts.push(self.account(&format!("{name}-{account}"), &format!("/{name}"), 1).await?);
+        }
+        let accounts = Arc::new(accounts);
+        let began = Instant::now();
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS {
+            let (db, accounts) = (self.db.clone(), Arc::clone(&accounts));
+            writers.spawn(async move {
+                let mut written = Vec::new();
+                for event in (writer..events).step_by(WRITERS) {
+                    written.push(write(&db, accounts[event % accounts.len()]).await?);
+                }
+                Result::Ok(written)
+            });
+        }
+        let mut written = Vec::with_capacity(events);
+        while let Some(ended) = writers.join_next().await {
+            written.extend(ended??);
+        }
+        let committed = began.elapsed();
+        let received = self.sink.until_all(&written).await?;
+        let last = received.values().max().ok_or("nothing came")?;
+        #[allow(clippy::cast_precision_loss, reason = "some thousands")]
+        let rate = |time: Duration| events as f64 / time.as_secs_f64();
+        let delivered = rate(*last - began);
+        let name = format!("{events} events, {endpoints} endpoint(s)");
+        report::figure(&name, delivered, "/s", "≥ 1000", delivered >= 1_000.0);
+        report::figure("  committed a second", rate(committed), "/s", "no bound", true);
+        Ok(())
+    }
+
+    /// An event each so many milliseconds, however long the one before takes.
+    async fn even_load(&self, account: Uuid, events: u32) -> Result<Samples> {
+        let (mut tick, mut writes) = (tokio::time::interval(Duration::from_secs(1) / OPEN_LOAD.0), JoinSet::new());
+        for _ in 0..events {
+            tick.tick().await;
+            let db = self.db.clone();
+            writes.spawn(async move { Result::Ok((write(&db, account).await?, Instant::now())) });
+        }
+        let mut committed = HashMap::new();
+        while let Some(written) = writes.join_next().await {
+            let (event, at) = written??;
+            committed.insert(event, at);
+        }
+        let received = self.sink.until_all(&committed.keys().copied().collect::<Vec<_>>()).await?;
+        let mut samples = Samples::default();
+        for (event, at) in committed {
+            samples.push(received[&event].saturating_duration_since(at));
+        }
+        Ok(samples)
+    }
+
+    async fn write(&self, account: Uuid) -> Result<Uuid> {
+        write(&self.db, account).await
+    }
+}
+
+/// Commits an event, and answers its id.
+async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
+    let id = Uuid::now_v7();
+    sqlx::query(
+        "insert into events (id, account_id, type, data)
+         values ($1, $2, 'session.failed', jsonb_build_object('session_id', $1, 'reason', 'unknown DriverError'))",
+    )
+    .bind(id)
+    .bind(account)
+    .execute(db)
+    .await?;
+    Ok(id)
+}
+
+/// Connections to the service's embedded database.
+async fn database(service: &Service) -> Result<PgPool> {
+    // Its path may be too long for a socket. It stays open for as long as this process runs.
+    let folder = Box::leak(Box::new(std::fs::File::open(service.data_dir().join("postgres"))?));
+    let socket = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let options = PgConnectOptions::new_without_pgpass().socket(socket).username("kitfleet").database("kitfleet");
+    Ok(PgPoolOptions::new().max_connections(16).connect_with(options).await?)
+}
+
+/// A server over TLS that says yes at once, and at `/hang` says nothing.
+struct Sink {
+    port: u16,
+    folder: tempfile::TempDir,
+    received: Arc<Mutex<HashMap<Uuid, Instant>>>,
+}
+
+impl Sink {
+    async fn start() -> Result<Self> {
+        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
+        let folder = tempfile::TempDir::new()?;
+        std::fs::write(folder.path().join("ca.pem"), own.cert.pem())?;
+        let key = PrivateKeyDer::try_from(own.signing_key.serialize_der())?;
+        let config =
+            ServerConfig::builder().with_no_client_auth().with_single_cert(vec![own.cert.der().clone()], key)?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        let received = Arc::<Mutex<HashMap<Uuid, Instant>>>::default();
+        let seen = Arc::clone(&received);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(converse(stream, acceptor.clone(), Arc::clone(&seen)));
+            }
+        });
+        Ok(Self { port, folder, received })
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.port)
+    }
+
+    fn ca_file(&self) -> String {
+        self.folder.path().join("ca.pem").display().to_string()
+    }
+
+    /// Waits until all of these events have come, and answers when each came first.
+    async fn until_all(&self, events: &[Uuid]) -> Result<HashMap<Uuid, Instant>> {
+        let deadline = Instant::now() + Duration::from_mins(2);
+        loop {
+            {
+                let mut received = self.received.lock().map_err(|_| "the sink panicked")?;
+                if events.iter().all(|event| received.contains_key(event)) {
+                    return Ok(std::mem::take(&mut received));
+                }
+            }
+            if Instant::now() > deadline {
+                return Err("not every event came".into());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+async fn converse(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    received: Arc<Mutex<HashMap<Uuid, Instant>>>,
+) -> Result<Infallible> {
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(acceptor.accept(stream).await?);
+    let (mut line, mut body) = (String::new(), Vec::new());
+    loop {
+        let (mut hangs, mut event, mut length) = (false, None, 0);
+        loop {
+            line.clear();
+            if stream.read_line(&mut line).await? == 0 {
+                return Err("the client has left".into());
+            }
+            hangs |= line.starts_with("POST /hang ");
+            match line.trim_end().split_once(": ") {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse()?,
+                Some((name, value)) if name.eq_ignore_ascii_case("x-service-event-id") => event = Some(value.parse()?),
+                _ if line == "\r\n" => break,
+                _ => {}
+            }
+        }
+        body.resize(length, 0);
+        stream.read_exact(&mut body).await?;
+        if hangs {
+            std::future::pending::<()>().await;
+        }
+        let now = Instant::now();
+        received.lock().map_err(|_| "another connection panicked")?.entry(event.ok_or("no event id")?).or_insert(now);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await?;
+        stream.flush().await?;
+    }
+}

@@ -1,0 +1,365 @@
+//! The ledger of webhooks (issue 5, "Must reach"): workers and databases die in a flood of events, and afterwards what was
+//! committed is accounted for at the sink, and nothing else is.
+//!
+//! What is left to chance comes from a seed, which is printed and which `KITFLEET_TEST_SEED` gives again. A long run is
+//! `KITFLEET_TEST_LEDGER_KILLS=100 cargo nextest run -p kitfleet --test it ledger --no-capture`.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::{Value, json};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{FromRow, PgPool};
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use crate::support::sink::{Received, Sink};
+use crate::support::{App, Client, Role, eventually};
+
+/// How long an attempt may take in a flood; a claim is good for two seconds more.
+const TIMEOUT: &str = "2s";
+/// A lost attempt is made again that soon after its worker's death, whatever `webhooks.timeout` is up to its default.
+const RESCUE: Duration = Duration::from_secs(15);
+/// What a worker had written to a socket may come a little after its death.
+const ON_ITS_WAY: Duration = Duration::from_millis(500);
+
+/// A time during which something was dead.
+#[derive(Debug, Clone, Copy)]
+struct Fault {
+    began: Instant,
+    ended: Instant,
+}
+
+/// The number that the environment gives, or another one.
+fn given<T: FromStr>(name: &str, otherwise: T) -> T {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+fn seeded() -> StdRng {
+    let seed = given("KITFLEET_TEST_SEED", rand::random());
+    eprintln!("KITFLEET_TEST_SEED={seed}");
+    StdRng::seed_from_u64(seed)
+}
+
+/// Issue 5, "Must reach": workers that are killed in a flood lose nothing and invent nothing.
+#[tokio::test]
+async fn workers_that_die_in_a_flood_lose_nothing() {
+    let (kills, mut chance) = (given("KITFLEET_TEST_LEDGER_KILLS", 4), seeded());
+    let sink = Sink::start().await;
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]);
+    let mut app = accounted(builder, &sink).start().await;
+    let (one, other) = (app.client().await, app.client().await);
+    for path in ["/ok/one", "/first/500/1/", "/status/500"] {
+        listen(&one, &sink, path).await;
+    }
+    listen(&other, &sink, "/ok/other").await;
+    let flood = Flood::new(app.database.pool.clone(), &mut chance).await;
+    let over = Cell::new(false);
+    let killing = async {
+        let (mut workers, mut faults) = (vec![1, 2], Vec::new());
+        while faults.len() < kills {
+            sleep(Duration::from_millis(chance.random_range(300..1_300))).await;
+            // Now and then nobody is left.
+            let victims = if chance.random_ratio(1, 4) { 2 } else { 1 };
+            let began = Instant::now();
+            for _ in 0..victims {
+                let victim = workers.swap_remove(chance.random_range(0..workers.len()));
+                app.signal(victim, Signal::SIGKILL).await;
+            }
+            faults.push(Fault { began, ended: Instant::now() });
+            workers.extend((0..victims).map(|_| app.start(Role::Worker)));
+        }
+        over.set(true);
+        faults
+    };
+    let (faults, (), ()) = tokio::join!(killing, flood.rise(&over), flood.end_sessions(&other, &over));
+    flood.balance(&sink, &faults).await;
+    app.stop().await;
+}
+
+/// The same when it is the database that dies, and with it everybody's connections and claims.
+#[tokio::test]
+async fn a_database_that_dies_in_a_flood_loses_nothing() {
+    let mut chance = seeded();
+    let sink = Sink::start().await;
+    let app = accounted(App::simulated().embedded(), &sink).start().await;
+    let client = app.owner();
+    for path in ["/ok", "/first/500/1/", "/status/500"] {
+        listen(&client, &sink, path).await;
+    }
+    let folder = app.data_dir.path().join("data/postgres");
+    let open = fs::File::open(&folder).expect("the folder");
+    let socket = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open));
+    let options = PgConnectOptions::new_without_pgpass().socket(socket).username("kitfleet").database("kitfleet");
+    let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(2)).connect_with(options).await;
+    let pool = pool.expect("the embedded database");
+    let flood = Flood::new(pool.clone(), &mut chance).await;
+    let over = Cell::new(false);
+    let killing = async {
+        let mut faults = Vec::new();
+        for _ in 0..2 {
+            sleep(Duration::from_millis(chance.random_range(800..1_600))).await;
+            let file = fs::read_to_string(folder.join("postmaster.pid")).expect("it runs");
+            let postmaster = file.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process id");
+            let began = Instant::now();
+            kill(Pid::from_raw(postmaster), Signal::SIGKILL).expect("it runs");
+            sleep(Duration::from_millis(200)).await;
+            let answers = eventually(Duration::from_secs(30), "the database is back", async || {
+                sqlx::query("select 1").execute(&pool).await.ok()
+            });
+            answers.await;
+            // Whoever could not write an outcome notices a little later that he can, and that his claim is forgotten.
+            faults.push(Fault { began, ended: Instant::now() + Duration::from_secs(6) });
+        }
+        over.set(true);
+        faults
+    };
+    let (faults, (), ()) = tokio::join!(killing, flood.rise(&over), flood.end_sessions(&client, &over));
+    flood.balance(&sink, &faults).await;
+    pool.close().await;
+    app.stop().await;
+}
+
+/// Issue 5, "Must reach", with the timeout that a deployment has: what a worker had under way when it was killed is sent
+/// again within 15 seconds, as the same event, unless its endpoint was deleted meanwhile; none of it stays in flight.
+#[tokio::test]
+async fn what_a_dead_worker_had_under_way_is_sent_again() {
+    let sink = Sink::start().await;
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).delivering_to(&sink).start().await;
+    let client = app.client().await;
+    let kept = listen(&client, &sink, "/first/hang/1/").await;
+    let deleted = listen(&client, &sink, "/hang").await;
+    for endpoint in [&kept, &deleted] {
+        for _ in 0..5 {
+            client.post(&format!("/v1/webhooks/{endpoint}/test"), json!({})).await.expect(202);
+        }
+    }
+    sink.receives("/first/hang/1/", 5).await;
+    sink.receives("/hang", 5).await;
+    client.delete(&format!("/v1/webhooks/{deleted}")).await.expect(204);
+    app.signal(1, Signal::SIGKILL).await;
+    let died = Instant::now();
+    app.start(Role::Worker);
+    eventually(RESCUE * 2, "nothing is in flight", async || {
+        let left = app.count("select count(*) from webhook_deliveries where status in ('pending', 'in_flight')").await;
+        (left == 0).then_some(())
+    })
+    .await;
+    let received = sink.received("/first/hang/1/");
+    assert_eq!(received.len(), 10);
+    for again in &received[5..] {
+        assert!(again.at - died < RESCUE, "sent again {:?} after its worker's death", again.at - died);
+        assert_eq!(received[..5].iter().filter(|first| first.body == again.body).count(), 1);
+    }
+    assert_eq!(sink.received("/hang").len(), 5);
+    for (endpoint, counts) in [
+        (&kept, json!({"delivered": 5, "failed": 0, "dlq": 0})),
+        (&deleted, json!({"delivered": 0, "failed": 5, "dlq": 0})),
+    ] {
+        let shown = client.get(&format!("/v1/webhooks/{endpoint}")).await.expect(200).body;
+        assert_eq!(shown["delivery_counts"], counts);
+        let all = client.get(&format!("/v1/webhooks/{endpoint}/deliveries")).await.expect(200).body;
+        // What nobody saw the end of was no attempt.
+        let attempts = i32::from(endpoint == &kept);
+        assert!(all["data"].as_array().expect("a list").iter().all(|one| one["attempts"] == attempts), "{all}");
+    }
+    app.stop().await;
+}
+
+/// Short claims, three attempts, and endpoints that stay however much fails.
+fn accounted(builder: crate::support::app::Builder, sink: &Sink) -> crate::support::app::Builder {
+    builder
+        .delivering_to(sink)
+        .set("webhooks.timeout", TIMEOUT)
+        .set("webhooks.retry_schedule", "1s,1s")
+        .set("webhooks.auto_disable_after", "1000000")
+        // The sessions of a worker that was killed leave room all the same.
+        .set("worker.max_sessions", "200")
+}
+
+async fn listen(client: &Client, sink: &Sink, path: &str) -> String {
+    let body = json!({"url": sink.url(path), "events": ["session.completed", "session.failed"]});
+    client.post("/v1/webhooks", body).await.expect(201).body["id"].as_str().expect("an id").to_owned()
+}
+
+/// Events of every account that has an endpoint, some written to the table in batches, and some that sessions cause.
+struct Flood {
+    db: PgPool,
+    accounts: Vec<Uuid>,
+    chance: RefCell<StdRng>,
+    /// Written and committed.
+    kept: RefCell<HashSet<Uuid>>,
+    /// Written and rolled back.
+    undone: RefCell<HashSet<Uuid>>,
+    /// Sessions whose end the API acknowledged.
+    ended: RefCell<Vec<String>>,
+}
+
+/// What the database says about a delivery.
+#[derive(Debug, FromRow)]
+struct Entry {
+    event_id: Uuid,
+    url: String,
+    status: String,
+    attempts: i32,
+}
+
+impl Flood {
+    async fn new(db: PgPool, chance: &mut StdRng) -> Self {
+        let accounts = sqlx::query_scalar("select distinct account_id from webhook_endpoints order by account_id");
+        let accounts = accounts.fetch_all(&db).await.expect("the endpoints");
+        let chance = RefCell::new(StdRng::from_rng(chance));
+        let (kept, undone, ended) = Default::default();
+        Self { db, accounts, chance, kept, undone, ended }
+    }
+
+    /// Some 300 events a second, and one batch in five of them never happened.
+    async fn rise(&self, over: &Cell<bool>) {
+        while !over.get() {
+            let (account, batch, keep, pause) = {
+                let mut chance = self.chance.borrow_mut();
+                let account = self.accounts[chance.random_range(0..self.accounts.len())];
+                let batch: Vec<_> = (0..chance.random_range(1..=20)).map(|_| Uuid::now_v7()).collect();
+                (account, batch, chance.random_ratio(4, 5), chance.random_range(10..50))
+            };
+            match self.write(account, &batch, keep).await {
+                Ok(()) => (if keep { &self.kept } else { &self.undone }).borrow_mut().extend(batch),
+                // It may have been committed and it may not: the table knows.
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+
+    async fn write(&self, account: Uuid, batch: &[Uuid], keep: bool) -> sqlx::Result<()> {
+        let mut tx = self.db.begin().await?;
+        sqlx::query(
+            "insert into events (id, account_id, type, data)
+             select id, $2, 'session.failed', jsonb_build_object('session_id', id, 'reason', repeat('x', 200))
+             from unnest($1::uuid[]) as batch (id)",
+        )
+        .bind(batch)
+        .bind(account)
+        .execute(&mut *tx)
+        .await?;
+        if keep { tx.commit().await } else { tx.rollback().await }
+    }
+
+    /// Sessions that come and go, as far as there is somebody to open them.
+    async fn end_sessions(&self, client: &Client, over: &Cell<bool>) {
+        while !over.get() {
+            let ended = timeout(Duration::from_secs(2), async {
+                let session = client.post("/v1/sessions", json!({})).await.body["id"].as_str()?.to_owned();
+                let deleted = client.delete(&format!("/v1/sessions/{session}")).await;
+                (deleted.status == 204).then_some(session)
+            });
+            match ended.await {
+                Ok(Some(session)) => self.ended.borrow_mut().push(session),
+                // Whoever should have opened it is dead.
+                _ => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    /// Waits until nothing is to be sent any more, and compares what was committed to what came.
+    async fn balance(&self, sink: &Sink, faults: &[Fault]) {
+        eventually(Duration::from_mins(1), "every delivery ends", async || {
+            let left = "select count(*) from webhook_deliveries where status in ('pending', 'in_flight')";
+            (self.count(left).await == 0).then_some(())
+        })
+        .await;
+        // One delivery an event and endpoint. The endpoints were there before the events, and are there still.
+        let unequal = "select count(*) from (
+                           select count(d.id) from events v
+                           join webhook_endpoints e on e.account_id = v.account_id and v.type = any (e.events)
+                           left join webhook_deliveries d on d.event_id = v.id and d.endpoint_id = e.id
+                           group by v.id, e.id having count(d.id) <> 1) unequal";
+        assert_eq!(self.count(unequal).await, 0, "events without a delivery, or with two");
+        let events: Vec<Uuid> =
+            sqlx::query_scalar("select id from events").fetch_all(&self.db).await.expect("the events");
+        let committed: HashSet<_> = events.into_iter().collect();
+        assert!(self.kept.borrow().is_subset(&committed), "what was acknowledged is gone");
+        assert!(self.undone.borrow().is_disjoint(&committed), "what was rolled back is there");
+        let sessions = self.ended.take();
+        for session in &sessions {
+            self.assert_told_once(session).await;
+        }
+
+        let mut came: HashMap<(String, Uuid), Vec<Received>> = HashMap::new();
+        for received in sink.all() {
+            let event = received.header("x-service-event-id");
+            assert_eq!(received.json()["id"], event, "the header and the envelope name one event");
+            let event = event.parse().expect("a UUID");
+            came.entry((received.path.clone(), event)).or_default().push(received);
+        }
+        let entries: Vec<Entry> = sqlx::query_as(
+            "select d.event_id, e.url, d.status, d.attempts from webhook_deliveries d
+             join webhook_endpoints e on e.id = d.endpoint_id",
+        )
+        .fetch_all(&self.db)
+        .await
+        .expect("the deliveries");
+        let (deliveries, mut sent_again, mut rescues) = (entries.len(), 0, vec![None; faults.len()]);
+        for entry in entries {
+            let path = entry.url.trim_start_matches(&sink.url("")).to_owned();
+            let came = came.remove(&(path.clone(), entry.event_id)).unwrap_or_default();
+            assert!(!came.is_empty(), "it never came: {entry:?}");
+            assert!(came.iter().all(|one| one.body == came[0].body), "it came in two shapes: {entry:?}");
+            let expected = if path == "/status/500" { ("dlq", 3..=3) } else { ("delivered", 1..=3) };
+            assert!(entry.status == expected.0 && expected.1.contains(&entry.attempts), "{entry:?}");
+            let known = usize::try_from(entry.attempts).expect("a count");
+            let lost = lost_between(&came, faults);
+            assert!(came.len() <= known + lost.len(), "{} times without a reason: {entry:?}", came.len());
+            sent_again += came.len().saturating_sub(known);
+            if came.len() > known {
+                for (fault, after) in lost {
+                    let first: &mut Option<Duration> = &mut rescues[fault];
+                    *first = Some(first.map_or(after, |first| first.min(after)));
+                }
+            }
+        }
+        assert!(came.is_empty(), "nobody wrote these: {:?}", came.keys());
+        let slowest = rescues.iter().flatten().max().copied().unwrap_or_default();
+        assert!(slowest < RESCUE, "the first that was lost came again after {slowest:?}");
+        eprintln!(
+            "{} faults, {} events, {deliveries} deliveries, {} sessions ended, {} events rolled back, {sent_again} requests \
+             sent again, the first after a fault within {slowest:?}",
+            faults.len(),
+            committed.len(),
+            sessions.len(),
+            self.undone.borrow().len(),
+        );
+    }
+
+    async fn count(&self, query: &'static str) -> i64 {
+        let counted = sqlx::query_scalar(query).fetch_one(&self.db).await;
+        counted.unwrap_or_else(|error| panic!("cannot count: {error}"))
+    }
+
+    async fn assert_told_once(&self, session: &str) {
+        let told: Vec<Value> = sqlx::query_scalar("select to_jsonb(v) from events v where data->>'session_id' = $1")
+            .bind(session)
+            .fetch_all(&self.db)
+            .await
+            .expect("the events");
+        assert_eq!(told.len(), 1, "{session}: {told:?}");
+    }
+}
+
+/// The faults that lie between two requests of a delivery and may have made the first one forgotten, each with the time
+/// from its begin to the second.
+fn lost_between(came: &[Received], faults: &[Fault]) -> Vec<(usize, Duration)> {
+    let between = |pair: &[Received]| {
+        let (before, after) = (pair[0].at, pair[1].at);
+        let found = faults.iter().position(|fault| before <= fault.ended + ON_ITS_WAY && fault.began <= after)?;
+        Some((found, after - faults[found].began))
+    };
+    came.windows(2).filter_map(between).collect()
+}
