@@ -27,4 +27,5 @@ mod support;
 mod timing;
 mod web_sessions;
 mod webhooks;
+mod webhooks_verify;
 mod webkit;
