@@ -237,6 +237,8 @@ pub enum Deliveries {
 pub enum Sweep {
     /// Destroy the free-tier sessions that have reached their age.
     FreeTier(Format),
+    /// Mail the owners of webhook secrets that are old, or sign no more soon.
+    WebhookSecrets(Format),
 }
 
 fn delivery_status(name: &str) -> Result<DeliveryStatus, String> {

@@ -12,7 +12,7 @@ use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, workers};
 use kitfleet_jobs::inspect;
-use kitfleet_worker::maintenance;
+use kitfleet_worker::maintenance::{self, Reminded};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
@@ -56,6 +56,13 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let swept =
                 maintenance::sweep_free_tier(&database.pool(config).await?, config.sessions.free_tier_cap).await?;
             format.print(&json!({"destroyed": swept}), |_| format!("{swept} sessions destroyed"))?;
+        }
+        Order::Sweep(Sweep::WebhookSecrets(format)) => {
+            let age = config.webhooks.secret_reminder_after;
+            let reminded = maintenance::remind_webhook_secrets(&database.pool(config).await?, age).await?;
+            format.print(&reminded, |Reminded { old_secrets, ending_graces }| {
+                format!("{old_secrets} owners reminded of old secrets, {ending_graces} told of graces that end")
+            })?;
         }
     }
     Ok(conn.close().await?)

@@ -63,11 +63,15 @@ pub enum Template {
     SessionFailedFirst,
     /// The account moved to another tier.
     TierChanged,
+    /// A webhook endpoint's secret has become old.
+    WebhookSecretReminder,
+    /// A webhook endpoint's secret before the present one signs no more soon.
+    WebhookSecretGraceExpiring,
 }
 
 impl Template {
     /// Every one.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::VerifyEmail,
         Self::MagicLink,
         Self::ResetPassword,
@@ -76,6 +80,8 @@ impl Template {
         Self::SessionSuccessFirst,
         Self::SessionFailedFirst,
         Self::TierChanged,
+        Self::WebhookSecretReminder,
+        Self::WebhookSecretGraceExpiring,
     ];
 
     /// As metrics, files and the database name it.
@@ -90,6 +96,8 @@ impl Template {
             Self::SessionSuccessFirst => "session_success_first",
             Self::SessionFailedFirst => "session_failed_first",
             Self::TierChanged => "tier_changed",
+            Self::WebhookSecretReminder => "webhook_secret_reminder",
+            Self::WebhookSecretGraceExpiring => "webhook_secret_grace_expiring",
         }
     }
 
@@ -97,7 +105,12 @@ impl Template {
     #[must_use]
     pub fn event_type(self) -> Option<EventType> {
         match self {
-            Self::VerifyEmail | Self::MagicLink | Self::ResetPassword | Self::ConfirmSignIn => None,
+            Self::VerifyEmail
+            | Self::MagicLink
+            | Self::ResetPassword
+            | Self::ConfirmSignIn
+            | Self::WebhookSecretReminder
+            | Self::WebhookSecretGraceExpiring => None,
             Self::Welcome => Some(EventType::SignupWelcome),
             Self::SessionSuccessFirst => Some(EventType::SessionSuccessFirst),
             Self::SessionFailedFirst => Some(EventType::SessionFailedFirst),
@@ -113,7 +126,12 @@ impl Template {
             Self::MagicLink => Some(Purpose::MagicLink),
             Self::ResetPassword => Some(Purpose::ResetPassword),
             Self::ConfirmSignIn => Some(Purpose::ConfirmSignIn),
-            Self::Welcome | Self::SessionSuccessFirst | Self::SessionFailedFirst | Self::TierChanged => None,
+            Self::Welcome
+            | Self::SessionSuccessFirst
+            | Self::SessionFailedFirst
+            | Self::TierChanged
+            | Self::WebhookSecretReminder
+            | Self::WebhookSecretGraceExpiring => None,
         }
     }
 }

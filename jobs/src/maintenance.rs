@@ -16,6 +16,8 @@ pub enum MaintenanceJob {
     SweepFreeTier,
     /// Enqueues mails that wait for another attempt, and those whose worker died.
     SendDueEmails,
+    /// Mails the owners of webhook endpoints whose secrets are old, or stop to sign soon.
+    RemindWebhookSecrets,
     /// Wipes results and deletes finished jobs.
     PurgeFinished,
 }
@@ -25,7 +27,8 @@ impl MaintenanceJob {
     pub const QUEUE: &'static str = "maintenance";
 
     /// Every chain.
-    pub const ALL: [Self; 3] = [Self::SweepFreeTier, Self::SendDueEmails, Self::PurgeFinished];
+    pub const ALL: [Self; 4] =
+        [Self::SweepFreeTier, Self::SendDueEmails, Self::RemindWebhookSecrets, Self::PurgeFinished];
 
     /// As operators and metrics name it.
     #[must_use]
@@ -33,6 +36,7 @@ impl MaintenanceJob {
         match self {
             Self::SweepFreeTier => "sweep_free_tier",
             Self::SendDueEmails => "send_due_emails",
+            Self::RemindWebhookSecrets => "remind_webhook_secrets",
             Self::PurgeFinished => "purge_finished",
         }
     }
@@ -41,7 +45,7 @@ impl MaintenanceJob {
     fn period(self) -> i32 {
         match self {
             Self::SweepFreeTier | Self::SendDueEmails => 5,
-            Self::PurgeFinished => 60,
+            Self::RemindWebhookSecrets | Self::PurgeFinished => 60,
         }
     }
 }

@@ -472,6 +472,7 @@ async fn every_listed_key_has_its_default() {
         "/webhooks/timeout": "10s",
         "/webhooks/auto_disable_after": 50,
         "/webhooks/secret_grace": "1d",
+        "/webhooks/secret_reminder_after": "60d",
         "/webhooks/allow_private_targets": false,
         "/webhooks/extra_ca_file": null,
         "/sessions/free_tier_cap": "20m",

@@ -27,5 +27,6 @@ mod support;
 mod timing;
 mod web_sessions;
 mod webhooks;
+mod webhooks_secrets;
 mod webhooks_verify;
 mod webkit;
