@@ -12,10 +12,14 @@ create table webhook_endpoints (
     sealed_secret bytea not null,
     secret_prefix text not null,
     secret_made_at timestamptz not null default now(),
+    -- When its owner was reminded that it is old.
+    reminded_at timestamptz,
     -- The secret before, which signs as well until the grace is over.
     sealed_prev_secret bytea,
     prev_secret_prefix text,
     grace_expires_at timestamptz,
+    -- When its owner was told that the grace is nearly over.
+    grace_told_at timestamptz,
     -- Deliveries in a row that ended in the dead-letter state.
     consecutive_failures integer not null default 0,
     -- How many deliveries ended how: counting them would take as long as there are many.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId};
+use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
 
 use crate::output::Format;
 
@@ -54,6 +55,9 @@ pub enum Command {
     /// Look into the job tables.
     #[command(subcommand)]
     Jobs(Jobs),
+    /// See webhook deliveries, and send dead letters once more.
+    #[command(subcommand)]
+    Deliveries(Deliveries),
     /// Run a sweep now instead of at its time.
     #[command(subcommand)]
     Sweep(Sweep),
@@ -198,11 +202,48 @@ pub enum Jobs {
     Stats(Format),
 }
 
+/// `kitfleet deliveries`
+#[derive(Debug, Subcommand)]
+pub enum Deliveries {
+    /// List the webhook deliveries of all accounts, the newest first.
+    List {
+        /// Only with this status: pending, `in_flight`, delivered, failed or dlq.
+        #[arg(long, value_parser = delivery_status)]
+        status: Option<DeliveryStatus>,
+        /// Only to this endpoint, whk_….
+        #[arg(long)]
+        endpoint: Option<WebhookId>,
+        /// At most so many.
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Send dead letters once more, with their attempts counted anew: all that are named, or none.
+    Requeue {
+        /// The deliveries, wdl_….
+        #[arg(required_unless_present = "endpoint", conflicts_with = "endpoint")]
+        deliveries: Vec<DeliveryId>,
+        /// All of this endpoint, whk_….
+        #[arg(long)]
+        endpoint: Option<WebhookId>,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
 /// `kitfleet sweep`
 #[derive(Debug, Subcommand)]
 pub enum Sweep {
     /// Destroy the free-tier sessions that have reached their age.
     FreeTier(Format),
+    /// Mail the owners of webhook secrets that are old, or sign no more soon.
+    WebhookSecrets(Format),
+}
+
+fn delivery_status(name: &str) -> Result<DeliveryStatus, String> {
+    let known = DeliveryStatus::ALL.into_iter().find(|status| status.name() == name);
+    known.ok_or_else(|| format!("one of {}", DeliveryStatus::ALL.map(DeliveryStatus::name).join(", ")))
 }
 
 fn scope(name: &str) -> Result<String, String> {

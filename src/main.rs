@@ -68,6 +68,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Key(order) => operators::obey(&config, Order::Key(order)).await,
         Command::Workers(order) => operators::obey(&config, Order::Workers(order)).await,
         Command::Jobs(order) => operators::obey(&config, Order::Jobs(order)).await,
+        Command::Deliveries(order) => operators::obey(&config, Order::Deliveries(order)).await,
         Command::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
     }
 }

@@ -9,13 +9,14 @@ use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
+use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, workers};
 use kitfleet_jobs::inspect;
-use kitfleet_worker::maintenance;
+use kitfleet_worker::maintenance::{self, Reminded};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
-use crate::cli::{Account, Jobs, Key, NewAccount, Sweep, Workers};
+use crate::cli::{Account, Deliveries, Jobs, Key, NewAccount, Sweep, Workers};
 use crate::config::Config;
 use crate::database::Database;
 
@@ -29,6 +30,8 @@ pub enum Order {
     Workers(Workers),
     /// `kitfleet jobs`
     Jobs(Jobs),
+    /// `kitfleet deliveries`
+    Deliveries(Deliveries),
     /// `kitfleet sweep`
     Sweep(Sweep),
 }
@@ -48,10 +51,18 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         Order::Key(order) => key(&mut conn, order).await?,
         Order::Workers(order) => worker(&mut conn, order).await?,
         Order::Jobs(order) => job(&mut conn, order).await?,
+        Order::Deliveries(order) => delivery(&mut conn, order).await?,
         Order::Sweep(Sweep::FreeTier(format)) => {
             let swept =
                 maintenance::sweep_free_tier(&database.pool(config).await?, config.sessions.free_tier_cap).await?;
             format.print(&json!({"destroyed": swept}), |_| format!("{swept} sessions destroyed"))?;
+        }
+        Order::Sweep(Sweep::WebhookSecrets(format)) => {
+            let age = config.webhooks.secret_reminder_after;
+            let reminded = maintenance::remind_webhook_secrets(&database.pool(config).await?, age).await?;
+            format.print(&reminded, |Reminded { old_secrets, ending_graces }| {
+                format!("{old_secrets} owners reminded of old secrets, {ending_graces} told of graces that end")
+            })?;
         }
     }
     Ok(conn.close().await?)
@@ -170,6 +181,36 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
         Jobs::Stats(format) => {
             let columns = ["queue", "pending", "running", "done", "failed", "killed", "oldest_pending_seconds"];
             format.table(&inspect::stats(conn).await?, &columns)
+        }
+    }
+}
+
+async fn delivery(conn: &mut PgConnection, order: Deliveries) -> Result<()> {
+    match order {
+        Deliveries::List { status, endpoint, limit, format } => {
+            let rows = dead_letters::list(conn, &dead_letters::Filter { status, endpoint, limit }).await?;
+            let columns = [
+                "id",
+                "account_id",
+                "endpoint_id",
+                "event_type",
+                "status",
+                "attempts",
+                "last_response_status",
+                "last_error",
+                "created_at",
+            ];
+            format.table(&rows, &columns)
+        }
+        Deliveries::Requeue { deliveries, endpoint, format } => {
+            let mut tx = conn.begin().await?;
+            let requeued = match endpoint {
+                Some(endpoint) => dead_letters::requeue_all(&mut tx, endpoint).await?,
+                None => dead_letters::requeue(&mut tx, &deliveries).await?,
+            };
+            tx.commit().await?;
+            format
+                .print(&json!({"requeued": requeued}), |_| format!("{} deliveries are sent once more", requeued.len()))
         }
     }
 }

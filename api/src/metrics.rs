@@ -8,6 +8,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::emails::{Outcome, Template};
+use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use kitfleet_jobs::maintenance;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -30,6 +31,8 @@ const LIMITS: &str = "service_rate_limit_total";
 const LIMIT_FALLBACKS: &str = "service_rate_limit_store_fallback_total";
 const AUDIT: &str = "service_account_audit_emit_total";
 const EMAILS: &str = "service_email_send_total";
+const ATTEMPTS: &str = "service_webhook_delivery_attempt_total";
+const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
 
 /// How an authentication ended.
 #[derive(Debug, Clone, Copy)]
@@ -160,6 +163,8 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(LIMIT_FALLBACKS, "Checks of a rate limit without the Redis that should have made them.");
         describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
+        describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
+        describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
         for outcome in AuthOutcome::ALL {
@@ -179,6 +184,12 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
                 counter!(EMAILS, "template" => template.name(), "outcome" => outcome.name()).absolute(0);
             }
         }
+        for outcome in deliveries::Outcome::ALL {
+            counter!(ATTEMPTS, "outcome" => outcome.name()).absolute(0);
+        }
+        for state in DeliveryStatus::COUNTED {
+            counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
+        }
         for (prefix, actor) in [
             ("session", "customer"),
             ("session", "system"),
@@ -186,6 +197,8 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
             ("api_key", "customer"),
             ("api_key", "system"),
             ("subscription", "system"),
+            ("webhook_endpoint", "customer"),
+            ("webhook_delivery", "customer"),
         ] {
             counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
         }

@@ -66,11 +66,15 @@ pub enum Template {
     TierChanged,
     /// Asks somebody onto a team.
     TeamInvite,
+    /// A webhook endpoint's secret has become old.
+    WebhookSecretReminder,
+    /// A webhook endpoint's secret before the present one signs no more soon.
+    WebhookSecretGraceExpiring,
 }
 
 impl Template {
     /// Every one.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::VerifyEmail,
         Self::MagicLink,
         Self::ResetPassword,
@@ -80,6 +84,8 @@ impl Template {
         Self::SessionFailedFirst,
         Self::TierChanged,
         Self::TeamInvite,
+        Self::WebhookSecretReminder,
+        Self::WebhookSecretGraceExpiring,
     ];
 
     /// As metrics, files and the database name it.
@@ -95,6 +101,8 @@ impl Template {
             Self::SessionFailedFirst => "session_failed_first",
             Self::TierChanged => "tier_changed",
             Self::TeamInvite => "team_invite",
+            Self::WebhookSecretReminder => "webhook_secret_reminder",
+            Self::WebhookSecretGraceExpiring => "webhook_secret_grace_expiring",
         }
     }
 
@@ -102,7 +110,13 @@ impl Template {
     #[must_use]
     pub fn event_type(self) -> Option<EventType> {
         match self {
-            Self::VerifyEmail | Self::MagicLink | Self::ResetPassword | Self::ConfirmSignIn | Self::TeamInvite => None,
+            Self::VerifyEmail
+            | Self::MagicLink
+            | Self::ResetPassword
+            | Self::ConfirmSignIn
+            | Self::TeamInvite
+            | Self::WebhookSecretReminder
+            | Self::WebhookSecretGraceExpiring => None,
             Self::Welcome => Some(EventType::SignupWelcome),
             Self::SessionSuccessFirst => Some(EventType::SessionSuccessFirst),
             Self::SessionFailedFirst => Some(EventType::SessionFailedFirst),
@@ -122,7 +136,9 @@ impl Template {
             | Self::SessionSuccessFirst
             | Self::SessionFailedFirst
             | Self::TierChanged
-            | Self::TeamInvite => None,
+            | Self::TeamInvite
+            | Self::WebhookSecretReminder
+            | Self::WebhookSecretGraceExpiring => None,
         }
     }
 }

@@ -3,8 +3,10 @@
 //! An event's deliveries are rows that the database writes along with the event (`fan_out_event` in the migrations), in the
 //! transaction of what happened: who is told is decided in that moment, and nothing that was committed is lost.
 
+pub mod dead_letters;
 pub mod deliveries;
 pub mod endpoints;
+pub mod reminders;
 pub mod secrets;
 
 use std::collections::BTreeSet;

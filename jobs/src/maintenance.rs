@@ -18,6 +18,8 @@ pub enum MaintenanceJob {
     SendDueEmails,
     /// Fails webhook deliveries to endpoints that are disabled.
     GiveUpDeliveries,
+    /// Mails the owners of webhook endpoints whose secrets are old, or stop to sign soon.
+    RemindWebhookSecrets,
     /// Wipes results and deletes finished jobs.
     PurgeFinished,
 }
@@ -27,7 +29,13 @@ impl MaintenanceJob {
     pub const QUEUE: &'static str = "maintenance";
 
     /// Every chain.
-    pub const ALL: [Self; 4] = [Self::SweepFreeTier, Self::SendDueEmails, Self::GiveUpDeliveries, Self::PurgeFinished];
+    pub const ALL: [Self; 5] = [
+        Self::SweepFreeTier,
+        Self::SendDueEmails,
+        Self::GiveUpDeliveries,
+        Self::RemindWebhookSecrets,
+        Self::PurgeFinished,
+    ];
 
     /// As operators and metrics name it.
     #[must_use]
@@ -36,6 +44,7 @@ impl MaintenanceJob {
             Self::SweepFreeTier => "sweep_free_tier",
             Self::SendDueEmails => "send_due_emails",
             Self::GiveUpDeliveries => "give_up_deliveries",
+            Self::RemindWebhookSecrets => "remind_webhook_secrets",
             Self::PurgeFinished => "purge_finished",
         }
     }
@@ -44,7 +53,7 @@ impl MaintenanceJob {
     fn period(self) -> i32 {
         match self {
             Self::SweepFreeTier | Self::SendDueEmails | Self::GiveUpDeliveries => 5,
-            Self::PurgeFinished => 60,
+            Self::RemindWebhookSecrets | Self::PurgeFinished => 60,
         }
     }
 }

@@ -27,6 +27,9 @@ pub struct Webhooks {
     /// How long the secret before the present one is good for.
     #[serde(with = "duration")]
     pub secret_grace: Duration,
+    /// The age at which a secret's owner is reminded to rotate it.
+    #[serde(with = "duration")]
+    pub secret_reminder_after: Duration,
     /// Whether a target may be a loopback, link-local or private address.
     pub allow_private_targets: bool,
     /// Further roots for https targets, in PEM.
@@ -40,6 +43,7 @@ impl Default for Webhooks {
             timeout: Duration::from_secs(10),
             auto_disable_after: 50,
             secret_grace: Duration::from_hours(24),
+            secret_reminder_after: Duration::from_hours(60 * 24),
             allow_private_targets: false,
             extra_ca_file: None,
         }
@@ -56,6 +60,7 @@ impl Config {
                 disable_after: webhooks.auto_disable_after.into(),
             },
             timeout: webhooks.timeout,
+            secret_reminder_after: webhooks.secret_reminder_after,
             allow_private_targets: webhooks.allow_private_targets,
             extra_roots: webhooks.extra_roots()?,
             vault: self.auth().vault,

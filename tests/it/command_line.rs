@@ -10,11 +10,12 @@ use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::workers::LEASE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::app::free_port;
 use crate::support::commands::{Ran, alone, run};
+use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually, unknown_id};
 
 /// Decisions D3: an account and a key made on the command line work, with and without `--json`; the password is kept as
@@ -163,8 +164,21 @@ async fn exit_codes_tell_failure_from_misuse() {
         assert!(!ran.stderr.is_empty(), "{args:?} says nothing");
     }
     let help = app.run(&["--help"]).await.code(0).stdout;
-    let commands =
-        ["up", "api", "worker", "migrate", "config", "openapi", "doctor", "account", "key", "workers", "jobs", "sweep"];
+    let commands = [
+        "up",
+        "api",
+        "worker",
+        "migrate",
+        "config",
+        "openapi",
+        "doctor",
+        "account",
+        "key",
+        "workers",
+        "jobs",
+        "deliveries",
+        "sweep",
+    ];
     for command in commands {
         let line = help.lines().find(|line| line.trim_start().starts_with(command)).expect("each command has a line");
         assert!(line.split_whitespace().count() >= 3, "no word about {command}");
@@ -268,6 +282,104 @@ async fn a_waiting_job_can_be_cancelled() {
     app.stop().await;
 }
 
+/// Decisions D3 and interface, "Webhook delivery" (rule 2): an operator sees deliveries, and sends dead letters once more,
+/// under their own ids and with six attempts to come; what is no dead letter, or goes to a disabled endpoint, is refused,
+/// and then nothing is sent.
+#[tokio::test]
+async fn dead_letters_can_be_requeued() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "[]").start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let endpoint = async |path: &str| {
+        let body = json!({"url": sink.url(path), "events": ["session.failed"]});
+        client.post("/v1/webhooks", body).await.expect(201).body["id"].as_str().expect("an id").to_owned()
+    };
+    let delivery = async |endpoint: &str, status: &str| {
+        let sent = client.post(&format!("/v1/webhooks/{endpoint}/test"), json!({})).await.expect(202).body;
+        let delivery = sent["delivery_id"].as_str().expect("an id").to_owned();
+        delivery_stands(&app, &delivery, status).await;
+        delivery
+    };
+    let counts = async |endpoint: &str| {
+        client.get(&format!("/v1/webhooks/{endpoint}")).await.expect(200).body["delivery_counts"].clone()
+    };
+    // Each event's first request fails.
+    let late = endpoint("/first/500/1/").await;
+    let first = delivery(&late, "dlq").await;
+    let second = delivery(&late, "dlq").await;
+    let gone = endpoint("/status/503").await;
+    let lost = delivery(&gone, "dlq").await;
+    client.delete(&format!("/v1/webhooks/{gone}")).await.expect(204);
+
+    let listed =
+        app.run(&["deliveries", "list", "--status", "dlq", "--endpoint", &late, "--json"]).await.code(0).json();
+    let ids: Vec<_> = listed.as_array().expect("a list").iter().map(|row| &row["id"]).collect();
+    assert_eq!(ids, [&second, &first]);
+    let row = json!({"id": second, "account_id": account, "endpoint_id": late, "event_type": "test.ping", "status": "dlq",
+                     "attempts": 1, "last_response_status": 500, "last_error": null,
+                     "created_at": listed[0]["created_at"]});
+    assert_eq!(listed[0], row);
+    let newest = app.run(&["deliveries", "list", "--limit", "1"]).await.code(0).stdout;
+    assert!(newest.contains(&lost) && newest.contains("503") && newest.lines().count() == 2, "{newest}");
+
+    let requeued = app.run(&["deliveries", "requeue", &first, "--json"]).await.code(0).json();
+    assert_eq!(requeued, json!({"requeued": [first]}));
+    let arrived = delivery_stands(&app, &first, "delivered").await;
+    assert_eq!(arrived["attempts"], 1);
+    assert_eq!(counts(&late).await, json!({"delivered": 1, "failed": 0, "dlq": 1}));
+    let received = sink.received("/first/500/1/");
+    assert_eq!(received.last().map(|one| &one.body), received.first().map(|one| &one.body));
+
+    let unknown = unknown_id("wdl");
+    let refused = app.run(&["deliveries", "requeue", &second, &first, &lost, &unknown]).await.code(1);
+    let told = refused.complaint();
+    for why in [
+        format!("{first} is delivered and not dlq"),
+        format!("{lost} goes to {gone}, which is disabled"),
+        format!("there is no delivery {unknown}"),
+    ] {
+        assert!(told.contains(&why), "{told}");
+    }
+    delivery_stands(&app, &second, "dlq").await;
+    let refused = app.run(&["deliveries", "requeue", "--endpoint", &gone]).await.code(1);
+    assert!(refused.complaint().contains(&format!("{gone} is disabled")));
+    let unknown = unknown_id("whk");
+    assert!(app.run(&["deliveries", "requeue", "--endpoint", &unknown]).await.code(1).complaint().contains(&unknown));
+
+    let third = delivery(&late, "dlq").await;
+    let requeued = app.run(&["deliveries", "requeue", "--endpoint", &late, "--json"]).await.code(0).json();
+    assert_eq!(requeued, json!({"requeued": [second, third]}));
+    for delivery in [&second, &third] {
+        delivery_stands(&app, delivery, "delivered").await;
+    }
+    assert_eq!(counts(&late).await, json!({"delivered": 3, "failed": 0, "dlq": 0}));
+    // Twice is once.
+    let again = app.run(&["deliveries", "requeue", "--endpoint", &late, "--json"]).await.code(0).json();
+    assert_eq!(again, json!({"requeued": []}));
+    assert_eq!(sink.received("/first/500/1/").len(), 6);
+    let misuses: [&[&str]; 5] = [
+        &["deliveries", "requeue"],
+        &["deliveries", "requeue", "wdl_x"],
+        &["deliveries", "requeue", &first, "--endpoint", &late],
+        &["deliveries", "list", "--status", "lost"],
+        &["deliveries", "list", "--limit", "0"],
+    ];
+    for args in misuses {
+        app.run(args).await.code(2);
+    }
+    app.stop().await;
+}
+
+/// Waits until a delivery stands there, as operators see it.
+async fn delivery_stands(app: &App, delivery: &str, status: &str) -> Value {
+    eventually(Duration::from_secs(20), &format!("the delivery is {status}"), async || {
+        let listed = app.run(&["deliveries", "list", "--status", status, "--json"]).await.code(0).json();
+        listed.as_array()?.iter().find(|row| row["id"] == delivery).cloned()
+    })
+    .await
+}
+
 /// Decisions D2: defaults, then the file, then the environment; secrets are masked; what is printed is what is in effect.
 #[tokio::test]
 async fn the_configuration_is_layered_and_masked() {
@@ -360,6 +472,7 @@ async fn every_listed_key_has_its_default() {
         "/webhooks/timeout": "10s",
         "/webhooks/auto_disable_after": 50,
         "/webhooks/secret_grace": "1d",
+        "/webhooks/secret_reminder_after": "60d",
         "/webhooks/allow_private_targets": false,
         "/webhooks/extra_ca_file": null,
         "/sessions/free_tier_cap": "20m",

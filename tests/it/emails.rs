@@ -71,16 +71,11 @@ impl App {
         sqlx::query(hurry).execute(&self.database.pool).await.expect("a statement");
     }
 
-    async fn email_of(&self, account: AccountId) -> String {
-        let email = sqlx::query_scalar("select email from accounts where id = $1").bind(account.as_uuid());
-        email.fetch_one(&self.database.pool).await.expect("the account")
-    }
-
     /// An account whose address is not proven yet.
     async fn unverified(&self) -> (AccountId, String) {
         let account = self.account(Tier::Free).await;
         self.execute("update accounts set email_verified_at = null where id = $1", account.as_uuid()).await;
-        (account, self.email_of(account).await)
+        (account, self.address_of(account).await)
     }
 
     /// Whether a token of this purpose would be taken.
@@ -192,7 +187,7 @@ async fn a_suspended_account_gets_no_mail() {
 async fn a_mail_that_has_no_point_is_not_sent() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::Free).await;
-    let address = app.email_of(account).await;
+    let address = app.address_of(account).await;
     app.notify(account, Template::VerifyEmail).await;
     assert_eq!(app.done().await.outcome, None);
     sqlx::query("delete from emails").execute(&app.database.pool).await.expect("a statement");
@@ -483,7 +478,7 @@ async fn preferences_are_the_owners() {
 async fn an_opt_out_is_honoured() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::SoloManual).await;
-    let address = app.email_of(account).await;
+    let address = app.address_of(account).await;
     let client = app.client_of(account, &["account_owner"]).await;
     let kinds = [
         (Template::Welcome, "signup-welcome"),
@@ -509,7 +504,7 @@ async fn an_opt_out_is_honoured() {
 async fn a_changed_tier_is_told() {
     let app = App::simulated().start().await;
     let account = app.account(Tier::Free).await;
-    let address = app.email_of(account).await;
+    let address = app.address_of(account).await;
     for tier in ["api_scale", "api_scale", "free"] {
         app.run(&["account", "set-tier", &account.to_string(), tier]).await.code(0);
     }
@@ -528,7 +523,7 @@ async fn a_changed_tier_is_told() {
 async fn the_first_session_up_and_the_first_that_failed_are_told_once() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let account = app.account(Tier::ApiScale).await;
-    let address = app.email_of(account).await;
+    let address = app.address_of(account).await;
     let client = app.client_of(account, &["account_owner"]).await;
     let (first, second) = (client.session().await, client.session().await);
     let mail = app.mail_to(&address, Template::SessionSuccessFirst).await;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::routes::{Route, session_routes};
-use crate::support::{App, Client, Role, members, raw, unknown_id};
+use crate::support::sink::Sink;
+use crate::support::{App, Client, Role, eventually, members, raw, unknown_id};
 
 /// Interface, "Errors" 1 and decisions D1: every refusal is a problem document, with the request's path and id.
 #[tokio::test]
@@ -520,6 +521,51 @@ async fn metrics_have_bounded_labels() {
         samples.iter().filter_map(|s| Some(labels(s, "service_auth_total")?["outcome"])).collect();
     assert!(BTreeSet::from(["ok", "unauthorized", "invalid", "forbidden"]).is_subset(&outcomes), "{text}");
     assert!(text.contains("service_account_audit_emit_total{"), "{text}");
+    app.stop().await;
+}
+
+/// Interface, "Operator metrics" (webhooks): attempts are counted by outcome, and deliveries by how they ended; each is
+/// there at zero before anything happened.
+#[tokio::test]
+async fn webhook_deliveries_are_counted() {
+    let sink = Sink::start().await;
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("metrics.scrape_token", "scrape")
+        .set("webhooks.retry_schedule", "[]")
+        .set("webhooks.timeout", "1s")
+        .start()
+        .await;
+    let (client, scraper) = (app.client().await, Client::new(&app.base_url, Some("scrape")));
+    let counted = async || {
+        let answer = scraper.request(Method::GET, "/metrics").send().await.expect("an answer");
+        let text = answer.text().await.expect("text");
+        let samples = text.lines().filter_map(|line| line.strip_prefix("service_webhook_delivery_"));
+        samples.map(ToOwned::to_owned).collect::<BTreeSet<_>>()
+    };
+    let expected = |counts: [u64; 6]| {
+        let [success, http_error, timeout, transport_error, delivered, dlq] = counts;
+        let attempts = [
+            ("success", success),
+            ("http_error", http_error),
+            ("timeout", timeout),
+            ("transport_error", transport_error),
+        ];
+        let attempts = attempts.map(|(outcome, count)| format!("attempt_total{{outcome=\"{outcome}\"}} {count}"));
+        let ends = [("delivered", delivered), ("dlq", dlq)];
+        let ends = ends.map(|(state, count)| format!("terminal_total{{terminal_state=\"{state}\"}} {count}"));
+        attempts.into_iter().chain(ends).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(counted().await, expected([0; 6]));
+    for url in [&sink.url("/ok"), &sink.url("/status/500"), &sink.url("/hang"), "https://localhost:1/"] {
+        let body = json!({"url": url, "events": ["session.failed"]});
+        let endpoint = client.post("/v1/webhooks", body).await.expect(201).body;
+        let path = format!("/v1/webhooks/{}/test", endpoint["id"].as_str().expect("an id"));
+        client.post(&path, json!({})).await.expect(202);
+    }
+    let all = expected([1, 1, 1, 1, 1, 3]);
+    eventually(Duration::from_secs(10), "all of them are counted", async || (counted().await == all).then_some(()))
+        .await;
     app.stop().await;
 }
 

@@ -48,14 +48,6 @@ impl App {
         let rows = self.audit(account).await.into_iter();
         rows.filter(|row| row.action == "account.login").map(|row| row.payload).collect()
     }
-
-    async fn address_of(&self, account: AccountId) -> String {
-        sqlx::query_scalar("select email from accounts where id = $1")
-            .bind(account.as_uuid())
-            .fetch_one(&self.database.pool)
-            .await
-            .expect("the account")
-    }
 }
 
 /// Decisions D4: the first sign-in makes an account, whose address counts as verified, and the next one finds it, whatever

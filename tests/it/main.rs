@@ -33,4 +33,6 @@ mod timing;
 mod usage;
 mod web_sessions;
 mod webhooks;
+mod webhooks_secrets;
+mod webhooks_verify;
 mod webkit;

@@ -57,6 +57,8 @@ pub struct WebhookConfig {
     pub timeout: Duration,
     /// Whether a target may be a loopback, link-local or private address.
     pub allow_private_targets: bool,
+    /// The age at which a secret's owner is reminded to rotate it.
+    pub secret_reminder_after: Duration,
     /// Whose certificates are trusted besides the public ones.
     pub extra_roots: ExtraRoots,
     /// What the deployment seals secrets with, if it has keys of its own.

@@ -4,12 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
+use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
 use kitfleet_domain::webhooks::deliveries;
+use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
 use kitfleet_domain::{emails, intents, tokens};
 use kitfleet_jobs::browser;
+use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
+use serde::Serialize;
+use serde_json::json;
 use sqlx::PgPool;
 
 use crate::Context;
@@ -24,6 +29,9 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
         }
         MaintenanceJob::SendDueEmails => send_due_emails(&context.db).await?,
         MaintenanceJob::GiveUpDeliveries => give_up_deliveries(&context.db).await?,
+        MaintenanceJob::RemindWebhookSecrets => {
+            remind_webhook_secrets(&context.db, context.config.webhooks.secret_reminder_after).await?;
+        }
         MaintenanceJob::PurgeFinished => purge_finished(&context).await?,
     }
     Ok(())
@@ -69,6 +77,45 @@ async fn give_up_deliveries(db: &PgPool) -> sqlx::Result<()> {
         tracing::info!(given_up, "failed webhook deliveries whose endpoint is disabled");
     }
     Ok(())
+}
+
+/// Mails that were sent about secrets of webhook endpoints.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub struct Reminded {
+    /// About secrets that are old.
+    pub old_secrets: usize,
+    /// About graces that are nearly over.
+    pub ending_graces: usize,
+}
+
+/// Mails the owners of secrets that have reached an `age`, and of those whose grace is nearly over (interface,
+/// "Transactional emails"), each once a secret. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<Reminded> {
+    let mut reminded = Reminded::default();
+    loop {
+        let mut tx = db.begin().await?;
+        let old = reminders::take_old_secrets(&mut tx, age, BATCH).await?;
+        for OldSecret { endpoint, account, age_seconds } in &old {
+            let details = json!({"endpoint_id": endpoint, "age_seconds": age_seconds});
+            let to = Recipient::Account(*account);
+            mail(&mut tx, Template::WebhookSecretReminder, to, details, NOTICE_GOOD_FOR).await?;
+        }
+        let ending = reminders::take_ending_graces(&mut tx, BATCH).await?;
+        for EndingGrace { endpoint, account, seconds_left } in &ending {
+            let (to, details) = (Recipient::Account(*account), json!({"endpoint_id": endpoint}));
+            let left = Duration::from_secs_f64(*seconds_left);
+            mail(&mut tx, Template::WebhookSecretGraceExpiring, to, details, left).await?;
+        }
+        tx.commit().await?;
+        reminded.old_secrets += old.len();
+        reminded.ending_graces += ending.len();
+        if old.is_empty() && ending.is_empty() {
+            return Ok(reminded);
+        }
+    }
 }
 
 async fn purge_finished(context: &Context) -> sqlx::Result<()> {

@@ -36,6 +36,9 @@ impl DeliveryStatus {
     /// Every one.
     pub const ALL: [Self; 5] = [Self::Pending, Self::InFlight, Self::Delivered, Self::Failed, Self::Dlq];
 
+    /// Where attempts end, as `service_webhook_delivery_terminal_total` counts it.
+    pub const COUNTED: [Self; 2] = [Self::Delivered, Self::Dlq];
+
     /// As the interface spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -347,6 +350,35 @@ pub async fn claim(
     )
     .fetch_all(conn)
     .await
+}
+
+/// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The endpoint said yes.
+    Success,
+    /// It said something else.
+    HttpError,
+    /// It did not say it in time.
+    Timeout,
+    /// It was not reached, or broke off.
+    TransportError,
+}
+
+impl Outcome {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Success, Self::HttpError, Self::Timeout, Self::TransportError];
+
+    /// As metrics name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::HttpError => "http_error",
+            Self::Timeout => "timeout",
+            Self::TransportError => "transport_error",
+        }
+    }
 }
 
 /// How an attempt went.

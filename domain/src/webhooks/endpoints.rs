@@ -322,7 +322,8 @@ pub async fn rotate_secret(
     let row = sqlx::query!(
         r#"update webhook_endpoints
            set sealed_prev_secret = sealed_secret, prev_secret_prefix = secret_prefix, sealed_secret = $2, secret_prefix = $3,
-               secret_made_at = now(), grace_expires_at = now() + make_interval(secs => $4)
+               secret_made_at = now(), reminded_at = null, grace_expires_at = now() + make_interval(secs => $4),
+               grace_told_at = null
            where id = $1 returning prev_secret_prefix as "prev_secret_prefix!", grace_expires_at as "grace_expires_at!""#,
         id as _,
         secret.seal(vault, id),

@@ -92,6 +92,12 @@ impl App {
             .expect("the session")
     }
 
+    /// Where an account's mail goes.
+    pub async fn address_of(&self, account: AccountId) -> String {
+        let email = sqlx::query_scalar("select email from accounts where id = $1").bind(account.as_uuid());
+        email.fetch_one(&self.database.pool).await.expect("the account")
+    }
+
     /// What a query without parameters counts.
     pub async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.database.pool).await.expect("a count")

@@ -6,7 +6,7 @@ use std::time::Duration;
 use askama::Template as Render;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::{Attempt, Template};
-use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::ids::{SessionId, WebhookId};
 use kitfleet_domain::tokens::Token;
 
 /// A mail's words.
@@ -46,8 +46,7 @@ impl<'a> Letter<'a> {
         let (subject, heading) = titles(attempt.template);
         let mut notes = Vec::new();
         let link = link(attempt.template).zip(token).map(|((label, path), token)| {
-            let left = (attempt.expires_at.0 - attempt.started_at.0).to_std().unwrap_or_default();
-            notes.push(format!("The link is good for {}, and once.", in_words(left)));
+            notes.push(format!("The link is good for {}, and once.", left(attempt)));
             let unexpected = match attempt.template {
                 Template::TeamInvite => "If you expect no invitation",
                 _ => "If this was not you",
@@ -76,6 +75,8 @@ fn titles(template: Template) -> (&'static str, &'static str) {
         Template::SessionFailedFirst => ("Your first session failed", "Your first session failed"),
         Template::TierChanged => ("Your tier has changed", "Your tier has changed"),
         Template::TeamInvite => ("You are invited to a team", "Join a team on Kitfleet"),
+        Template::WebhookSecretReminder => ("A webhook secret should be rotated", "Rotate a webhook secret"),
+        Template::WebhookSecretGraceExpiring => ("An old webhook secret expires soon", "An old webhook secret expires"),
     }
 }
 
@@ -87,9 +88,12 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
         Template::ResetPassword => Some(("Choose a new password", "reset-password")),
         Template::ConfirmSignIn => Some(("Confirm", "confirm-sign-in")),
         Template::TeamInvite => Some(("See the invitation", "team/accept")),
-        Template::Welcome | Template::SessionSuccessFirst | Template::SessionFailedFirst | Template::TierChanged => {
-            None
-        }
+        Template::Welcome
+        | Template::SessionSuccessFirst
+        | Template::SessionFailedFirst
+        | Template::TierChanged
+        | Template::WebhookSecretReminder
+        | Template::WebhookSecretGraceExpiring => None,
     }
 }
 
@@ -132,6 +136,19 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
             format!("Your account has moved{}.", tiers(attempt).unwrap_or_default()),
             "Sessions that are live stay as they are; new ones count against the new tier's limits.".to_owned(),
         ],
+        Template::WebhookSecretReminder => vec![
+            format!("The signing secret of your webhook endpoint{} is {}.", endpoint(attempt), age(attempt)),
+            "A secret should be rotated before it is 90 days old. Deliveries are signed with both secrets for a while after a \
+             rotation, so that nothing is lost while you replace the old one."
+                .to_owned(),
+        ],
+        Template::WebhookSecretGraceExpiring => vec![
+            format!("The signing secret of your webhook endpoint{} was rotated. The old one signs for another {}.",
+                endpoint(attempt), left(attempt)),
+            "Whatever verifies deliveries must know the new secret by then. If nobody of yours rotated it, rotate it again, and \
+             look through your API keys."
+                .to_owned(),
+        ],
     }
 }
 
@@ -143,6 +160,21 @@ fn is_plain(name: &str) -> bool {
 fn session(attempt: &Attempt) -> String {
     let id = attempt.details["session_id"].as_str().and_then(|id| id.parse::<SessionId>().ok());
     id.map(|id| format!(", {id},")).unwrap_or_default()
+}
+
+fn endpoint(attempt: &Attempt) -> String {
+    let id = attempt.details["endpoint_id"].as_str().and_then(|id| id.parse::<WebhookId>().ok());
+    id.map(|id| format!(", {id},")).unwrap_or_default()
+}
+
+fn age(attempt: &Attempt) -> String {
+    let seconds = attempt.details["age_seconds"].as_u64();
+    seconds.map_or_else(|| "old".to_owned(), |seconds| format!("{} old", in_words(Duration::from_secs(seconds))))
+}
+
+/// Until the mail, and a link in it, is worth nothing.
+fn left(attempt: &Attempt) -> String {
+    in_words((attempt.expires_at.0 - attempt.started_at.0).to_std().unwrap_or_default())
 }
 
 fn tiers(attempt: &Attempt) -> Option<String> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kitfleet_domain::addresses::is_public;
-use kitfleet_domain::webhooks::deliveries::{Attempt, Ended, Tally};
+use kitfleet_domain::webhooks::deliveries::{Attempt, DeliveryStatus, Ended, Outcome, Tally};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -88,7 +88,7 @@ impl Target {
             Ok(Answered { status, excerpt, broken_off: None }) => {
                 ended.success = (200..300).contains(&status);
                 (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
-                if ended.success { "success" } else { "http_error" }
+                if ended.success { Outcome::Success } else { Outcome::HttpError }
             }
             Ok(Answered { status, excerpt, broken_off: Some(error) }) => {
                 (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
@@ -100,7 +100,7 @@ impl Target {
                 error.outcome
             }
         };
-        metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome).increment(1);
+        metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome.name()).increment(1);
         ended
     }
 
@@ -150,20 +150,20 @@ struct Answered {
 }
 
 struct NotAnswered {
-    outcome: &'static str,
+    outcome: Outcome,
     told: String,
 }
 
 impl NotAnswered {
     fn transport(error: &(impl ToString + ?Sized)) -> Self {
-        Self { outcome: "transport_error", told: kept(&error.to_string(), ERROR_CHARS) }
+        Self { outcome: Outcome::TransportError, told: kept(&error.to_string(), ERROR_CHARS) }
     }
 }
 
 impl From<reqwest::Error> for NotAnswered {
     fn from(error: reqwest::Error) -> Self {
         if error.is_timeout() {
-            return Self { outcome: "timeout", told: "timeout".to_owned() };
+            return Self { outcome: Outcome::Timeout, told: "timeout".to_owned() };
         }
         let mut innermost: &(dyn std::error::Error + 'static) = &error;
         while let Some(source) = innermost.source() {
@@ -202,9 +202,9 @@ fn kept(text: &str, chars: usize) -> String {
 }
 
 pub(super) fn count_terminal(tally: Tally) {
-    for (state, count) in [("delivered", tally.delivered), ("dlq", tally.dlq)] {
+    for (state, count) in [(DeliveryStatus::Delivered, tally.delivered), (DeliveryStatus::Dlq, tally.dlq)] {
         let count = u64::try_from(count).unwrap_or_default();
-        metrics::counter!("service_webhook_delivery_terminal_total", "terminal_state" => state).increment(count);
+        metrics::counter!("service_webhook_delivery_terminal_total", "terminal_state" => state.name()).increment(count);
     }
 }
 

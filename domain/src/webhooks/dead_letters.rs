@@ -1,0 +1,176 @@
+//! Deliveries as operators see them, and their way back from the dead-letter state (interface, "Webhook delivery", rule 2;
+//! decisions D3).
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::deliveries::DeliveryStatus;
+use crate::ids::{AccountId, DeliveryId, WebhookId};
+use crate::timestamp::Timestamp;
+
+/// A delivery, as operators see it: without what was sent and what was answered, which are the customer's.
+#[derive(Debug, Serialize)]
+pub struct DeliveryRow {
+    /// Its id.
+    pub id: DeliveryId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// To whom it goes.
+    pub endpoint_id: WebhookId,
+    /// Of what kind its event is.
+    pub event_type: String,
+    /// Where it stands.
+    pub status: DeliveryStatus,
+    /// Attempts that ended.
+    pub attempts: i32,
+    /// What the endpoint answered last.
+    pub last_response_status: Option<i32>,
+    /// Why there was no answer.
+    pub last_error: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Which deliveries to list.
+#[derive(Debug)]
+pub struct Filter {
+    /// Only those that stand there.
+    pub status: Option<DeliveryStatus>,
+    /// Only to this endpoint.
+    pub endpoint: Option<WebhookId>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// Deliveries of all accounts, the newest first.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<DeliveryRow>> {
+    sqlx::query_as!(
+        DeliveryRow,
+        r#"select id, account_id, endpoint_id, event_type, status as "status: _", attempts, last_response_status, last_error,
+                  created_at
+           from webhook_deliveries where ($1::text is null or status = $1) and ($2::uuid is null or endpoint_id = $2)
+           order by id desc limit $3"#,
+        filter.status.map(DeliveryStatus::name),
+        filter.endpoint as _,
+        filter.limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Why a delivery stays where it is.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// There is none.
+    #[error("there is no delivery {0}")]
+    NoDelivery(DeliveryId),
+    /// It is no dead letter.
+    #[error("{0} is {1} and not dlq")]
+    NotDead(DeliveryId, &'static str),
+    /// Its endpoint takes nothing any more.
+    #[error("{0} goes to {1}, which is disabled")]
+    ToDisabled(DeliveryId, WebhookId),
+    /// There is no such endpoint.
+    #[error("there is no endpoint {0}")]
+    NoEndpoint(WebhookId),
+    /// The endpoint takes nothing any more.
+    #[error("{0} is disabled")]
+    Disabled(WebhookId),
+}
+
+/// Why nothing was requeued.
+#[derive(Debug, thiserror::Error)]
+pub enum RequeueError {
+    /// Some of what was asked for cannot be.
+    #[error("nothing was requeued: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Refused(Vec<Refusal>),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Sends dead letters once more, under their own ids and with their attempts counted anew: all of them, or none.
+///
+/// # Errors
+/// When one is no dead letter, its endpoint is disabled, or the database fails.
+pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<DeliveryId>, RequeueError> {
+    // Endpoints before deliveries, as where attempts end; and in their order, for those who requeue at the same time.
+    sqlx::query!(
+        "select from webhook_endpoints where id in (select endpoint_id from webhook_deliveries where id = any ($1))
+         order by id for no key update",
+        &uuids_of(ids),
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let found = sqlx::query!(
+        r#"select d.id, d.status as "status: DeliveryStatus", d.endpoint_id, e.disabled_at is not null as "disabled!"
+           from webhook_deliveries d join webhook_endpoints e on e.id = d.endpoint_id where d.id = any ($1)"#,
+        &uuids_of(ids),
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let found: HashMap<_, _> = found.into_iter().map(|row| (row.id, row)).collect();
+    let refused = ids.iter().filter_map(|id| match found.get(id) {
+        None => Some(Refusal::NoDelivery(*id)),
+        Some(row) if row.status != DeliveryStatus::Dlq => Some(Refusal::NotDead(*id, row.status.name())),
+        Some(row) if row.disabled => Some(Refusal::ToDisabled(*id, row.endpoint_id)),
+        Some(_) => None,
+    });
+    let refused: Vec<_> = refused.collect();
+    if refused.is_empty() { Ok(send_again(conn, ids).await?) } else { Err(RequeueError::Refused(refused)) }
+}
+
+/// Sends all of an endpoint's dead letters once more.
+///
+/// # Errors
+/// When there is no such endpoint, it is disabled, or the database fails.
+pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId) -> Result<Vec<DeliveryId>, RequeueError> {
+    let disabled = sqlx::query_scalar!(
+        r#"select disabled_at is not null as "disabled!" from webhook_endpoints where id = $1 for no key update"#,
+        endpoint as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    match disabled {
+        None => return Err(RequeueError::Refused(vec![Refusal::NoEndpoint(endpoint)])),
+        Some(true) => return Err(RequeueError::Refused(vec![Refusal::Disabled(endpoint)])),
+        Some(false) => {}
+    }
+    let dead = sqlx::query_scalar!(
+        "select id from webhook_deliveries where endpoint_id = $1 and status = 'dlq' order by id",
+        endpoint as _,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    Ok(send_again(conn, &dead).await?)
+}
+
+/// Makes dead letters due, while their endpoints' rows are held.
+async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> sqlx::Result<Vec<DeliveryId>> {
+    let due = sqlx::query_scalar!(
+        "with due as (
+               update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), updated_at = now()
+               where id = any ($1) and status = 'dlq' returning id, endpoint_id
+           ), counted as (
+               update webhook_endpoints e set dlq = e.dlq - of_endpoint.count
+               from (select endpoint_id, count(*) from due group by endpoint_id) of_endpoint
+               where e.id = of_endpoint.endpoint_id
+           )
+           select id from due order by id",
+        &uuids_of(ids),
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    sqlx::query!("select pg_notify('jobs:webhooks', '')::text as notified").fetch_one(conn).await?;
+    Ok(due)
+}
+
+fn uuids_of(ids: &[DeliveryId]) -> Vec<Uuid> {
+    ids.iter().map(DeliveryId::as_uuid).collect()
+}
