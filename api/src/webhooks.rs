@@ -4,6 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
+use axum::middleware::map_response;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::events::EventType;
 use kitfleet_domain::ids::{DeliveryId, WebhookId};
@@ -26,6 +27,7 @@ use crate::kinds;
 use crate::lists::{self, Query};
 use crate::openapi::{Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, one_of};
 use crate::path::{IdPath, not_found};
+use crate::sign_ins::forbid_storing;
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -36,6 +38,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(rotate_secret))
         .routes(routes!(list_deliveries))
         .routes(routes!(replay))
+        .layer(map_response(forbid_storing))
 }
 
 /// Where an account is told of events

@@ -630,7 +630,8 @@ async fn publish_revoked(
     revoked_at: Timestamp,
 ) -> sqlx::Result<()> {
     let event = json!({"api_key_id": id, "name": name, "revoked_at": revoked_at});
-    events::record(conn, account, EventType::ApiKeyRevoked, event).await
+    events::record(conn, account, EventType::ApiKeyRevoked, event).await?;
+    Ok(())
 }
 
 /// What a key that exists says of its bearer.

@@ -57,6 +57,8 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "account", "me" | "mfa"] if *method == Method::DELETE => with(of(""), json!({"confirm": "no"})),
         ["v1", "account", "mfa", "disable"] => with(of(""), json!({"confirm": "no"})),
         ["v1", "account", "me"] | ["v1", "account", "mfa", ..] => with(of(""), json!({})),
+        ["v1", "webhooks", ..] => with(of("whk"), json!({})),
+        ["v1", "webhook-deliveries", ..] => with(of("wdl"), json!({})),
         ["v1", "team", "members", ..] => with(of("mem"), json!({})),
         ["v1", "team", ..] => with(of("inv"), json!({})),
         ["v1", "teams", ..] => with(of("team"), json!({})),
