@@ -107,7 +107,8 @@ async fn create(
 ) -> Result<(StatusCode, Answer<OauthClient>)> {
     let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
     let mut conn = app.db.acquire().await?;
-    let (client, secret) = oauth::create_client(&mut conn, caller.account_id, &body.name, scopes).await?;
+    let (client, secret) =
+        oauth::create_client(&mut conn, caller.account_id, &caller.actor, &body.name, scopes).await?;
     let client_secret = Some(secret.reveal().to_owned());
     Ok((StatusCode::CREATED, Answer(OauthClient { client_secret, ..client.into() })))
 }
@@ -148,6 +149,7 @@ impl From<CreateClientError> for Problem {
     fn from(error: CreateClientError) -> Self {
         match error {
             CreateClientError::Invalid(invalid) => invalid.into(),
+            CreateClientError::Member => Self::forbidden(error.to_string()),
             CreateClientError::Database(error) => error.into(),
         }
     }

@@ -365,17 +365,26 @@ enum Maker {
 /// for whoever made it: a member who is removed keeps none that was made by means of another. `None` when they are on the
 /// team no more, or may only read.
 async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<Maker>> {
-    let Actor::Customer { account: acting, key, .. } = actor else { return Ok(Some(Maker::Staff)) };
+    let Some(maker) = behind(&mut *conn, account, actor).await? else { return Ok(Some(Maker::Staff)) };
+    let may = maker == account || members::hold_admin(conn, account, maker).await?;
+    Ok(may.then_some(Maker::Account(maker)))
+}
+
+/// Whose will it is what `actor` does to `account`: a key's is that of whoever made it. `None` for the service's own.
+pub(crate) async fn behind(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+) -> sqlx::Result<Option<AccountId>> {
+    let Actor::Customer { account: acting, key, .. } = actor else { return Ok(None) };
     let maker_of_key = sqlx::query_scalar!(
         "select created_by_account_id from api_keys where id = $1 and account_id = $2",
         key as _,
         account as _,
     )
-    .fetch_optional(&mut *conn)
+    .fetch_optional(conn)
     .await?;
-    let maker = maker_of_key.flatten().unwrap_or(*acting);
-    let may = maker == account || members::hold_admin(conn, account, maker).await?;
-    Ok(may.then_some(Maker::Account(maker)))
+    Ok(Some(maker_of_key.flatten().unwrap_or(*acting)))
 }
 
 async fn insert(

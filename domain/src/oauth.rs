@@ -8,7 +8,8 @@ use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
 use crate::accounts::{AccountStatus, Tier};
-use crate::api_keys::Scopes;
+use crate::api_keys::{self, Scopes};
+use crate::audit::Actor;
 use crate::ids::{AccountId, OauthClientId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
@@ -27,13 +28,15 @@ pub struct Client {
     pub created_at: Timestamp,
 }
 
-/// Makes a client of `account`. Of its secret only the hash is stored.
+/// Makes a client of `account`. Of its secret only the hash is stored. A member of the account's team makes none: it would
+/// outlive the membership, which a key does not.
 ///
 /// # Errors
-/// When the name does not have 1 to 120 characters, or the database fails.
+/// When the name does not have 1 to 120 characters, a key that a member made asks for it, or the database fails.
 pub async fn create_client(
     conn: &mut PgConnection,
     account: AccountId,
+    actor: &Actor,
     name: &str,
     scopes: Scopes,
 ) -> Result<(Client, Token), CreateClientError> {
@@ -42,6 +45,9 @@ pub async fn create_client(
     rules.length(name, 1, 120, "name");
     rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
     rules.check()?;
+    if api_keys::behind(&mut *conn, account, actor).await?.is_some_and(|maker| maker != account) {
+        return Err(CreateClientError::Member);
+    }
     let (id, secret) = (OauthClientId::generate(), Token::generate());
     let created_at = sqlx::query_scalar!(
         "insert into oauth_clients (id, account_id, name, scopes, secret_hash, created_by_account_id)
@@ -63,6 +69,9 @@ pub enum CreateClientError {
     /// A field breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// Somebody on the owner's team asks for it.
+    #[error("an OAuth client is made by the account's owner")]
+    Member,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),

@@ -512,6 +512,9 @@ async fn a_removed_member_keeps_no_key() {
     let second = Minted::of(&by_key);
     let rotated = first.client(&app.base_url).post(&format!("{}/rotate", second.path()), json!({})).await;
     let third = Minted::of(&rotated);
+    // What would outlive the membership is the owner's to make.
+    let program = json!({"name": "nightly", "scopes": ["read"]});
+    first.client(&app.base_url).post("/v1/oauth/clients", program).await.problem(403, "forbidden");
     let gone = mint(&on_ada, &["read"]).await;
     on_ada.delete(&gone.path()).await.expect(204);
     let expired = mint(&on_ada, &["read"]).await;
