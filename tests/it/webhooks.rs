@@ -681,6 +681,52 @@ async fn accounts_whose_endpoints_hang_delay_nobody() {
     app.stop().await;
 }
 
+/// Issue 5, "Build" 6: endpoints that were seen to hang are asked a few at a time, each in its turn, and another one of
+/// the same account does not wait for them.
+#[tokio::test]
+async fn endpoints_that_hang_are_asked_a_few_at_a_time() {
+    let (sink, silence) = (Sink::start().await, Silence::start());
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("limits.webhook_endpoints", "41")
+        .set("webhooks.timeout", "400ms")
+        .set("webhooks.retry_schedule", "1s")
+        .start()
+        .await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    for _ in 0..40 {
+        create(&client, &silence.url(), &["session.failed"]).await;
+    }
+    create(&client, &sink.url("/ok"), &["api_key.revoked"]).await;
+    flood(&app, account, 3).await;
+    eventually(Duration::from_secs(20), "each was asked once", async || {
+        let not_asked = "select count(*) from webhook_deliveries where attempts = 0";
+        (app.count(not_asked).await == 0).then_some(())
+    })
+    .await;
+    let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201);
+    client.delete(&format!("/v1/api-keys/{}", key.body["id"].as_str().expect("an id"))).await.expect(204);
+    let mut most = 0;
+    eventually(Duration::from_secs(30), "each was asked twice", async || {
+        let under_way = "select count(*) from webhook_deliveries where status = 'in_flight'";
+        most = most.max(app.count(under_way).await);
+        let of_one = "select coalesce(max(count), 0) from (
+                          select count(*) from webhook_deliveries where status = 'in_flight' group by endpoint_id) counts";
+        let of_one = app.count(of_one).await;
+        assert!(most <= 17 && of_one <= 4, "{most} are under way, {of_one} of them at one endpoint");
+        let waiting = "select count(*) from webhook_deliveries where next_attempt_at is not null";
+        (app.count(waiting).await == 0).then_some(())
+    })
+    .await;
+    assert!(most > 4, "no more than {most} were under way");
+    let told = sink.receives("/ok", 1).await;
+    let last = Instant::now();
+    assert!(last - told[0].at > Duration::from_secs(1), "it waited for those that hang");
+    assert_eq!(app.count("select count(*) from webhook_deliveries where status = 'dlq'").await, 120);
+    app.stop().await;
+}
+
 /// Issue 5, "nobody starved": fifty accounts with long queues, made before another one, take turns with it.
 #[tokio::test]
 async fn long_queues_delay_nobody() {

@@ -3,8 +3,10 @@
 //! The rows of [`deliveries`] are the queue. A job queue in which everybody's deliveries wait in one line cannot be fair: a
 //! thousand endpoints that hang would be in everybody's way. So a claim takes a few from each endpoint that has some due,
 //! each in its turn, and passes over endpoints and accounts that have as many under way as they may. An account may have no
-//! more than there is room left, so that a few that hang do not take all of it. Claims come one after the other; while one
-//! is on its way to the database, what ended meanwhile waits for the next.
+//! more than there is room left, so that a few that hang do not take all of it. An endpoint that was seen to hang, and all
+//! those of an account together, may have only a few until one of them is answered: attempts that time out together cost
+//! everybody else the processor. Claims come one after the other; while one is on its way to the database, what ended
+//! meanwhile waits for the next.
 //!
 //! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
 //! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
@@ -12,14 +14,14 @@
 
 mod target;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kitfleet_domain::ids::{AccountId, WebhookId};
 use kitfleet_domain::vault::Vault;
-use kitfleet_domain::webhooks::deliveries::{self, Attempt, Busy, Ended};
+use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, Wanted};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use nix::sys::resource::{Resource, getrlimit};
 use tokio::sync::Semaphore;
@@ -33,6 +35,10 @@ use crate::Context;
 
 /// Attempts under way at once, of all, of an account and of an endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
+/// The same of endpoints that did not answer in time when they were last asked: of an account and of an endpoint.
+const SLOW_AT_ONCE: (usize, usize) = (16, 4);
+/// For how long that is held against an endpoint: longer than the pauses between attempts usually are.
+const SLOW_FOR: Duration = Duration::from_hours(2);
 /// Batches of results that are written at once. When many attempts end together, more would only open connections.
 const WRITERS: usize = 4;
 /// How long after its time limit an attempt belongs to somebody else.
@@ -105,6 +111,8 @@ struct Dispatch {
     /// Attempts that have not been written yet.
     of_endpoints: HashMap<WebhookId, usize>,
     of_accounts: HashMap<AccountId, usize>,
+    /// Endpoints that did not answer in time when they were last asked, whose they are, and when that was.
+    slow: HashMap<WebhookId, (AccountId, Instant)>,
     /// Results that wait while a batch of their endpoint is being written.
     waiting: HashMap<WebhookId, Vec<(AccountId, Ended)>>,
 }
@@ -114,6 +122,7 @@ struct Claimed {
     attempts: Vec<Attempt>,
     of_each: usize,
     limit: usize,
+    slow: HashSet<WebhookId>,
 }
 
 /// A batch that is no more anybody's.
@@ -138,6 +147,7 @@ impl Dispatch {
             writers: Arc::new(Semaphore::new(WRITERS)),
             of_endpoints: HashMap::new(),
             of_accounts: HashMap::new(),
+            slow: HashMap::new(),
             waiting: HashMap::new(),
         }
     }
@@ -165,18 +175,41 @@ impl Dispatch {
         self.look = false;
         self.look_again_at = Instant::now() + SAFETY;
         let (of_each, limit) = self.bounds();
-        let busy = Busy {
-            endpoints: more_than(&self.of_endpoints, of_each).map(|id| id.as_uuid()).collect(),
-            accounts: more_than(&self.of_accounts, limit).map(|id| id.as_uuid()).collect(),
+        self.slow.retain(|_, (_, seen)| seen.elapsed() < SLOW_FOR);
+        let busy = more_than(&self.of_endpoints, of_each);
+        let busy_accounts: HashSet<_> = more_than(&self.of_accounts, limit).collect();
+        let mut slow = self.slow_with_room();
+        slow.retain(|endpoint| !busy_accounts.contains(&self.slow[endpoint].0));
+        let (slow_of_account, slow_of_each) = SLOW_AT_ONCE;
+        let wanted = Wanted {
+            not_endpoints: busy.chain(self.slow.keys().copied()).map(|id| id.as_uuid()).collect(),
+            not_accounts: busy_accounts.iter().map(AccountId::as_uuid).collect(),
+            most: (as_count(of_each), as_count(limit)),
+            slow: slow.iter().map(WebhookId::as_uuid).collect(),
+            most_slow: (as_count(slow_of_each / 2), as_count(slow_of_account / 2)),
+            after: self.after,
         };
-        let (context, after) = (Arc::clone(&self.context), self.after);
+        let context = Arc::clone(&self.context);
         let lease = context.config.webhooks.timeout + GRACE;
         self.claims.spawn(async move {
             let mut conn = context.lazy.acquire().await?;
-            let attempts =
-                deliveries::claim(&mut conn, &busy, after, as_count(of_each), as_count(limit), lease).await?;
-            Ok(Claimed { attempts, of_each, limit })
+            let attempts = deliveries::claim(&mut conn, &wanted, lease).await?;
+            Ok(Claimed { attempts, of_each, limit, slow })
         });
+    }
+
+    /// Of the slow endpoints those that may have more under way.
+    fn slow_with_room(&self) -> HashSet<WebhookId> {
+        let under_way = |endpoint: &WebhookId| self.of_endpoints.get(endpoint).copied().unwrap_or_default();
+        let mut of_accounts = HashMap::<_, usize>::new();
+        for (endpoint, (account, _)) in &self.slow {
+            *of_accounts.entry(*account).or_default() += under_way(endpoint);
+        }
+        let (of_account, of_each) = SLOW_AT_ONCE;
+        let has_room = |(endpoint, (account, _)): &(&WebhookId, &(AccountId, Instant))| {
+            under_way(endpoint) <= of_each / 2 && of_accounts[account] <= of_account / 2
+        };
+        self.slow.iter().filter(has_room).map(|(endpoint, _)| *endpoint).collect()
     }
 
     /// Waits until something ends, and goes on from there.
@@ -191,7 +224,14 @@ impl Dispatch {
                 Err(panic) => tracing::error!(%panic, "claiming webhook deliveries panicked"),
             },
             Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => match ended {
-                Ok((account, endpoint, ended)) => self.write(account, endpoint, ended),
+                Ok((account, endpoint, ended)) => {
+                    if ended.outcome == Outcome::Timeout {
+                        self.slow.insert(endpoint, (account, Instant::now()));
+                    } else {
+                        self.slow.remove(&endpoint);
+                    }
+                    self.write(account, endpoint, ended);
+                }
                 Err(panic) => tracing::error!(%panic, "a webhook delivery panicked"),
             },
             Some(written) = self.writes.join_next(), if !self.writes.is_empty() => match written {
@@ -203,15 +243,15 @@ impl Dispatch {
     }
 
     fn attempt(&mut self, claimed: Claimed) {
-        let Claimed { attempts, of_each, limit } = claimed;
+        let Claimed { attempts, of_each, limit, slow } = claimed;
         let mut of_endpoints = HashMap::<_, usize>::new();
-        for attempt in &attempts {
+        for attempt in attempts.iter().filter(|attempt| !slow.contains(&attempt.endpoint_id)) {
             *of_endpoints.entry((attempt.account_id, attempt.endpoint_id)).or_default() += 1;
         }
+        let full = of_endpoints.values().sum::<usize>() >= limit;
         // Where a bound was reached there may be more, and so where the round began in the middle.
-        self.look |=
-            self.after.is_some() || attempts.len() >= limit || of_endpoints.values().any(|got| *got >= of_each);
-        self.after = of_endpoints.into_keys().max().filter(|_| attempts.len() >= limit);
+        self.look |= self.after.is_some() || full || of_endpoints.values().any(|got| *got >= of_each);
+        self.after = of_endpoints.into_keys().max().filter(|_| full);
         for attempt in attempts {
             *self.of_endpoints.entry(attempt.endpoint_id).or_default() += 1;
             *self.of_accounts.entry(attempt.account_id).or_default() += 1;
@@ -250,7 +290,7 @@ impl Dispatch {
             let full = take_one(&mut self.of_endpoints, written.endpoint, of_endpoint)
                 | take_one(&mut self.of_accounts, *account, of_account);
             // Somebody who had been passed over has room again.
-            self.look |= full;
+            self.look |= full || self.slow.contains_key(&written.endpoint);
         }
         match self.waiting.get_mut(&written.endpoint).map(std::mem::take) {
             Some(batch) if !batch.is_empty() => self.write_batch(written.endpoint, batch),

@@ -280,29 +280,31 @@ impl Attempt {
     }
 }
 
-/// Whom a claim passes over, because as many attempts as they may have are under way.
-#[derive(Debug, Default)]
-pub struct Busy {
-    /// Endpoints.
-    pub endpoints: Vec<Uuid>,
-    /// Accounts.
-    pub accounts: Vec<Uuid>,
+/// What a claim may take.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Endpoints that are passed over.
+    pub not_endpoints: Vec<Uuid>,
+    /// Accounts that are passed over.
+    pub not_accounts: Vec<Uuid>,
+    /// Attempts of an endpoint, and in all.
+    pub most: (i64, i64),
+    /// Endpoints of which little is taken, though they are passed over.
+    pub slow: Vec<Uuid>,
+    /// Attempts of a slow endpoint, and of all slow endpoints of an account.
+    pub most_slow: (i64, i64),
+    /// Behind whom the round begins.
+    pub after: Option<(AccountId, WebhookId)>,
 }
 
-/// Takes attempts that are due into the caller's hands for as long as `lease`: of each endpoint no more than `of_each`,
-/// however many wait, and no more than `limit` in all. Accounts and their endpoints come in their turn, beginning behind
-/// `after`: whoever goes on behind the last one that had something comes round to each.
+/// Takes attempts that are due into the caller's hands for as long as `lease`. Accounts and their endpoints come in their
+/// turn: whoever goes on behind the last one that had something comes round to each. Of what is due to an account's slow
+/// endpoints the oldest comes first, besides, and with a limit in all of its own.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn claim(
-    conn: &mut PgConnection,
-    busy: &Busy,
-    after: Option<(AccountId, WebhookId)>,
-    of_each: i64,
-    limit: i64,
-    lease: Duration,
-) -> sqlx::Result<Vec<Attempt>> {
+pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
+    let Wanted { not_endpoints, not_accounts, most, slow, most_slow, after } = wanted;
     let (after_account, after_endpoint) =
         after.map_or((Uuid::nil(), Uuid::nil()), |(account, endpoint)| (account.as_uuid(), endpoint.as_uuid()));
     sqlx::query_as!(
@@ -331,22 +333,38 @@ pub async fn claim(
                    order by d.next_attempt_at limit $3 for update skip locked
                ) d
                limit $4
+           ), slow as (
+               select d.id, d.next_attempt_at,
+                      row_number() over (partition by e.account_id order by d.next_attempt_at) as place
+               from webhook_endpoints e
+               cross join lateral (
+                   select id, next_attempt_at from webhook_deliveries d
+                   where d.account_id = e.account_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
+                   order by d.next_attempt_at limit $9 for update skip locked
+               ) d
+               where e.id = any ($8) and e.active and e.disabled_at is null
+           ), claimed as (
+               select id from due
+               union all (select id from slow where place <= $10 order by place, next_attempt_at limit $4)
            )
            update webhook_deliveries d
            set status = 'in_flight', next_attempt_at = now() + make_interval(secs => $5), updated_at = now()
-           from due, webhook_endpoints e, events v
-           where d.id = due.id and e.id = d.endpoint_id and v.id = d.event_id
+           from claimed, webhook_endpoints e, events v
+           where d.id = claimed.id and e.id = d.endpoint_id and v.id = d.event_id
            returning d.id, d.account_id, d.endpoint_id, e.url, e.sealed_secret,
                      case when e.grace_expires_at > now() then e.sealed_prev_secret end as sealed_prev_secret,
                      d.event_id, d.event_type, v.created_at as event_created_at, v.data,
                      d.next_attempt_at as "claimed_until!", extract(epoch from now())::bigint as "sent_at!""#,
-        &busy.endpoints,
-        &busy.accounts,
-        of_each,
-        limit,
+        not_endpoints,
+        not_accounts,
+        most.0,
+        most.1,
         lease.as_secs_f64(),
         after_account,
         after_endpoint,
+        slow,
+        most_slow.0,
+        most_slow.1,
     )
     .fetch_all(conn)
     .await
@@ -388,8 +406,8 @@ pub struct Ended {
     pub id: DeliveryId,
     /// The claim under which it was made.
     pub claimed_until: Timestamp,
-    /// Whether the endpoint said yes in time.
-    pub success: bool,
+    /// What it came to.
+    pub outcome: Outcome,
     /// What the endpoint answered.
     pub response_status: Option<i32>,
     /// How that answer's body began.
@@ -431,7 +449,7 @@ pub async fn finish(
 ) -> sqlx::Result<Tally> {
     let ids: Vec<_> = ended.iter().map(|one| one.id.as_uuid()).collect();
     let claims: Vec<_> = ended.iter().map(|one| one.claimed_until).collect();
-    let successes: Vec<_> = ended.iter().map(|one| one.success).collect();
+    let successes: Vec<_> = ended.iter().map(|one| one.outcome == Outcome::Success).collect();
     let statuses: Vec<_> = ended.iter().map(|one| one.response_status).collect();
     let excerpts: Vec<_> = ended.iter().map(|one| one.response_excerpt.clone()).collect();
     let errors: Vec<_> = ended.iter().map(|one| one.error.clone()).collect();

@@ -78,17 +78,16 @@ impl Target {
         let mut ended = Ended {
             id: attempt.id,
             claimed_until: attempt.claimed_until,
-            success: false,
+            outcome: Outcome::TransportError,
             response_status: None,
             response_excerpt: None,
             error: None,
             duration_ms: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
         };
-        let outcome = match answered {
+        ended.outcome = match answered {
             Ok(Answered { status, excerpt, broken_off: None }) => {
-                ended.success = (200..300).contains(&status);
                 (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
-                if ended.success { Outcome::Success } else { Outcome::HttpError }
+                if (200..300).contains(&status) { Outcome::Success } else { Outcome::HttpError }
             }
             Ok(Answered { status, excerpt, broken_off: Some(error) }) => {
                 (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
@@ -100,7 +99,7 @@ impl Target {
                 error.outcome
             }
         };
-        metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome.name()).increment(1);
+        metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => ended.outcome.name()).increment(1);
         ended
     }
 
