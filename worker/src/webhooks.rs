@@ -3,10 +3,12 @@
 //! The rows of [`deliveries`] are the queue. A job queue in which everybody's deliveries wait in one line cannot be fair: a
 //! thousand endpoints that hang would be in everybody's way. So a claim takes a few from each endpoint that has some due,
 //! each in its turn, and passes over endpoints and accounts that have as many under way as they may. An account may have no
-//! more than there is room left, so that a few that hang do not take all of it. An endpoint that was seen to hang, and all
-//! those of an account together, may have only a few until one of them is answered: attempts that time out together cost
-//! everybody else the processor. Claims come one after the other; while one is on its way to the database, what ended
-//! meanwhile waits for the next.
+//! more than there is room left, so that a few that hang do not take all of it. Claims come one after the other; while one
+//! is on its way to the database, what ended meanwhile waits for the next.
+//!
+//! An account some of whose attempts ran out of time is slow for a while. Of those of its endpoints that do not answer only a
+//! few attempts are under way at once, and they are looked for once a second: a hundred that begin and end together, and a
+//! claim that walks past hundreds of endpoints, would cost everybody else the processor.
 //!
 //! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
 //! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
@@ -28,6 +30,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
+use uuid::Uuid;
 
 use self::target::Target;
 pub use self::target::{BadRoots, ExtraRoots};
@@ -35,9 +38,9 @@ use crate::Context;
 
 /// Attempts under way at once, of all, of an account and of an endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
-/// The same of endpoints that did not answer in time when they were last asked: of an account and of an endpoint.
+/// The same of a slow account, and of an endpoint of its that does not answer.
 const SLOW_AT_ONCE: (usize, usize) = (16, 4);
-/// For how long that is held against an endpoint: longer than the pauses between attempts usually are.
+/// How long an account is slow after an attempt that ran out of time: longer than the pauses between attempts usually are.
 const SLOW_FOR: Duration = Duration::from_hours(2);
 /// Batches of results that are written at once. When many attempts end together, more would only open connections.
 const WRITERS: usize = 4;
@@ -109,12 +112,21 @@ struct Dispatch {
     writes: JoinSet<Written>,
     writers: Arc<Semaphore>,
     /// Attempts that have not been written yet.
-    of_endpoints: HashMap<WebhookId, usize>,
+    of_endpoints: HashMap<(AccountId, WebhookId), usize>,
     of_accounts: HashMap<AccountId, usize>,
-    /// Endpoints that did not answer in time when they were last asked, whose they are, and when that was.
-    slow: HashMap<WebhookId, (AccountId, Instant)>,
+    slow: HashMap<AccountId, Slow>,
+    /// When endpoints that do not answer are looked for again.
+    look_for_slow_at: Instant,
     /// Results that wait while a batch of their endpoint is being written.
     waiting: HashMap<WebhookId, Vec<(AccountId, Ended)>>,
+}
+
+/// An account some of whose attempts ran out of time.
+struct Slow {
+    /// When the last one did.
+    seen: Instant,
+    /// Its endpoints that have answered since.
+    answering: HashSet<WebhookId>,
 }
 
 /// What a claim got, of what it may have got.
@@ -122,7 +134,6 @@ struct Claimed {
     attempts: Vec<Attempt>,
     of_each: usize,
     limit: usize,
-    slow: HashSet<WebhookId>,
 }
 
 /// A batch that is no more anybody's.
@@ -148,6 +159,7 @@ impl Dispatch {
             of_endpoints: HashMap::new(),
             of_accounts: HashMap::new(),
             slow: HashMap::new(),
+            look_for_slow_at: Instant::now(),
             waiting: HashMap::new(),
         }
     }
@@ -175,41 +187,71 @@ impl Dispatch {
         self.look = false;
         self.look_again_at = Instant::now() + SAFETY;
         let (of_each, limit) = self.bounds();
-        self.slow.retain(|_, (_, seen)| seen.elapsed() < SLOW_FOR);
-        let busy = more_than(&self.of_endpoints, of_each);
-        let busy_accounts: HashSet<_> = more_than(&self.of_accounts, limit).collect();
-        let mut slow = self.slow_with_room();
-        slow.retain(|endpoint| !busy_accounts.contains(&self.slow[endpoint].0));
+        self.slow.retain(|_, slow| slow.seen.elapsed() < SLOW_FOR);
         let (slow_of_account, slow_of_each) = SLOW_AT_ONCE;
+        let busy_accounts: HashSet<_> = more_than(&self.of_accounts, limit).collect();
         let wanted = Wanted {
-            not_endpoints: busy.chain(self.slow.keys().copied()).map(|id| id.as_uuid()).collect(),
+            not_endpoints: self.busy_endpoints(of_each, slow_of_each / 2),
             not_accounts: busy_accounts.iter().map(AccountId::as_uuid).collect(),
             most: (as_count(of_each), as_count(limit)),
-            slow: slow.iter().map(WebhookId::as_uuid).collect(),
-            most_slow: (as_count(slow_of_each / 2), as_count(slow_of_account / 2)),
             after: self.after,
+            slow: self.slow.keys().map(AccountId::as_uuid).collect(),
+            answering: self.slow.values().flat_map(|slow| &slow.answering).map(WebhookId::as_uuid).collect(),
+            slow_too: self.slow_with_room(&busy_accounts, slow_of_account / 2),
+            most_slow: (as_count(slow_of_each / 2), as_count(slow_of_account / 2)),
         };
         let context = Arc::clone(&self.context);
         let lease = context.config.webhooks.timeout + GRACE;
         self.claims.spawn(async move {
             let mut conn = context.lazy.acquire().await?;
             let attempts = deliveries::claim(&mut conn, &wanted, lease).await?;
-            Ok(Claimed { attempts, of_each, limit, slow })
+            Ok(Claimed { attempts, of_each, limit })
         });
     }
 
-    /// Of the slow endpoints those that may have more under way.
-    fn slow_with_room(&self) -> HashSet<WebhookId> {
-        let under_way = |endpoint: &WebhookId| self.of_endpoints.get(endpoint).copied().unwrap_or_default();
-        let mut of_accounts = HashMap::<_, usize>::new();
-        for (endpoint, (account, _)) in &self.slow {
-            *of_accounts.entry(*account).or_default() += under_way(endpoint);
-        }
-        let (of_account, of_each) = SLOW_AT_ONCE;
-        let has_room = |(endpoint, (account, _)): &(&WebhookId, &(AccountId, Instant))| {
-            under_way(endpoint) <= of_each / 2 && of_accounts[account] <= of_account / 2
+    /// Whether an endpoint is one that does not answer.
+    fn is_slow(&self, account: AccountId, endpoint: WebhookId) -> bool {
+        self.slow.get(&account).is_some_and(|slow| !slow.answering.contains(&endpoint))
+    }
+
+    /// Endpoints that have more under way than this.
+    fn busy_endpoints(&self, bound: usize, slow_bound: usize) -> Vec<Uuid> {
+        let is_busy = |((account, endpoint), count): &(&(AccountId, WebhookId), &usize)| {
+            **count > if self.is_slow(*account, *endpoint) { slow_bound } else { bound }
         };
-        self.slow.iter().filter(has_room).map(|(endpoint, _)| *endpoint).collect()
+        self.of_endpoints.iter().filter(is_busy).map(|((_, endpoint), _)| endpoint.as_uuid()).collect()
+    }
+
+    /// Slow accounts of which no more than this is under way at endpoints that do not answer, when it is time to look for
+    /// them.
+    fn slow_with_room(&mut self, busy: &HashSet<AccountId>, bound: usize) -> Vec<Uuid> {
+        let now = Instant::now();
+        if self.slow.is_empty() || now < self.look_for_slow_at {
+            return Vec::new();
+        }
+        self.look_for_slow_at = now + SAFETY;
+        let mut under_way = HashMap::<_, usize>::new();
+        for ((account, endpoint), count) in &self.of_endpoints {
+            if self.is_slow(*account, *endpoint) {
+                *under_way.entry(account).or_default() += count;
+            }
+        }
+        let has_room = |account: &&AccountId| {
+            !busy.contains(account) && under_way.get(account).is_none_or(|count| *count <= bound)
+        };
+        self.slow.keys().filter(has_room).map(AccountId::as_uuid).collect()
+    }
+
+    /// Learns from how an attempt went.
+    fn note(&mut self, account: AccountId, endpoint: WebhookId, outcome: Outcome) {
+        if outcome == Outcome::Timeout {
+            let slow =
+                self.slow.entry(account).or_insert_with(|| Slow { seen: Instant::now(), answering: HashSet::new() });
+            slow.seen = Instant::now();
+            slow.answering.remove(&endpoint);
+        } else if let Some(slow) = self.slow.get_mut(&account) {
+            slow.answering.insert(endpoint);
+        }
     }
 
     /// Waits until something ends, and goes on from there.
@@ -225,11 +267,7 @@ impl Dispatch {
             },
             Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => match ended {
                 Ok((account, endpoint, ended)) => {
-                    if ended.outcome == Outcome::Timeout {
-                        self.slow.insert(endpoint, (account, Instant::now()));
-                    } else {
-                        self.slow.remove(&endpoint);
-                    }
+                    self.note(account, endpoint, ended.outcome);
                     self.write(account, endpoint, ended);
                 }
                 Err(panic) => tracing::error!(%panic, "a webhook delivery panicked"),
@@ -243,17 +281,21 @@ impl Dispatch {
     }
 
     fn attempt(&mut self, claimed: Claimed) {
-        let Claimed { attempts, of_each, limit, slow } = claimed;
+        let Claimed { attempts, of_each, limit } = claimed;
         let mut of_endpoints = HashMap::<_, usize>::new();
-        for attempt in attempts.iter().filter(|attempt| !slow.contains(&attempt.endpoint_id)) {
-            *of_endpoints.entry((attempt.account_id, attempt.endpoint_id)).or_default() += 1;
+        for Attempt { account_id, endpoint_id, .. } in &attempts {
+            if !self.is_slow(*account_id, *endpoint_id) {
+                *of_endpoints.entry((*account_id, *endpoint_id)).or_default() += 1;
+            }
         }
         let full = of_endpoints.values().sum::<usize>() >= limit;
         // Where a bound was reached there may be more, and so where the round began in the middle.
         self.look |= self.after.is_some() || full || of_endpoints.values().any(|got| *got >= of_each);
-        self.after = of_endpoints.into_keys().max().filter(|_| full);
+        // Slow accounts have no place in the round.
+        let in_round = of_endpoints.into_keys().filter(|(account, _)| !self.slow.contains_key(account));
+        self.after = in_round.max().filter(|_| full);
         for attempt in attempts {
-            *self.of_endpoints.entry(attempt.endpoint_id).or_default() += 1;
+            *self.of_endpoints.entry((attempt.account_id, attempt.endpoint_id)).or_default() += 1;
             *self.of_accounts.entry(attempt.account_id).or_default() += 1;
             let (target, vault) = (Arc::clone(&self.target), Arc::clone(&self.vault));
             self.attempts.spawn(async move {
@@ -287,10 +329,10 @@ impl Dispatch {
     fn go_on(&mut self, written: &Written) {
         let (of_endpoint, of_account) = self.bounds();
         for account in &written.accounts {
-            let full = take_one(&mut self.of_endpoints, written.endpoint, of_endpoint)
+            let full = take_one(&mut self.of_endpoints, (*account, written.endpoint), of_endpoint)
                 | take_one(&mut self.of_accounts, *account, of_account);
             // Somebody who had been passed over has room again.
-            self.look |= full || self.slow.contains_key(&written.endpoint);
+            self.look |= full;
         }
         match self.waiting.get_mut(&written.endpoint).map(std::mem::take) {
             Some(batch) if !batch.is_empty() => self.write_batch(written.endpoint, batch),

@@ -289,29 +289,33 @@ pub struct Wanted {
     pub not_accounts: Vec<Uuid>,
     /// Attempts of an endpoint, and in all.
     pub most: (i64, i64),
-    /// Endpoints of which little is taken, though they are passed over.
-    pub slow: Vec<Uuid>,
-    /// Attempts of a slow endpoint, and of all slow endpoints of an account.
-    pub most_slow: (i64, i64),
     /// Behind whom the round begins.
     pub after: Option<(AccountId, WebhookId)>,
+    /// Accounts that are passed over but for the endpoints below.
+    pub slow: Vec<Uuid>,
+    /// Endpoints of slow accounts that are treated like anybody else's.
+    pub answering: Vec<Uuid>,
+    /// Slow accounts of whose other endpoints a little is taken.
+    pub slow_too: Vec<Uuid>,
+    /// Attempts of such an endpoint, and of all of them of an account.
+    pub most_slow: (i64, i64),
 }
 
 /// Takes attempts that are due into the caller's hands for as long as `lease`. Accounts and their endpoints come in their
-/// turn: whoever goes on behind the last one that had something comes round to each. Of what is due to an account's slow
-/// endpoints the oldest comes first, besides, and with a limit in all of its own.
+/// turn: whoever goes on behind the last one that had something comes round to each. Of what is due to the endpoints of a slow
+/// account the oldest comes first, besides, and with a limit in all of its own.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
-    let Wanted { not_endpoints, not_accounts, most, slow, most_slow, after } = wanted;
+    let Wanted { not_endpoints, not_accounts, most, after, slow, answering, slow_too, most_slow } = wanted;
     let (after_account, after_endpoint) =
         after.map_or((Uuid::nil(), Uuid::nil()), |(account, endpoint)| (account.as_uuid(), endpoint.as_uuid()));
     sqlx::query_as!(
         Attempt,
         r#"with recursive waiting (account_id, endpoint_id) as (
                -- Jumps from endpoint to endpoint in the index, whatever the length of their queues, and over the others of
-               -- an account that is busy.
+               -- an account that is passed over.
                (select account_id, endpoint_id from webhook_deliveries
                 where next_attempt_at is not null and (account_id, endpoint_id) > ($6, $7)
                 order by account_id, endpoint_id limit 1)
@@ -320,11 +324,29 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                cross join lateral (
                    select d.account_id, d.endpoint_id from webhook_deliveries d
                    where d.next_attempt_at is not null and (d.account_id, d.endpoint_id) > (w.account_id,
-                       case when w.account_id = any ($2) then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else w.endpoint_id end)
+                       case when w.account_id = any ($2) or w.account_id = any ($8)
+                            then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else w.endpoint_id end)
                    order by d.account_id, d.endpoint_id limit 1
                ) next
+           ), slow_waiting (account_id, endpoint_id) as (
+               select first.account_id, first.endpoint_id from unnest($10::uuid[]) as account (id)
+               cross join lateral (
+                   select d.account_id, d.endpoint_id from webhook_deliveries d
+                   where d.next_attempt_at is not null and d.account_id = account.id order by d.endpoint_id limit 1
+               ) first
+               union all
+               select w.account_id, next.endpoint_id from slow_waiting w
+               cross join lateral (
+                   select d.endpoint_id from webhook_deliveries d
+                   where d.next_attempt_at is not null and d.account_id = w.account_id and d.endpoint_id > w.endpoint_id
+                   order by d.endpoint_id limit 1
+               ) next
            ), due as (
-               select d.id from waiting w
+               select d.id
+               from (
+                   select account_id, endpoint_id from waiting where account_id <> all ($8)
+                   union all select account_id, id from webhook_endpoints where id = any ($9)
+               ) w
                join webhook_endpoints e on e.id = w.endpoint_id and e.active and e.disabled_at is null
                    and e.id <> all ($1) and e.account_id <> all ($2)
                cross join lateral (
@@ -335,17 +357,18 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                limit $4
            ), slow as (
                select d.id, d.next_attempt_at,
-                      row_number() over (partition by e.account_id order by d.next_attempt_at) as place
-               from webhook_endpoints e
+                      row_number() over (partition by w.account_id order by d.next_attempt_at) as place
+               from slow_waiting w
+               join webhook_endpoints e on e.id = w.endpoint_id and e.active and e.disabled_at is null
+                   and e.id <> all ($1) and e.id <> all ($9)
                cross join lateral (
                    select id, next_attempt_at from webhook_deliveries d
-                   where d.account_id = e.account_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
-                   order by d.next_attempt_at limit $9 for update skip locked
+                   where d.account_id = w.account_id and d.endpoint_id = w.endpoint_id and d.next_attempt_at <= now()
+                   order by d.next_attempt_at limit $11 for update skip locked
                ) d
-               where e.id = any ($8) and e.active and e.disabled_at is null
            ), claimed as (
                select id from due
-               union all (select id from slow where place <= $10 order by place, next_attempt_at limit $4)
+               union all (select id from slow where place <= $12 order by place, next_attempt_at limit $4)
            )
            update webhook_deliveries d
            set status = 'in_flight', next_attempt_at = now() + make_interval(secs => $5), updated_at = now()
@@ -363,6 +386,8 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
         after_account,
         after_endpoint,
         slow,
+        answering,
+        slow_too,
         most_slow.0,
         most_slow.1,
     )
