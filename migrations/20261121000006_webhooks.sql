@@ -57,6 +57,7 @@ create table webhook_deliveries (
 );
 
 create index webhook_deliveries_endpoint_id_idx on webhook_deliveries (endpoint_id, id desc);
+create index webhook_deliveries_event_id_idx on webhook_deliveries (event_id);
 create index webhook_deliveries_status_idx on webhook_deliveries (endpoint_id, status, id desc);
 -- Who has something to be sent, to which endpoint, and what of it is due.
 create index webhook_deliveries_due_idx on webhook_deliveries (account_id, endpoint_id, next_attempt_at)
@@ -67,6 +68,11 @@ create function uuid_v7() returns uuid language sql volatile as $$
     select (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
             || '7' || substr(chance, 1, 3) || '8' || substr(chance, 18, 15))::uuid
     from (select replace(gen_random_uuid()::text, '-', '') as chance) random
+$$;
+
+-- The least that one of this moment can be.
+create function uuid_v7_of(moment timestamptz) returns uuid language sql immutable as $$
+    select (lpad(to_hex((extract(epoch from moment) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid
 $$;
 
 -- An event's deliveries are written by the statement that writes the event, whichever it is: neither is there without the

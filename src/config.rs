@@ -319,6 +319,9 @@ pub struct Retention {
     /// How long finished jobs are kept.
     #[serde(with = "duration")]
     pub finished_jobs: Duration,
+    /// How long webhook deliveries that have ended, and their events, are kept.
+    #[serde(with = "duration")]
+    pub webhook_bodies: Duration,
 
     // Of areas that are still to come, from here on.
     /// How long profiles, and their snapshots with them, are kept after their deletion.
@@ -327,9 +330,6 @@ pub struct Retention {
     /// How long the secrets of deleted accounts are kept.
     #[serde(with = "duration")]
     deleted_account_secrets: Duration,
-    /// How long the bodies of delivered webhooks are kept.
-    #[serde(with = "duration")]
-    webhook_bodies: Duration,
 }
 
 impl Default for Retention {

@@ -237,6 +237,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         free_tier_cap: config.sessions.free_tier_cap,
         result_retention: config.retention.operation_results,
         job_retention: config.retention.finished_jobs,
+        webhook_retention: config.retention.webhook_bodies,
         webhooks: config.webhooks()?,
         limits: config.limits.clone(),
     })

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::ids::AccountId;
 
 /// What can happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
     /// A live session was destroyed.
     SessionCompleted,

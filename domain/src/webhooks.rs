@@ -9,8 +9,6 @@ pub mod endpoints;
 pub mod reminders;
 pub mod secrets;
 
-use std::collections::BTreeSet;
-
 use url::Url;
 
 use crate::events::EventType;
@@ -37,10 +35,15 @@ impl WebhookUrl {
         if url.scheme() != "https" {
             return Err(refuse("must be an https URL"));
         }
+        // What a browser would forgive is a mistake here.
+        let authority = text.get("https:".len()..).and_then(|rest| rest.strip_prefix("//")).unwrap_or_default();
+        if authority.starts_with('/') || text.contains(|c: char| c.is_control() || c == '\\') || authority.is_empty() {
+            return Err(refuse("must be an absolute URL"));
+        }
         if url.host_str().is_none_or(str::is_empty) {
             return Err(refuse("must name a host"));
         }
-        if !url.username().is_empty() || url.password().is_some() {
+        if authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
             return Err(refuse("must not hold a user name or a password"));
         }
         Ok(Self(text.to_owned()))
@@ -58,7 +61,7 @@ impl WebhookUrl {
 pub struct Subscriptions(Vec<EventType>);
 
 impl Subscriptions {
-    /// Reads their names; one that stands twice counts once.
+    /// Reads their names, in their order; one that stands twice counts once.
     ///
     /// # Errors
     /// On `events`, when there are too few, too many, or one that nobody can subscribe to.
@@ -67,16 +70,18 @@ impl Subscriptions {
         if names.is_empty() || names.len() > most {
             return Err(Invalid::field("events", format!("must have 1 to {most} entries")));
         }
-        let mut types = BTreeSet::new();
+        let mut types = Vec::new();
         for (i, name) in names.iter().enumerate() {
             let known = EventType::SUBSCRIBABLE.into_iter().find(|known| known.name() == name.as_ref());
             let known = known.ok_or_else(|| {
                 let all = EventType::SUBSCRIBABLE.map(EventType::name).join(", ");
                 Invalid::field(format!("events.{i}"), format!("must be one of {all}"))
             })?;
-            types.insert(known);
+            if !types.contains(&known) {
+                types.push(known);
+            }
         }
-        Ok(Self(types.into_iter().collect()))
+        Ok(Self(types))
     }
 
     /// As the interface spells them.
@@ -108,6 +113,13 @@ mod tests {
             "https://u@example.com",
             "https://u:p@example.com",
             "https://exa mple.com",
+            "https:example.com",
+            "https:/example.com",
+            "https:///example.com",
+            "https:\\\\example.com",
+            "https://exa\tmple.com",
+            "ht\ntps://example.com",
+            "https://@example.com",
             &long,
         ] {
             assert!(WebhookUrl::parse(bad).is_err(), "{bad}");
@@ -118,6 +130,8 @@ mod tests {
     fn only_what_can_be_subscribed_to_is() {
         let parse = |names: &[&str]| Subscriptions::parse(names, &Limits::default()).map(|all| all.names());
         assert_eq!(parse(&["session.failed", "session.failed"]), Ok(vec!["session.failed".to_owned()]));
+        let both = ["session.failed", "session.completed"];
+        assert_eq!(parse(&both), Ok(both.map(str::to_owned).to_vec()));
         assert!(parse(&["session.failed"; 10]).is_ok());
         assert!(parse(&["session.failed"; 11]).is_err());
         assert!(parse(&[]).is_err());

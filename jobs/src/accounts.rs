@@ -5,6 +5,7 @@ use kitfleet_domain::audit::Actor;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use kitfleet_domain::webhooks::endpoints;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
@@ -39,7 +40,8 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(accounts::set_suspended(conn, account, false).await?.is_some())
 }
 
-/// Deletes an account for good, and destroys its live sessions (decisions D4). `false` when it was deleted before.
+/// Deletes an account for good, and with it its live sessions and its webhook endpoints, which hear no more of any of this
+/// (decisions D4). `false` when it was deleted before.
 ///
 /// # Errors
 /// When the database fails.
@@ -52,6 +54,7 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) 
     for session in sessions::live_of(&mut *conn, account).await? {
         browser::destroy(&mut *conn, account, session, &cause).await?;
     }
+    endpoints::delete_all(conn, account).await?;
     Ok(true)
 }
 

@@ -42,6 +42,8 @@ pub struct WorkerConfig {
     pub result_retention: Duration,
     /// How long finished jobs are kept.
     pub job_retention: Duration,
+    /// How long webhook deliveries and their events are kept.
+    pub webhook_retention: Duration,
     /// The interface's Limits table.
     pub limits: Limits,
     /// How webhooks are delivered.

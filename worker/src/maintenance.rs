@@ -72,7 +72,9 @@ async fn send_due_emails(db: &PgPool) -> sqlx::Result<()> {
 }
 
 async fn give_up_deliveries(db: &PgPool) -> sqlx::Result<()> {
-    let given_up = deliveries::give_up(&mut *db.acquire().await?).await?;
+    let mut conn = db.acquire().await?;
+    deliveries::put_back_paused(&mut conn).await?;
+    let given_up = deliveries::give_up(&mut conn).await?;
     if given_up > 0 {
         tracing::info!(given_up, "failed webhook deliveries whose endpoint is disabled");
     }
@@ -127,7 +129,8 @@ async fn purge_finished(context: &Context) -> sqlx::Result<()> {
         let jobs = inspect::purge(&mut conn, config.job_retention, BATCH).await?;
         let emails = emails::purge(&mut conn, config.job_retention, BATCH).await?;
         let tokens = tokens::purge_expired(&mut conn, BATCH).await?;
-        let touched = intents + jobs + emails + tokens;
+        let webhooks = deliveries::purge(&mut conn, config.webhook_retention, BATCH).await?;
+        let touched = intents + jobs + emails + tokens + webhooks;
         purged += touched;
         if touched == 0 {
             break;

@@ -18,9 +18,11 @@ mod target;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use kitfleet_domain::ids::{AccountId, WebhookId};
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, Wanted};
@@ -45,7 +47,7 @@ const SLOW_FOR: Duration = Duration::from_hours(2);
 /// Batches of results that are written at once. When many attempts end together, more would only open connections.
 const WRITERS: usize = 4;
 /// How long after its time limit an attempt belongs to somebody else.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(4);
 /// How often the table is looked at without a notification: an attempt that was put off is late by no more than that.
 const SAFETY: Duration = Duration::from_secs(1);
 /// How long to wait before a failed statement is tried again.
@@ -108,7 +110,7 @@ struct Dispatch {
     /// Attempts under way at once.
     most: usize,
     claims: JoinSet<sqlx::Result<Claimed>>,
-    attempts: JoinSet<(AccountId, WebhookId, Ended)>,
+    attempts: JoinSet<(AccountId, WebhookId, Option<Ended>)>,
     writes: JoinSet<Written>,
     writers: Arc<Semaphore>,
     /// Attempts that have not been written yet.
@@ -266,10 +268,12 @@ impl Dispatch {
                 Err(panic) => tracing::error!(%panic, "claiming webhook deliveries panicked"),
             },
             Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => match ended {
-                Ok((account, endpoint, ended)) => {
+                Ok((account, endpoint, Some(ended))) => {
                     self.note(account, endpoint, ended.outcome);
                     self.write(account, endpoint, ended);
                 }
+                // Its claim runs out, and somebody may then do better.
+                Ok((account, endpoint, None)) => self.release(account, endpoint),
                 Err(panic) => tracing::error!(%panic, "a webhook delivery panicked"),
             },
             Some(written) = self.writes.join_next(), if !self.writes.is_empty() => match written {
@@ -299,8 +303,8 @@ impl Dispatch {
             *self.of_accounts.entry(attempt.account_id).or_default() += 1;
             let (target, vault) = (Arc::clone(&self.target), Arc::clone(&self.vault));
             self.attempts.spawn(async move {
-                let ended = target.send(&attempt, &opened(&vault, &attempt)).await;
-                (attempt.account_id, attempt.endpoint_id, ended)
+                let made = AssertUnwindSafe(make(&target, &vault, &attempt)).catch_unwind().await;
+                (attempt.account_id, attempt.endpoint_id, made.unwrap_or_default())
             });
         }
     }
@@ -321,18 +325,24 @@ impl Dispatch {
         self.writes.spawn(async move {
             let _turn = writers.acquire().await;
             let (accounts, ended): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-            write(&context, endpoint, &ended).await;
+            // Results that are lost in a panic are those of attempts that somebody makes again.
+            let _reported = AssertUnwindSafe(write(&context, endpoint, &ended)).catch_unwind().await;
             Written { endpoint, accounts }
         });
     }
 
-    fn go_on(&mut self, written: &Written) {
+    /// Counts an attempt no more.
+    fn release(&mut self, account: AccountId, endpoint: WebhookId) {
         let (of_endpoint, of_account) = self.bounds();
+        let full = take_one(&mut self.of_endpoints, (account, endpoint), of_endpoint)
+            | take_one(&mut self.of_accounts, account, of_account);
+        // Somebody who had been passed over has room again.
+        self.look |= full;
+    }
+
+    fn go_on(&mut self, written: &Written) {
         for account in &written.accounts {
-            let full = take_one(&mut self.of_endpoints, (*account, written.endpoint), of_endpoint)
-                | take_one(&mut self.of_accounts, *account, of_account);
-            // Somebody who had been passed over has room again.
-            self.look |= full;
+            self.release(*account, written.endpoint);
         }
         match self.waiting.get_mut(&written.endpoint).map(std::mem::take) {
             Some(batch) if !batch.is_empty() => self.write_batch(written.endpoint, batch),
@@ -341,6 +351,12 @@ impl Dispatch {
             }
         }
     }
+}
+
+/// Makes an attempt. `None` when that is not possible here.
+async fn make(target: &Target, vault: &Vault, attempt: &Attempt) -> Option<Ended> {
+    let secrets = opened(vault, attempt)?;
+    Some(target.send(attempt, &secrets).await)
 }
 
 /// How many files and sockets this process may have open. Each attempt has one; half of them are for everything else.
@@ -368,16 +384,17 @@ fn take_one<K: Copy + Eq + std::hash::Hash>(counts: &mut HashMap<K, usize>, key:
     left == bound
 }
 
-/// The secrets that sign, the new one first. One that cannot be opened does not sign; the endpoint then refuses, and its
-/// owner can rotate.
-fn opened(vault: &Vault, attempt: &Attempt) -> Vec<SigningSecret> {
-    let sealed = std::iter::once(&attempt.sealed_secret).chain(&attempt.sealed_prev_secret);
-    let opened = sealed.filter_map(|sealed| {
+/// The secrets that sign, the new one first. `None` when that one cannot be opened: what is not signed is not sent, and it is
+/// this worker's configuration that is at fault and not the endpoint.
+fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
+    let open = |sealed: &Vec<u8>| {
         SigningSecret::open(vault, attempt.endpoint_id, sealed)
             .inspect_err(|error| tracing::error!(%error, endpoint = %attempt.endpoint_id, "a webhook cannot be signed"))
             .ok()
-    });
-    opened.collect()
+    };
+    let current = open(&attempt.sealed_secret)?;
+    let previous = attempt.sealed_prev_secret.as_ref().and_then(open);
+    Some(std::iter::once(current).chain(previous).collect())
 }
 
 /// Writes results until they are, or would be of no use any more.

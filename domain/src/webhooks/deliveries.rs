@@ -377,7 +377,7 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
            returning d.id, d.account_id, d.endpoint_id, e.url, e.sealed_secret,
                      case when e.grace_expires_at > now() then e.sealed_prev_secret end as sealed_prev_secret,
                      d.event_id, d.event_type, v.created_at as event_created_at, v.data,
-                     d.next_attempt_at as "claimed_until!", extract(epoch from now())::bigint as "sent_at!""#,
+                     d.next_attempt_at as "claimed_until!", floor(extract(epoch from now()))::bigint as "sent_at!""#,
         not_endpoints,
         not_accounts,
         most.0,
@@ -483,7 +483,8 @@ pub async fn finish(
     sqlx::query_as!(
         Tally,
         r#"with endpoint as materialized (
-               select id, disabled_at is not null as disabled from webhook_endpoints where id = $1 for no key update
+               select id, disabled_at is not null as disabled, consecutive_failures
+               from webhook_endpoints where id = $1 for no key update
            ), attempt as (
                select * from unnest($2::uuid[], $3::timestamptz[], $4::boolean[], $5::int[], $6::text[], $7::text[], $8::bigint[])
                    with ordinality as a (id, claimed_until, success, response_status, response_excerpt, error, duration_ms, place)
@@ -501,21 +502,27 @@ pub async fn finish(
                from attempt a, endpoint
                where d.id = a.id and d.status = 'in_flight' and d.next_attempt_at = a.claimed_until
                returning d.status, a.success, a.place
+           ), run as (
+               -- Dead letters in a row: a run ends where something was delivered, and the first one goes on from before.
+               select deliveries, count(*) filter (where status = 'dlq')
+                          + case when deliveries = 0 then (select consecutive_failures from endpoint) else 0 end as length
+               from (select status, count(*) filter (where status = 'delivered') over (order by place) as deliveries
+                     from ended) ended
+               group by deliveries
            ), tally as (
                select count(*) filter (where status = 'delivered') as delivered,
                       count(*) filter (where status = 'failed') as failed,
                       count(*) filter (where status = 'dlq') as dlq,
-                      count(*) filter (where status = 'dlq' and place > coalesce(
-                          (select max(place) from ended where status = 'delivered'), 0)) as dlq_since,
                       bool_or(success) as succeeded, bool_or(not success) as missed
                from ended
            ), counted as (
                update webhook_endpoints e
                set delivered = e.delivered + t.delivered, failed = e.failed + t.failed, dlq = e.dlq + t.dlq,
-                   consecutive_failures = case when t.delivered > 0 then 0 else e.consecutive_failures end + t.dlq_since,
+                   consecutive_failures = coalesce(
+                       (select length from run order by deliveries desc limit 1), e.consecutive_failures),
                    last_success_at = case when t.succeeded then now() else e.last_success_at end,
                    last_failure_at = case when t.missed then now() else e.last_failure_at end,
-                   disabled_at = case when case when t.delivered > 0 then 0 else e.consecutive_failures end + t.dlq_since >= $10
+                   disabled_at = case when exists (select from run where length >= $10)
                                       then coalesce(e.disabled_at, now()) else e.disabled_at end
                from tally t where e.id = $1
            )
@@ -533,6 +540,51 @@ pub async fn finish(
     )
     .fetch_one(conn)
     .await
+}
+
+/// Deletes deliveries that are older than `age` and have ended, and events of that age that no delivery refers to (decisions
+/// D12, "webhook bodies"): up to `limit` of each. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let deliveries = sqlx::query!(
+        "delete from webhook_deliveries where id in (
+             select id from webhook_deliveries
+             where id < uuid_v7_of(now() - make_interval(secs => $1)) and next_attempt_at is null order by id limit $2)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let events = sqlx::query!(
+        "delete from events where id in (
+             select id from events e
+             where id < uuid_v7_of(now() - make_interval(secs => $1))
+               and not exists (select from webhook_deliveries d where d.event_id = e.id)
+             order by id limit $2)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(deliveries.rows_affected() + events.rows_affected())
+}
+
+/// Lets what a lost worker had under way to an endpoint that is paused since wait with the rest.
+///
+/// # Errors
+/// When the database fails.
+pub async fn put_back_paused(conn: &mut PgConnection) -> sqlx::Result<u64> {
+    let put_back = sqlx::query!(
+        "update webhook_deliveries d set status = 'pending', updated_at = now()
+         from webhook_endpoints e
+         where e.id = d.endpoint_id and not e.active and e.disabled_at is null
+           and d.account_id = e.account_id and d.next_attempt_at <= now() and d.status = 'in_flight'",
+    )
+    .execute(conn)
+    .await?;
+    Ok(put_back.rows_affected())
 }
 
 /// Fails what waits for an endpoint that is disabled, and what was lost on its way there: no attempt will be made. Answers

@@ -293,6 +293,33 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, 
     Ok(true)
 }
 
+/// Ends the endpoints of an account that is being deleted: what is on its way to them, or was written in this transaction,
+/// fails, and their secrets are forgotten. The audit log says nothing of them, as of nothing else that a deletion ends.
+///
+/// # Errors
+/// When the database fails.
+pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!("select id from webhook_endpoints where account_id = $1 order by id for update", account as _)
+        .fetch_all(&mut *conn)
+        .await?;
+    sqlx::query!(
+        "with given_up as (
+             update webhook_deliveries
+             set status = 'failed', next_attempt_at = null, updated_at = now(), last_error = 'the endpoint was deleted'
+             where account_id = $1 and next_attempt_at is not null and status = 'pending' returning endpoint_id
+         )
+         update webhook_endpoints e
+         set deleted_at = coalesce(deleted_at, now()), disabled_at = coalesce(disabled_at, now()),
+             failed = failed + (select count(*) from given_up g where g.endpoint_id = e.id),
+             sealed_secret = '', sealed_prev_secret = null
+         where account_id = $1",
+        account as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// A secret that took the place of another.
 #[derive(Debug)]
 pub struct Rotated {

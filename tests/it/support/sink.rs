@@ -23,7 +23,8 @@ use super::eventually;
 /// A running server; it ends with this value. What its answers are stands in the path:
 ///
 /// `/ok`, `/status/<code>`, `/hang` (never answers), `/stall` (never ends its body), `/endless` (nor does this, at full
-/// speed), `/headers` (nor its headers), `/bomb` (a gzip bomb), `/reset` (breaks off), `/redirect/<url>`,
+/// speed), `/headers` (nor its headers), `/bomb` (a gzip bomb), `/reset` (breaks off), `/unsized/<code>` (hangs up at the
+/// end of a body whose length it did not say), `/early` (informs first, endlessly), `/redirect/<url>`,
 /// `/slow/<code>/<ms>` (after so long), `/turns/<code>-<code>-…/<ms>/…` (the same, another status each time), and behind `/first/<code>/<n>/…` the first `n`
 /// requests of an event are answered with that status, or never if it is `hang`, and the others with 200.
 pub struct Sink {
@@ -188,6 +189,13 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, log: Arc<Mutex<Log>>
     }
 }
 
+/// Ten mebibytes of zeros in some ten kibibytes.
+fn gzip_bomb() -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut encoder, &vec![0; 10 << 20]).expect("memory");
+    encoder.finish().expect("memory")
+}
+
 /// `before` is how often this event came to the path before, and how often any did. `false` when the connection is not to
 /// be used again.
 async fn answer(
@@ -212,12 +220,24 @@ async fn answer(
             }
         }
         Some("bomb") => {
-            let head = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 20\r\n\r\n";
+            let body = gzip_bomb();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n", body.len());
             stream.write_all(head.as_bytes()).await?;
-            stream.write_all(&[0x1f; 20]).await?;
+            stream.write_all(&body).await?;
             stream.flush().await?;
             return Ok(true);
         }
+        Some("unsized") => {
+            stream.write_all(format!("HTTP/1.0 {first} Status\r\n\r\nthank you").as_bytes()).await?;
+            stream.flush().await?;
+            // Without the goodbye of TLS.
+            return Ok(false);
+        }
+        Some("early") => loop {
+            stream.write_all(b"HTTP/1.1 199 Soon\r\n\r\n").await?;
+            stream.flush().await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        },
         Some("redirect") => {
             let to = path.trim_start_matches("/redirect/");
             let head = format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");

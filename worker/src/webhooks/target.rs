@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::addresses::is_public;
 use kitfleet_domain::webhooks::deliveries::{Attempt, DeliveryStatus, Ended, Outcome, Tally};
@@ -23,6 +23,10 @@ use crate::config::WebhookConfig;
 const EXCERPT_BYTES: usize = 4_096;
 /// Characters of an error that are kept.
 const ERROR_CHARS: usize = 500;
+
+/// Connections to a host that are kept for the next deliveries, and for how long.
+const IDLE_CONNECTIONS: usize = 8;
+const IDLE_FOR: Duration = Duration::from_secs(20);
 
 /// Roots that are trusted besides the public ones.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +67,10 @@ impl Target {
             .https_only(true)
             .redirect(redirect::Policy::none())
             .timeout(config.timeout)
+            // A connection that was begun for one attempt may go on for another, beyond the first one's time.
+            .connect_timeout(config.timeout)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_idle_timeout(IDLE_FOR)
             .user_agent("Kitfleet-Webhooks/1")
             .dns_resolver(Arc::new(Guard { allow_private: config.allow_private_targets }));
         for root in &config.extra_roots.0 {
@@ -85,14 +93,16 @@ impl Target {
             duration_ms: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
         };
         ended.outcome = match answered {
-            Ok(Answered { status, excerpt, broken_off: None }) => {
+            Ok(Answered { status, excerpt, in_time }) => {
                 (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
-                if (200..300).contains(&status) { Outcome::Success } else { Outcome::HttpError }
-            }
-            Ok(Answered { status, excerpt, broken_off: Some(error) }) => {
-                (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
-                ended.error = Some(error.told);
-                error.outcome
+                if !in_time {
+                    ended.error = Some(TIMEOUT.to_owned());
+                }
+                match (in_time, (200..300).contains(&status)) {
+                    (false, _) => Outcome::Timeout,
+                    (true, true) => Outcome::Success,
+                    (true, false) => Outcome::HttpError,
+                }
             }
             Err(error) => {
                 ended.error = Some(error.told);
@@ -116,11 +126,12 @@ impl Target {
             .map_err(|error| NotAnswered::transport(&error))?;
         let mut response = self.http.post(url).headers(headers).body(body).send().await?;
         let status = i32::from(response.status().as_u16());
-        let (excerpt, broken_off) = read_excerpt(&mut response).await;
-        Ok(Answered { status, excerpt, broken_off })
+        let (excerpt, in_time) = read_excerpt(&mut response).await;
+        Ok(Answered { status, excerpt, in_time })
     }
 }
 
+const TIMEOUT: &str = "timeout";
 const REFUSED: &str = "refused: the target's address is not in the public internet";
 
 fn literal_address(url: &Url) -> Option<IpAddr> {
@@ -144,8 +155,8 @@ fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::hea
 struct Answered {
     status: i32,
     excerpt: String,
-    /// Why the body did not end as it should.
-    broken_off: Option<NotAnswered>,
+    /// Whether the body ended in time.
+    in_time: bool,
 }
 
 struct NotAnswered {
@@ -162,7 +173,7 @@ impl NotAnswered {
 impl From<reqwest::Error> for NotAnswered {
     fn from(error: reqwest::Error) -> Self {
         if error.is_timeout() {
-            return Self { outcome: Outcome::Timeout, told: "timeout".to_owned() };
+            return Self { outcome: Outcome::Timeout, told: TIMEOUT.to_owned() };
         }
         let mut innermost: &(dyn std::error::Error + 'static) = &error;
         while let Some(source) = innermost.source() {
@@ -177,22 +188,23 @@ impl From<reqwest::Error> for NotAnswered {
     }
 }
 
-/// As much of a body as is kept. The rest is not read: the connection ends with it.
-async fn read_excerpt(response: &mut Response) -> (String, Option<NotAnswered>) {
+/// As much of a body as is kept, and whether it came in time. The rest is not read: the connection ends with it. That a body
+/// breaks off changes nothing of what its status said: many a server ends its last one by hanging up.
+async fn read_excerpt(response: &mut Response) -> (String, bool) {
     let mut bytes = Vec::new();
-    let broken_off = loop {
+    let in_time = loop {
         match response.chunk().await {
             Ok(Some(chunk)) => {
                 bytes.extend_from_slice(&chunk[..chunk.len().min(EXCERPT_BYTES - bytes.len())]);
                 if bytes.len() == EXCERPT_BYTES {
-                    break None;
+                    break true;
                 }
             }
-            Ok(None) => break None,
-            Err(error) => break Some(error.into()),
+            Ok(None) => break true,
+            Err(error) => break !error.is_timeout(),
         }
     };
-    (kept(&String::from_utf8_lossy(&bytes), EXCERPT_BYTES), broken_off)
+    (kept(&String::from_utf8_lossy(&bytes), EXCERPT_BYTES), in_time)
 }
 
 /// Text that the database can hold.
