@@ -540,7 +540,10 @@ mod tests {
             }
         }
         assert!(wanting.is_empty(), "{}", wanting.join("\n"));
-        for (name, operation) in operations.iter().filter(|(_, operation)| operation["x-step-up"] == true) {
+        let gated: Vec<_> =
+            operations.iter().filter(|(_, operation)| operation["x-access"]["step_up"] == true).collect();
+        assert!(!gated.is_empty(), "no operation asks for a step-up");
+        for (name, operation) in gated {
             let examples = &operation["responses"]["403"]["content"][MEDIA_TYPE]["examples"];
             assert!(examples[kinds::MFA_STEP_UP_REQUIRED.slug].is_object(), "{name} does not tell of its step-up");
         }
