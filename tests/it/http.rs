@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -215,6 +216,35 @@ async fn values_that_cannot_be_kept_are_refused() {
         assert!(answer.status.is_client_error() || answer.status == 200, "{query}: {} {}", answer.status, answer.body);
     }
     assert_eq!(client.status(&session).await, "ready");
+    app.stop().await;
+}
+
+/// Interface, "Audit log" (multiple actions are not supported) and decisions D1: a query that names a parameter of the route
+/// twice is refused and not guessed at, whatever the two say; what the route does not know does not matter.
+#[tokio::test]
+async fn a_parameter_is_given_once() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let body = json!({"url": "https://example.com/hook", "events": ["session.completed"]});
+    let endpoint = ada.client.post("/v1/webhooks", body).await.expect(201).body;
+    let deliveries = format!("/v1/webhooks/{}/deliveries", endpoint["id"].as_str().expect("an id"));
+    for (path, parameters) in [
+        ("/v1/sessions", &["limit=1", "cursor=x", "status=ready", "label=x"][..]),
+        ("/v1/api-keys", &["limit=1", "cursor=x"]),
+        (&deliveries, &["limit=1", "cursor=x", "status=dlq"]),
+        ("/v1/account/audit-log", &["limit=1", "cursor=x", "action=account.login"]),
+        ("/v1/account/audit-log/export", &["format=csv"]),
+        ("/v1/usage/series", &["days=1"]),
+    ] {
+        for parameter in parameters {
+            let (name, _) = parameter.split_once('=').expect("a value");
+            for again in [*parameter, name, format!("{name}=y").as_str()] {
+                ada.client.get(&format!("{path}?{parameter}&{again}")).await.invalid(name);
+            }
+        }
+    }
+    ada.client.delete("/v1/account/web-sessions?keep=current&keep=all").await.invalid("keep");
+    ada.client.get("/v1/sessions?utm=a&utm=b&limit=1").await.expect(200);
     app.stop().await;
 }
 
