@@ -731,6 +731,12 @@ async fn the_account_header_counts_where_it_is_honored() {
             for malformed in ["", "x", &ada.account.as_uuid().to_string(), &unknown_id("ses"), "acc_x"] {
                 client.on(malformed).get(path).await.invalid("X-Service-Account");
             }
+            for second in [ada.account, bob.account] {
+                let named = [ada.account, second].map(|account| account.to_string());
+                let request = client.request(Method::GET, path);
+                let twice = named.iter().fold(request, |request, account| request.header("x-service-account", account));
+                client.send(twice).await.invalid("X-Service-Account");
+            }
             let foreign = client.on(eve.account).get(path).await.problem(403, "forbidden").body;
             let unknown = client.on(unknown_id("acc")).get(path).await.problem(403, "forbidden").body;
             assert_eq!((&foreign["title"], &foreign["detail"]), (&unknown["title"], &unknown["detail"]));
