@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use csv::StringRecord;
 use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::audit::actions;
+use kitfleet_domain::audit::{self, Actor, Entry, actions};
 use kitfleet_domain::ids::AccountId;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -258,6 +258,25 @@ async fn the_log_is_read_page_by_page() {
         ada.client.get(&format!("{LOG}?cursor={cursor}")).await.invalid("cursor");
     }
     ada.client.get(&format!("{LOG}?action=account.logout&cursor={cursor}")).await.invalid("cursor");
+    app.stop().await;
+}
+
+/// Decisions D1 (newest first): a row's time is that of its writing, and not that of a transaction's beginning, which may
+/// have waited for others since.
+#[tokio::test]
+async fn the_newest_row_has_the_latest_time() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    let mut waited = app.database.pool.begin().await.expect("a transaction");
+    sqlx::query("select now()").execute(&mut *waited).await.expect("it has begun");
+    app.write(ada.account, Written::by(ada.account, "{}")).await;
+    let entry = Entry { action: "team.updated", target: None, payload: json!({}) };
+    audit::record(&mut waited, ada.account, &Actor::System, entry).await.expect("a row");
+    waited.commit().await.expect("a commit");
+    assert_eq!(ada.client.page(LOG).await.0[0]["action"], "team.updated");
+    let inverted = "select count(*) from audit_log one join audit_log other using (account_id)
+                    where one.id > other.id and one.created_at <= other.created_at";
+    assert_eq!(app.count(inverted).await, 0);
     app.stop().await;
 }
 
