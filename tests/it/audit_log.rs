@@ -393,19 +393,16 @@ async fn no_cell_is_a_formula_and_every_payload_is_json() {
         app.write(ada.account, Written { user_agent: Some(agent), ..Written::by(ada.account, r#"{"a": "=1+1"}"#) })
             .await;
     }
-    let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
+    let deep = format!(r#"{{"deep": {}{}}}"#, "[".repeat(400), "]".repeat(400));
     let payloads = [
-        "-5",
-        "-0.25",
-        "null",
-        "true",
-        r#""=1+1""#,
-        "[[-1], [{}]]",
-        "[]",
+        "{}",
+        r#"{"-5": -0.25}"#,
+        r#"{"=1+1": "=1+1"}"#,
+        r#"{"method": null, "name": [[-1], [{}]]}"#,
         r#"{"": {"a": [[]]}}"#,
-        "12345678901234567890",
+        r#"{"n": 12345678901234567890, "b": true}"#,
     ];
-    for payload in payloads.into_iter().chain([deep.as_str(), "1e400"]) {
+    for payload in payloads.into_iter().chain([deep.as_str(), r#"{"n": 1e400}"#]) {
         app.write(ada.account, Written { user_agent: None, payload, actor: None, action: "admin.support_note" }).await;
     }
 
@@ -424,12 +421,14 @@ async fn no_cell_is_a_formula_and_every_payload_is_json() {
     let written: Vec<_> = rows.iter().rev().skip(agents.len()).map(|row| row["payload"].clone()).collect();
     let read = payloads.map(|payload| serde_json::from_str::<Value>(payload).expect("JSON"));
     assert_eq!(written[..payloads.len()], read);
-    assert_eq!(written[payloads.len()], deep, "what is too deep to be read is passed on as text");
+    assert_eq!(written[payloads.len()], json!({"unparsed": deep}), "what is too deep to be read is passed on as text");
+    assert!(rows.iter().all(|row| row["payload"].is_object()));
     assert_eq!(ada.client.export(JSON).await.answer.body["data"], json!(rows));
     app.stop().await;
 }
 
-/// Interface, "What the service does" 2: the log is append-only, and the database sees to it.
+/// Interface, "What the service does" 2: the log is append-only, and the database sees to it; "Audit-log the service": a
+/// payload is an object.
 #[tokio::test]
 async fn the_database_refuses_to_change_the_log() {
     let app = App::simulated().start().await;
@@ -445,6 +444,13 @@ async fn the_database_refuses_to_change_the_log() {
     ] {
         let refused = sqlx::query(statement).execute(&app.database.pool).await.expect_err(statement);
         assert!(refused.to_string().contains("append-only"), "{statement}: {refused}");
+    }
+    for payload in ["null", "-5", "true", r#""=1+1""#, "[{}]"] {
+        let row = "insert into audit_log (id, account_id, actor_type, action, payload)
+                   values (gen_random_uuid(), $1, 'staff', 'admin.support_note', $2::jsonb)";
+        let row = sqlx::query(row).bind(ada.account.as_uuid()).bind(payload);
+        let refused = row.execute(&app.database.pool).await.expect_err(payload);
+        assert!(refused.to_string().contains("audit_log_payload_is_an_object"), "{payload}: {refused}");
     }
     assert_eq!(ada.client.page(LOG).await.0.len(), 1);
     app.stop().await;
