@@ -508,7 +508,7 @@ async fn operators_can_ask_how_the_service_is() {
 #[tokio::test]
 async fn metrics_have_bounded_labels() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
-    let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
+    let account = app.account(Tier::Enterprise).await;
     let client = app.client_of(account, &["account_owner"]).await;
     let session = client.session().await;
     client.navigate(&session, "https://example.com/").await;
@@ -550,7 +550,14 @@ async fn metrics_have_bounded_labels() {
     let outcomes: BTreeSet<_> =
         samples.iter().filter_map(|s| Some(labels(s, "service_auth_total")?["outcome"])).collect();
     assert!(BTreeSet::from(["ok", "unauthorized", "invalid", "forbidden"]).is_subset(&outcomes), "{text}");
-    assert!(text.contains("service_account_audit_emit_total{"), "{text}");
+    // What has not happened is there, at zero.
+    let audited = samples.iter().filter_map(|sample| labels(sample, "service_account_audit_emit_total"));
+    let audited: BTreeSet<_> = audited.map(|labels| (labels["prefix"], labels["actor_type"])).collect();
+    let customers = ["account", "api_key", "session", "team", "webhook_delivery", "webhook_endpoint"];
+    let systems = ["api_key", "session", "subscription"];
+    let expected =
+        customers.map(|prefix| (prefix, "customer")).into_iter().chain(systems.map(|prefix| (prefix, "system")));
+    assert_eq!(audited, expected.collect(), "{text}");
     app.stop().await;
 }
 
@@ -726,7 +733,7 @@ fn references(html: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_trusted_proxy_names_the_client() {
     let app = App::simulated().set("server.trusted_proxies", "127.0.0.0/8, 192.0.2.0/24").start().await;
-    let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
+    let account = app.account(Tier::Enterprise).await;
     let client = app.client_of(account, &["account_owner"]).await;
     let cases = [
         (vec!["203.0.113.7"], "203.0.113.7"),
