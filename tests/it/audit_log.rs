@@ -382,6 +382,56 @@ async fn an_export_that_leaves_rows_out_says_so() {
     app.stop().await;
 }
 
+/// Interface, "Limits" (export cap 10,000 rows) and "Audit log" (`row_count`, `truncated`): the cap where nobody configures
+/// another, and one row more.
+#[tokio::test]
+async fn an_export_has_ten_thousand_rows_at_most() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    for (more, truncated) in [(10_000, false), (1, true)] {
+        app.write_many(ada.account, more, "").await;
+        let exported = ada.client.export(JSON).await.answer.body;
+        assert_eq!((&exported["row_count"], &exported["truncated"]), (&json!(10_000), &json!(truncated)));
+        assert_eq!(exported["data"].as_array().map(Vec::len), Some(10_000));
+        assert_eq!(ada.client.export(CSV).await.records().1.len(), 10_000);
+    }
+    app.stop().await;
+}
+
+/// Interface, "Audit log" (the envelope and the file's name) and "Authentication" 8: what a member exports through the
+/// account header is the owner's log, and says so.
+#[tokio::test]
+async fn a_member_exports_the_owners_log() {
+    let app = App::simulated().set("limits.audit_export_rows", "2").start().await;
+    let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    app.join_team(ada.account, bob.account, "member").await;
+    for account in [ada.account, ada.account, bob.account] {
+        app.write(account, Written::by(account, "{}")).await;
+    }
+    let named = |exported: &Export, file: &str| {
+        let disposition = exported.answer.headers["content-disposition"].to_str().expect("text");
+        assert_eq!(disposition, format!("attachment; filename={file}"));
+    };
+    let exported = bob.client.export_for(ada.account, JSON).await;
+    let body = &exported.answer.body;
+    let envelope: Vec<_> = body.as_object().expect("an envelope").keys().collect();
+    assert_eq!(envelope, ["generated_at", "account_id", "row_count", "truncated", "data"]);
+    assert_eq!(body["account_id"], json!(ada.account), "the account whose log it is");
+    assert_eq!((&body["row_count"], &body["truncated"]), (&json!(2), &json!(false)));
+    assert_eq!(body["data"], ada.client.export(JSON).await.answer.body["data"]);
+    let day = &body["generated_at"].as_str().expect("a timestamp")[..10];
+    named(&exported, &format!("kitfleet-audit-log-{day}.json"));
+    let exported = bob.client.export_for(ada.account, CSV).await;
+    named(&exported, &format!("kitfleet-audit-log-{day}.csv"));
+    assert_eq!(exported.text, ada.client.export(CSV).await.text);
+
+    app.write(ada.account, Written::by(bob.account, "{}")).await;
+    let cut = bob.client.export_for(ada.account, JSON).await.answer.body;
+    assert_eq!((&cut["row_count"], &cut["truncated"]), (&json!(2), &json!(true)));
+    assert_eq!(bob.client.export(JSON).await.answer.body["row_count"], 1, "without the header it is one's own");
+    app.stop().await;
+}
+
 /// Issue 4, "Build" 3: cells of a spreadsheet's formulas are neutralised without breaking the round trip of the payload.
 /// Interface, "Audit-log actions": unknown payload shapes are handled gracefully, by the list too.
 #[tokio::test]
