@@ -184,14 +184,14 @@ pub enum Jobs {
         #[command(flatten)]
         format: Format,
     },
-    /// Let a job that failed run once more. A browser's operation never runs twice.
+    /// Let a job that failed run once more. A browser's operation never runs twice, and no mail is sent that was cancelled.
     Retry {
         /// The job's id.
         job: String,
         #[command(flatten)]
         format: Format,
     },
-    /// Keep a job that waits from running. A browser's operation ends with its session instead.
+    /// Keep a job that waits from running, for good if it sends a mail. A browser's operation ends with its session instead.
     Cancel {
         /// The job's id.
         job: String,

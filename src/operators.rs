@@ -11,7 +11,7 @@ use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, workers};
-use kitfleet_jobs::inspect;
+use kitfleet_jobs::inspect::{self, Retried};
 use kitfleet_worker::maintenance::{self, Reminded};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
@@ -170,8 +170,11 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
             format.describe(&found.with_context(|| format!("there is no job {job}"))?)
         }
         Jobs::Retry { job, format } => {
-            let retried = inspect::retry(conn, &job).await?;
-            ensure!(retried, "{job} is not a job that failed and may run again");
+            match inspect::retry(conn, &job).await? {
+                Retried::Yes => {}
+                Retried::NoSuchJob => bail!("{job} is not a job that failed and may run again"),
+                Retried::MailEnded => bail!("{job} has nothing to do: its mail was sent, given up or cancelled"),
+            }
             format.print(&json!({"id": job, "status": "Pending"}), |_| format!("{job} runs again"))
         }
         Jobs::Cancel { job, format } => {

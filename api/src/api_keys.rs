@@ -97,7 +97,7 @@ struct MintedKey {
     key: String,
     /// The key it succeeds
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, nullable = false)]
     rotated_from: Option<ApiKeyId>,
 }
 

@@ -166,7 +166,7 @@ struct AuditExport {
 /// Export the audit log
 ///
 /// The newest 10,000 entries, newest first, as a file. An export that breaks off is not whole. In CSV, a cell that a
-/// spreadsheet would take for a formula begins with an apostrophe; `payload` is always JSON.
+/// spreadsheet would take for a formula begins with an apostrophe; `payload` is always a JSON object.
 #[utoipa::path(
     get, path = "/v1/account/audit-log/export", tag = "Audit log", operation_id = "exportAuditLog",
     params(("format" = inline(Format), Query, description = "What kind of file")),
@@ -301,16 +301,16 @@ fn cells(row: Row) -> [Cow<'static, str>; 9] {
         optional(row.ip_address),
         optional(row.user_agent),
     ];
-    let [timestamp, action, actor, account, key, target, ip_address, user_agent] =
-        texts.map(|text| harmless("'", text));
-    // A payload that is a negative number is none to a spreadsheet behind a space, and still is one to a JSON parser.
-    let payload = harmless(" ", row.payload.to_string());
+    let [timestamp, action, actor, account, key, target, ip_address, user_agent] = texts.map(harmless);
+    // It is an object: no formula begins with a brace.
+    let payload = row.payload.to_string().into();
     [timestamp, action, actor, account, key, target, ip_address, user_agent, payload]
 }
 
-/// A cell that no spreadsheet takes for a formula, whatever a customer wrote into it: one that would be begins with `guard`.
-fn harmless(guard: &str, cell: String) -> Cow<'static, str> {
-    if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) { format!("{guard}{cell}").into() } else { cell.into() }
+/// A cell that no spreadsheet takes for a formula, whatever a customer wrote into it: one that would be begins with an
+/// apostrophe.
+fn harmless(cell: String) -> Cow<'static, str> {
+    if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) { format!("'{cell}").into() } else { cell.into() }
 }
 
 /// Records as RFC 4180 has them.

@@ -224,12 +224,18 @@ fn credential_name(credential: Credential) -> String {
 /// The account that the request wants to be about (interface, "Authentication" 8).
 fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
     const HEADER: &str = "x-service-account";
-    let Some(value) = headers.get(HEADER) else { return Ok(None) };
-    let named = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    named.map(Some).ok_or_else(|| {
-        let problem = Problem::invalid("X-Service-Account", "must be an account id, acc_<uuid>");
+    let malformed = |rule: &'static str| {
+        let problem = Problem::invalid("X-Service-Account", rule);
         Refused::new(AuthOutcome::Forbidden, problem)
-    })
+    };
+    let mut lines = headers.get_all(HEADER).iter();
+    let Some(value) = lines.next() else { return Ok(None) };
+    // Whichever counted, the other may be the one that was meant.
+    if lines.next().is_some() {
+        return Err(malformed("must not be given more than once"));
+    }
+    let named = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    named.map(Some).ok_or_else(|| malformed("must be an account id, acc_<uuid>"))
 }
 
 /// Whether `member` may act for `owner`. An owner who is not there is told from none whose team it is by nothing.

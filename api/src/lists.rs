@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::state::App;
 
-/// The parameters of a request's query; of one that stands twice the last counts.
+/// The parameters of a request's query.
 pub struct Query(Vec<(String, String)>);
 
 impl<S: Sync> FromRequestParts<S> for Query {
@@ -30,9 +30,14 @@ impl Query {
     /// The parameter of this name.
     ///
     /// # Errors
-    /// When it contains U+0000, which the database could not compare with anything.
+    /// When it stands there twice, because whichever counted, its sender may have meant the other; and when it contains
+    /// U+0000, which the database could not compare with anything.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Invalid> {
-        let Some((_, value)) = self.0.iter().rev().find(|(given, _)| given == name) else { return Ok(None) };
+        let mut given = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str());
+        let Some(value) = given.next() else { return Ok(None) };
+        if given.next().is_some() {
+            return Err(Invalid::field(name, "must not be given more than once"));
+        }
         if value.contains('\0') {
             return Err(Invalid::field(name, "must not contain the character U+0000"));
         }

@@ -197,6 +197,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
             ("api_key", "customer"),
             ("api_key", "system"),
             ("subscription", "system"),
+            ("team", "customer"),
             ("webhook_endpoint", "customer"),
             ("webhook_delivery", "customer"),
         ] {

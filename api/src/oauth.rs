@@ -68,6 +68,7 @@ struct OauthClient {
     client_id: OauthClientId,
     /// Only in the answer of the create
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     client_secret: Option<String>,
     name: String,
     /// What its tokens may do at most

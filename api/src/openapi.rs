@@ -139,7 +139,11 @@ const HEADERS: [(&str, Type, &str); 6] = [
     ("X-Request-Id", Type::String, "The request's id, for whoever runs the service"),
     (UNKNOWN_FIELDS, Type::String, "The fields of the body that the route does not know, when there are any"),
     ("Retry-After", Type::Integer, "After how many seconds to repeat the request; with `rate-limited` only"),
-    ("RateLimit-Limit", Type::Integer, "Requests a minute that are allowed, all of which may come at once"),
+    (
+        "RateLimit-Limit",
+        Type::Integer,
+        "How many requests may come at once; used ones come back evenly, within a minute or, of some limits, an hour",
+    ),
     ("RateLimit-Remaining", Type::Integer, "Requests that could be sent right now"),
     ("RateLimit-Reset", Type::Integer, "Seconds until all of them are there again; with a 429, until there is one"),
 ];
@@ -540,10 +544,54 @@ mod tests {
             }
         }
         assert!(wanting.is_empty(), "{}", wanting.join("\n"));
-        for (name, operation) in operations.iter().filter(|(_, operation)| operation["x-step-up"] == true) {
+        let gated: Vec<_> =
+            operations.iter().filter(|(_, operation)| operation["x-access"]["step_up"] == true).collect();
+        assert!(!gated.is_empty(), "no operation asks for a step-up");
+        for (name, operation) in gated {
             let examples = &operation["responses"]["403"]["content"][MEDIA_TYPE]["examples"];
             assert!(examples[kinds::MFA_STEP_UP_REQUIRED.slug].is_object(), "{name} does not tell of its step-up");
         }
+    }
+
+    /// What is never null is not said to be so because it may be left out: clients would look for both.
+    #[test]
+    fn no_member_of_an_answer_is_optional_in_two_ways() {
+        let (document, operations) = contract();
+        let mut answered = BTreeSet::new();
+        for (_, operation) in &operations {
+            note_schemas(&document, &operation["responses"], &mut answered);
+        }
+        assert!(answered.len() > 20, "the answers' schemas were not found: {answered:?}");
+        for name in answered {
+            for part in parts(&document["components"]["schemas"][&name]) {
+                let required: Vec<_> = part["required"].as_array().into_iter().flatten().collect();
+                for (member, schema) in part["properties"].as_object().into_iter().flatten() {
+                    let nullable = schema["type"].as_array().is_some_and(|types| types.contains(&json!("null")))
+                        || schema["oneOf"].as_array().is_some_and(|either| either.contains(&json!({"type": "null"})));
+                    let optional = !required.contains(&&json!(member));
+                    assert!(!(nullable && optional), "{name}: {member} may be null, and may be missing");
+                }
+            }
+        }
+    }
+
+    /// The names of the schemas that `value` refers to, and those that they refer to.
+    fn note_schemas(document: &Value, value: &Value, names: &mut BTreeSet<String>) {
+        for part in parts(value) {
+            let name = part["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
+            if let Some(name) = name
+                && names.insert(name.to_owned())
+            {
+                note_schemas(document, &document["components"]["schemas"][name], names);
+            }
+        }
+    }
+
+    /// A value, and everything in it.
+    fn parts(value: &Value) -> Vec<&Value> {
+        let members = value.as_object().into_iter().flat_map(Map::values);
+        let inside = members.chain(value.as_array().into_iter().flatten()).flat_map(parts);
+        std::iter::once(value).chain(inside).collect()
     }
 
     /// Of two schemas with one name the contract shows only one, and utoipa does not say so.

@@ -143,16 +143,22 @@ struct UsageBucket {
 #[derive(Serialize, ToSchema)]
 struct DayTotals {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     session_minute: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     navigate: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     interact: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     wait: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     state_capture: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     screenshot_capture: Option<i64>,
 }
 

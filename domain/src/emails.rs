@@ -404,6 +404,19 @@ pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// Whether a mail waits no longer: it was sent or given up, or its row is gone.
+///
+/// # Errors
+/// When the database fails.
+pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select not exists(select from emails where id = $1 and status <> 'done') as "ended!""#,
+        id as _
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// Deletes mails that were done longer ago than `age`, except those that are sent once. Answers how many.
 ///
 /// # Errors

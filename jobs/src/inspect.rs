@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kitfleet_domain::emails;
+use kitfleet_domain::ids::EmailId;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -77,20 +78,39 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
     sqlx::query_as(sqlx::AssertSqlSafe(select)).bind(id).fetch_optional(conn).await
 }
 
-/// Lets a job that failed or was killed run once more. `false` when there is none such, and for jobs of a browser: an
-/// operation is never run twice.
+/// What came of the wish to run a job once more.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// It runs.
+    Yes,
+    /// There is no such job that failed or was killed, or it is a browser's: an operation is never run twice.
+    NoSuchJob,
+    /// The mail that it was to send is not waiting any more: it was sent or given up, or an operator cancelled it.
+    MailEnded,
+}
+
+/// Lets a job that failed or was killed run once more, if it would find anything to do.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
-    let retried = sqlx::query(
+pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
+    let mut tx = conn.begin().await?;
+    let retried: Option<(String, Value)> = sqlx::query_as(
         "update apalis.jobs set status = 'Pending', run_at = to_timestamp(0), lock_by = null, lock_at = null, done_at = null
-         where id = $1 and status in ('Failed', 'Killed') and job_type not like 'browser:%'",
+         where id = $1 and status in ('Failed', 'Killed') and job_type not like 'browser:%'
+         returning job_type, convert_from(job, 'UTF8')::jsonb",
     )
     .bind(id)
-    .execute(conn)
+    .fetch_optional(&mut *tx)
     .await?;
-    Ok(retried.rows_affected() == 1)
+    let Some((queue, body)) = retried else { return Ok(Retried::NoSuchJob) };
+    if let Some(email) = mail_of(&queue, body)?
+        && emails::has_ended(&mut tx, email).await?
+    {
+        return Ok(Retried::MailEnded);
+    }
+    tx.commit().await?;
+    Ok(Retried::Yes)
 }
 
 /// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, and for jobs of a browser:
@@ -109,12 +129,20 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     .fetch_optional(&mut *tx)
     .await?;
     let Some((queue, body)) = cancelled else { return Ok(false) };
-    if queue == EmailJob::QUEUE {
-        let job: EmailJob = serde_json::from_value(body).map_err(|error| sqlx::Error::Decode(error.into()))?;
-        emails::cancel(&mut tx, job.email).await?;
+    if let Some(email) = mail_of(&queue, body)? {
+        emails::cancel(&mut tx, email).await?;
     }
     tx.commit().await?;
     Ok(true)
+}
+
+/// The mail that a job of this queue is about, if it is about one.
+fn mail_of(queue: &str, body: Value) -> sqlx::Result<Option<EmailId>> {
+    if queue != EmailJob::QUEUE {
+        return Ok(None);
+    }
+    let job: EmailJob = serde_json::from_value(body).map_err(|error| sqlx::Error::Decode(error.into()))?;
+    Ok(Some(job.email))
 }
 
 /// A queue's numbers.

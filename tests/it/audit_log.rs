@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use csv::StringRecord;
 use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::audit::actions;
+use kitfleet_domain::audit::{self, Actor, Entry, actions};
 use kitfleet_domain::ids::AccountId;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -261,6 +261,25 @@ async fn the_log_is_read_page_by_page() {
     app.stop().await;
 }
 
+/// Decisions D1 (newest first): a row's time is that of its writing, and not that of a transaction's beginning, which may
+/// have waited for others since.
+#[tokio::test]
+async fn the_newest_row_has_the_latest_time() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    let mut waited = app.database.pool.begin().await.expect("a transaction");
+    sqlx::query("select now()").execute(&mut *waited).await.expect("it has begun");
+    app.write(ada.account, Written::by(ada.account, "{}")).await;
+    let entry = Entry { action: "team.updated", target: None, payload: json!({}) };
+    audit::record(&mut waited, ada.account, &Actor::System, entry).await.expect("a row");
+    waited.commit().await.expect("a commit");
+    assert_eq!(ada.client.page(LOG).await.0[0]["action"], "team.updated");
+    let inverted = "select count(*) from audit_log one join audit_log other using (account_id)
+                    where one.id > other.id and one.created_at <= other.created_at";
+    assert_eq!(app.count(inverted).await, 0);
+    app.stop().await;
+}
+
 /// Interface, "Errors" (400: "audit limit outside 1-100 or unknown action"), "Audit log" (multiple actions are not
 /// supported) and "Audit-log actions"; decisions D13 (the names of the BYOK actions).
 #[tokio::test]
@@ -363,6 +382,56 @@ async fn an_export_that_leaves_rows_out_says_so() {
     app.stop().await;
 }
 
+/// Interface, "Limits" (export cap 10,000 rows) and "Audit log" (`row_count`, `truncated`): the cap where nobody configures
+/// another, and one row more.
+#[tokio::test]
+async fn an_export_has_ten_thousand_rows_at_most() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    for (more, truncated) in [(10_000, false), (1, true)] {
+        app.write_many(ada.account, more, "").await;
+        let exported = ada.client.export(JSON).await.answer.body;
+        assert_eq!((&exported["row_count"], &exported["truncated"]), (&json!(10_000), &json!(truncated)));
+        assert_eq!(exported["data"].as_array().map(Vec::len), Some(10_000));
+        assert_eq!(ada.client.export(CSV).await.records().1.len(), 10_000);
+    }
+    app.stop().await;
+}
+
+/// Interface, "Audit log" (the envelope and the file's name) and "Authentication" 8: what a member exports through the
+/// account header is the owner's log, and says so.
+#[tokio::test]
+async fn a_member_exports_the_owners_log() {
+    let app = App::simulated().set("limits.audit_export_rows", "2").start().await;
+    let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    app.join_team(ada.account, bob.account, "member").await;
+    for account in [ada.account, ada.account, bob.account] {
+        app.write(account, Written::by(account, "{}")).await;
+    }
+    let named = |exported: &Export, file: &str| {
+        let disposition = exported.answer.headers["content-disposition"].to_str().expect("text");
+        assert_eq!(disposition, format!("attachment; filename={file}"));
+    };
+    let exported = bob.client.export_for(ada.account, JSON).await;
+    let body = &exported.answer.body;
+    let envelope: Vec<_> = body.as_object().expect("an envelope").keys().collect();
+    assert_eq!(envelope, ["generated_at", "account_id", "row_count", "truncated", "data"]);
+    assert_eq!(body["account_id"], json!(ada.account), "the account whose log it is");
+    assert_eq!((&body["row_count"], &body["truncated"]), (&json!(2), &json!(false)));
+    assert_eq!(body["data"], ada.client.export(JSON).await.answer.body["data"]);
+    let day = &body["generated_at"].as_str().expect("a timestamp")[..10];
+    named(&exported, &format!("kitfleet-audit-log-{day}.json"));
+    let exported = bob.client.export_for(ada.account, CSV).await;
+    named(&exported, &format!("kitfleet-audit-log-{day}.csv"));
+    assert_eq!(exported.text, ada.client.export(CSV).await.text);
+
+    app.write(ada.account, Written::by(bob.account, "{}")).await;
+    let cut = bob.client.export_for(ada.account, JSON).await.answer.body;
+    assert_eq!((&cut["row_count"], &cut["truncated"]), (&json!(2), &json!(true)));
+    assert_eq!(bob.client.export(JSON).await.answer.body["row_count"], 1, "without the header it is one's own");
+    app.stop().await;
+}
+
 /// Issue 4, "Build" 3: cells of a spreadsheet's formulas are neutralised without breaking the round trip of the payload.
 /// Interface, "Audit-log actions": unknown payload shapes are handled gracefully, by the list too.
 #[tokio::test]
@@ -374,19 +443,16 @@ async fn no_cell_is_a_formula_and_every_payload_is_json() {
         app.write(ada.account, Written { user_agent: Some(agent), ..Written::by(ada.account, r#"{"a": "=1+1"}"#) })
             .await;
     }
-    let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
+    let deep = format!(r#"{{"deep": {}{}}}"#, "[".repeat(400), "]".repeat(400));
     let payloads = [
-        "-5",
-        "-0.25",
-        "null",
-        "true",
-        r#""=1+1""#,
-        "[[-1], [{}]]",
-        "[]",
+        "{}",
+        r#"{"-5": -0.25}"#,
+        r#"{"=1+1": "=1+1"}"#,
+        r#"{"method": null, "name": [[-1], [{}]]}"#,
         r#"{"": {"a": [[]]}}"#,
-        "12345678901234567890",
+        r#"{"n": 12345678901234567890, "b": true}"#,
     ];
-    for payload in payloads.into_iter().chain([deep.as_str(), "1e400"]) {
+    for payload in payloads.into_iter().chain([deep.as_str(), r#"{"n": 1e400}"#]) {
         app.write(ada.account, Written { user_agent: None, payload, actor: None, action: "admin.support_note" }).await;
     }
 
@@ -405,12 +471,14 @@ async fn no_cell_is_a_formula_and_every_payload_is_json() {
     let written: Vec<_> = rows.iter().rev().skip(agents.len()).map(|row| row["payload"].clone()).collect();
     let read = payloads.map(|payload| serde_json::from_str::<Value>(payload).expect("JSON"));
     assert_eq!(written[..payloads.len()], read);
-    assert_eq!(written[payloads.len()], deep, "what is too deep to be read is passed on as text");
+    assert_eq!(written[payloads.len()], json!({"unparsed": deep}), "what is too deep to be read is passed on as text");
+    assert!(rows.iter().all(|row| row["payload"].is_object()));
     assert_eq!(ada.client.export(JSON).await.answer.body["data"], json!(rows));
     app.stop().await;
 }
 
-/// Interface, "What the service does" 2: the log is append-only, and the database sees to it.
+/// Interface, "What the service does" 2: the log is append-only, and the database sees to it; "Audit-log the service": a
+/// payload is an object.
 #[tokio::test]
 async fn the_database_refuses_to_change_the_log() {
     let app = App::simulated().start().await;
@@ -426,6 +494,13 @@ async fn the_database_refuses_to_change_the_log() {
     ] {
         let refused = sqlx::query(statement).execute(&app.database.pool).await.expect_err(statement);
         assert!(refused.to_string().contains("append-only"), "{statement}: {refused}");
+    }
+    for payload in ["null", "-5", "true", r#""=1+1""#, "[{}]"] {
+        let row = "insert into audit_log (id, account_id, actor_type, action, payload)
+                   values (gen_random_uuid(), $1, 'staff', 'admin.support_note', $2::jsonb)";
+        let row = sqlx::query(row).bind(ada.account.as_uuid()).bind(payload);
+        let refused = row.execute(&app.database.pool).await.expect_err(payload);
+        assert!(refused.to_string().contains("audit_log_payload_is_an_object"), "{payload}: {refused}");
     }
     assert_eq!(ada.client.page(LOG).await.0.len(), 1);
     app.stop().await;

@@ -7,9 +7,10 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::authorization::{honoring, ignoring, protected};
+use crate::oauth;
 use crate::support::records::uuid_of;
 use crate::support::routes::{Route, session_routes};
-use crate::support::{App, unknown_id};
+use crate::support::{App, Client, unknown_id};
 
 /// Interface, "Authentication" 1 and "Errors" (401): without a bearer token, or with one that is garbled, of the wrong
 /// kind or unknown, no route does anything.
@@ -136,6 +137,40 @@ async fn keys_do_not_work_on_the_free_tier() {
         app.run(&["account", "set-tier", &account.to_string(), "api_starter"]).await.code(0);
         client.get("/v1/account/me").await.problem(401, "unauthorized");
     }
+    app.stop().await;
+}
+
+/// Interface, "Authentication" 2 and 8: a key or an OAuth token works by the tier of its own account. Whose resources a
+/// request is about changes nothing of that, as it changes nothing of its scopes; what is done there has the owner's limits.
+#[tokio::test]
+async fn the_tier_of_a_credentials_own_account_counts() {
+    let app = App::simulated().start().await;
+    let (free, paid) = (app.account(Tier::Free).await, app.account(Tier::Enterprise).await);
+    app.join_team(free, paid, "admin").await;
+    app.join_team(paid, free, "admin").await;
+    let on = async |client: &Client, owner: AccountId, route: &Route| {
+        client.send(client.request_of(route).header("x-service-account", owner.to_string())).await
+    };
+    let credentials = async |account: AccountId| {
+        let person = app.device_of(account).await;
+        let token = oauth::token(&app, &oauth::created(&person, &["account_owner"]).await).await;
+        [app.client_of(account, &["account_owner"]).await, token]
+    };
+    for (refused, admitted) in credentials(free).await.iter().zip(&credentials(paid).await) {
+        for route in &honoring() {
+            let detail = on(refused, paid, route).await.problem(403, "forbidden").body["detail"].to_string();
+            assert!(detail.contains("apiAccess"), "{route:?}: {detail}");
+            let answer = on(admitted, free, route).await;
+            assert!(!matches!(answer.status.as_u16(), 401 | 403), "{route:?}: {} {}", answer.status, answer.body);
+        }
+    }
+    let key = app.client_of(paid, &["account_owner"]).await;
+    let usage = Route { method: Method::GET, path: "/v1/usage".to_owned(), body: None };
+    assert_eq!(on(&key, free, &usage).await.expect(200).body["tier"], "free");
+    let create = Route { method: Method::POST, path: "/v1/sessions".to_owned(), body: Some(json!({})) };
+    assert_eq!(on(&key, free, &create).await.expect(201).body["account_id"], json!(free));
+    let full = on(&key, free, &create).await.problem(429, "concurrency-limit");
+    assert_eq!(full.body["limit"], 1);
     app.stop().await;
 }
 

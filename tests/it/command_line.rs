@@ -256,29 +256,104 @@ async fn a_failed_job_can_be_retried() {
     app.stop().await;
 }
 
-/// Decisions D3: a job that waits can be cancelled by an operator, and a mail with it; one that has run cannot.
+/// A mail's next attempt is due in an hour, as if its server had been away.
+const MAIL_WAITS: &str =
+    "update emails set status = 'queued', next_attempt_at = now() + interval '1 hour', done_at = null";
+
+impl App {
+    /// Has a mail sent. Answers the job that sent it.
+    async fn mailed(&self) -> String {
+        let body = json!({"email": "ada@example.com", "password": "correct horse battery", "name": "Ada"});
+        self.stranger().post("/v1/auth/signup", body).await.expect(200);
+        let sent = "select id from apalis.jobs where job_type = 'emails' and status = 'Done'";
+        eventually(Duration::from_secs(15), "the mail is sent", async || {
+            sqlx::query_scalar(sent).fetch_optional(&self.database.pool).await.expect("the jobs")
+        })
+        .await
+    }
+
+    /// A job that has ended stands as if it had this status, and would run in an hour.
+    async fn stands(&self, job: &str, status: &str) {
+        sqlx::query("update apalis.jobs set status = $2, run_at = now() + interval '1 hour' where id = $1")
+            .bind(job)
+            .bind(status)
+            .execute(&self.database.pool)
+            .await
+            .expect("an update");
+    }
+
+    async fn job_status(&self, job: &str) -> Value {
+        self.run(&["jobs", "show", job, "--json"]).await.code(0).json()["status"].take()
+    }
+}
+
+/// Decisions D3: a job that waits can be cancelled by an operator, and a mail with it, for good; one that has run or is
+/// running cannot.
 #[tokio::test]
 async fn a_waiting_job_can_be_cancelled() {
     let app = App::simulated().start().await;
-    app.account(Tier::Enterprise).await;
-    let body = json!({"email": "ada@example.com", "password": "correct horse battery", "name": "Ada"});
-    app.stranger().post("/v1/auth/signup", body).await.expect(200);
-    let sent = "select id from apalis.jobs where job_type = 'emails' and status = 'Done'";
-    let job: String = eventually(Duration::from_secs(15), "the mail is sent", async || {
-        sqlx::query_scalar(sent).fetch_optional(&app.database.pool).await.expect("the jobs")
-    })
-    .await;
-    app.run(&["jobs", "cancel", &job]).await.code(1);
+    let job = app.mailed().await;
+    for status in ["Done", "Running", "Failed"] {
+        app.stands(&job, status).await;
+        app.run(&["jobs", "cancel", &job]).await.code(1);
+        assert_eq!(app.job_status(&job).await, status);
+    }
 
-    // As if a mail server had been away, and the next attempt were due in an hour.
-    let wait = "update apalis.jobs set status = 'Pending', run_at = now() + interval '1 hour' where id = $1";
-    sqlx::query(wait).bind(&job).execute(&app.database.pool).await.expect("an update");
-    let wait = "update emails set status = 'queued', next_attempt_at = now() + interval '1 hour', done_at = null";
-    sqlx::query(wait).execute(&app.database.pool).await.expect("an update");
+    app.stands(&job, "Pending").await;
+    sqlx::query(MAIL_WAITS).execute(&app.database.pool).await.expect("an update");
     assert_eq!(app.run(&["jobs", "cancel", &job, "--json"]).await.code(0).json()["status"], "Killed");
-    assert_eq!(app.run(&["jobs", "show", &job, "--json"]).await.code(0).json()["status"], "Killed");
+    assert_eq!(app.job_status(&job).await, "Killed");
     assert_eq!(app.count("select count(*) from emails where status <> 'done'").await, 0);
     app.run(&["jobs", "cancel", &job]).await.code(1);
+    let refused = app.run(&["jobs", "retry", &job]).await.code(1);
+    assert!(refused.complaint().contains("mail"), "{refused:?}");
+    assert_eq!(app.job_status(&job).await, "Killed");
+    app.stop().await;
+}
+
+/// Decisions D3: a mail's job runs again while the mail waits, and not when it has ended.
+#[tokio::test]
+async fn the_job_of_a_mail_that_waits_can_be_retried() {
+    let app = App::simulated().start().await;
+    let job = app.mailed().await;
+    for status in ["Failed", "Killed"] {
+        app.stands(&job, status).await;
+        let refused = app.run(&["jobs", "retry", &job]).await.code(1);
+        assert!(refused.complaint().contains("mail"), "{refused:?}");
+        assert_eq!(app.job_status(&job).await, status);
+
+        sqlx::query(MAIL_WAITS).execute(&app.database.pool).await.expect("an update");
+        app.run(&["jobs", "retry", &job]).await.code(0);
+        eventually(Duration::from_secs(15), "the mail is sent now", async || {
+            let waiting = app.count("select count(*) from emails where status <> 'done'").await;
+            (waiting == 0 && app.job_status(&job).await == "Done").then_some(())
+        })
+        .await;
+    }
+    sqlx::query("delete from emails").execute(&app.database.pool).await.expect("a purge");
+    app.stands(&job, "Failed").await;
+    app.run(&["jobs", "retry", &job]).await.code(1);
+    app.stop().await;
+}
+
+/// Decisions D3 and design, section 6 (an operation runs at most once, and whoever asked for it is answered): an operator
+/// neither cancels a browser's job nor has it run again, however it stands.
+#[tokio::test]
+async fn the_job_of_a_browser_is_left_alone() {
+    let app = App::simulated().start().await;
+    app.client().await.session().await;
+    let opened = "select id from apalis.jobs where job_type like 'browser:%' and status = 'Done'";
+    let job: String = eventually(Duration::from_secs(15), "the browser is open", async || {
+        sqlx::query_scalar(opened).fetch_optional(&app.database.pool).await.expect("the jobs")
+    })
+    .await;
+    for status in ["Pending", "Running", "Failed", "Killed", "Done"] {
+        app.stands(&job, status).await;
+        for order in ["cancel", "retry"] {
+            app.run(&["jobs", order, &job]).await.code(1);
+            assert_eq!(app.job_status(&job).await, status);
+        }
+    }
     app.stop().await;
 }
 

@@ -420,6 +420,36 @@ async fn a_free_tier_session_ends_at_its_cap() {
     app.stop().await;
 }
 
+/// Interface, "Driver session", "Event payloads" and "Audit-log actions": the sessions of an account that is suspended are
+/// destroyed by the system, with `auto_destroyed` and the reason, also in the middle of an operation.
+#[tokio::test]
+async fn a_suspension_says_why_sessions_end() {
+    let app = App::simulated().start().await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let [before, busy, idle] = [client.session().await, client.session().await, client.session().await];
+    client.delete(&format!("/v1/sessions/{before}")).await.expect(204);
+    let wait = client.waiting(&busy, 60_000);
+    app.busy(&busy).await;
+    app.run(&["account", "suspend", &account.to_string()]).await.code(0);
+    wait.await.expect("a task").problem(410, "session-destroyed");
+
+    let destroyed = app.audited(account, "session.destroyed").await;
+    assert_eq!(destroyed.len(), 3);
+    for session in [&busy, &idle] {
+        assert_eq!(app.status_of(session).await, "destroyed");
+        assert_auto_destroyed(&app, session, "account suspended").await;
+        let row = destroyed.iter().find(|row| row.target_resource_id.as_ref() == Some(session)).expect("its row");
+        assert_eq!((row.actor_type.as_str(), row.actor_account_id, row.actor_key_id), ("system", None, None));
+        assert_eq!((&row.ip_address, &row.user_agent), (&None, &None));
+        assert_eq!(row.payload["reason"], "account suspended");
+    }
+    let events = app.events(&before).await;
+    let [(_, data)] = &events[..] else { panic!("not one event: {events:?}") };
+    assert_eq!(members(data), BTreeSet::from(["session_id", "duration_ms"]), "its owner destroyed it");
+    app.stop().await;
+}
+
 /// Decisions D3: `kitfleet sweep free-tier` does the sweep now, once.
 #[tokio::test]
 async fn the_free_tier_sweep_can_be_run_by_hand() {

@@ -301,6 +301,31 @@ async fn somebody_is_invited_and_joins() {
     app.stop().await;
 }
 
+/// Decisions D1: lists are newest first.
+#[tokio::test]
+async fn invites_and_members_are_listed_newest_first() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    for email in ["grace@example.com", "joan@example.com", "annie@example.com"] {
+        ada.client.invite(email, "member").await.expect(202);
+    }
+    // An address that is invited again has a new invite.
+    ada.client.invite("grace@example.com", "admin").await.expect(202);
+    let listed = async |path: &str, member: &str| -> Vec<Value> {
+        ada.client.list(path).await.into_iter().map(|entry| entry[member].clone()).collect()
+    };
+    let invited = listed(INVITES, "invitee_email").await;
+    assert_eq!(invited, ["grace@example.com", "annie@example.com", "joan@example.com"]);
+
+    // Who joined last is first, however long ago they were invited.
+    let (bob, eve) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
+    let for_eve = app.invited(&ada, &eve.email, "member").await;
+    app.join(&ada, &bob, "member").await;
+    eve.client.accept(&for_eve).await.expect(200);
+    assert_eq!(listed(MEMBERS, "member_account_id").await, [json!(eve.account), json!(bob.account)]);
+    app.stop().await;
+}
+
 /// Interface, "Team" (`role` is `member` or `admin`) and "Errors" (400); decisions D13: an invite that is not sound is none.
 #[tokio::test]
 async fn an_invite_that_is_not_sound_is_none() {
@@ -730,6 +755,12 @@ async fn the_account_header_counts_where_it_is_honored() {
         for path in ["/v1/sessions", KEYS, PREFERENCES] {
             for malformed in ["", "x", &ada.account.as_uuid().to_string(), &unknown_id("ses"), "acc_x"] {
                 client.on(malformed).get(path).await.invalid("X-Service-Account");
+            }
+            for second in [ada.account, bob.account] {
+                let named = [ada.account, second].map(|account| account.to_string());
+                let request = client.request(Method::GET, path);
+                let twice = named.iter().fold(request, |request, account| request.header("x-service-account", account));
+                client.send(twice).await.invalid("X-Service-Account");
             }
             let foreign = client.on(eve.account).get(path).await.problem(403, "forbidden").body;
             let unknown = client.on(unknown_id("acc")).get(path).await.problem(403, "forbidden").body;

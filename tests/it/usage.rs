@@ -184,6 +184,31 @@ async fn the_summary_is_the_utc_months() {
     app.stop().await;
 }
 
+/// Interface, "What the service does" 4 and "Usage": counters are there to be looked at, and no tier's. A change of tier
+/// within the month changes what the summary calls the account, and no number.
+#[tokio::test]
+async fn a_change_of_tier_leaves_the_counts_alone() {
+    let app = App::simulated().start().await;
+    let person = app.person(Tier::ApiScale).await;
+    let session = person.client.session().await;
+    person.client.navigate(&session, "https://example.com/").await;
+    app.count_usage(person.account, 0, "wait", 0, 7).await;
+    app.count_usage(person.account, 1, "wait", 0, 5).await;
+    let (before, yesterday) = (person.client.get(USAGE).await.expect(200).body, person.client.buckets(1).await);
+    for tier in ["free", "enterprise", "api_starter"] {
+        app.run(&["account", "set-tier", &person.account.to_string(), tier]).await.code(0);
+        let after = person.client.get(USAGE).await.expect(200).body;
+        assert_eq!(after["tier"], tier);
+        for member in ["period_start", "period_end", "totals", "quotas"] {
+            assert_eq!(after[member], before[member], "{member} on {tier}");
+        }
+        assert_eq!(person.client.buckets(1).await, yesterday);
+    }
+    person.client.navigate(&session, "https://example.com/").await;
+    assert_eq!(person.client.totals().await["navigate"], 2, "it goes on from where it was");
+    app.stop().await;
+}
+
 /// Interface, "Usage" and "Limits": right-aligned on yesterday, a bucket a day, an empty one where there is no data, 30 by
 /// default, 1 to 90; "Errors" (400: days outside 1-90).
 #[tokio::test]

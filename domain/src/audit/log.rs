@@ -4,7 +4,7 @@
 //! A row that another account caused tells nobody where its actor is: its address and user agent are null, and its payload
 //! loses the members that tell the same. It loses them in every row for a reader from another account.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -178,7 +178,7 @@ impl Stored {
             actor_key_id: self.actor_key_id,
             action: self.action,
             target_resource_id: self.target_resource_id,
-            payload: shown(self.payload, by_another || reader != Some(self.account_id)),
+            payload: shown(&self.payload, by_another || reader != Some(self.account_id)),
             ip_address,
             user_agent,
             timestamp: self.created_at,
@@ -186,18 +186,19 @@ impl Stored {
     }
 }
 
-/// A stored payload, `redacted` or whole. One that this program did not write may be JSON that it cannot hold, with numbers
-/// out of its range or deeper than it reads: it is passed on as text or, where it might tell too much, not at all.
-fn shown(payload: String, redacted: bool) -> Value {
-    match serde_json::from_str(&payload) {
+/// A stored payload, which is an object, `redacted` or whole. One that this program did not write may be JSON that it cannot
+/// hold, with numbers out of its range or deeper than it reads: its text is passed on as a member or, where it might tell too
+/// much, not at all.
+fn shown(payload: &str, redacted: bool) -> Value {
+    match serde_json::from_str(payload) {
         Ok(mut value) => {
             if redacted {
                 redact(&mut value);
             }
             value
         }
-        Err(_) if redacted => Value::Null,
-        Err(_) => Value::String(payload),
+        Err(_) if redacted => json!({}),
+        Err(_) => json!({"unparsed": payload}),
     }
 }
 
@@ -214,8 +215,6 @@ fn redact(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -225,19 +224,21 @@ mod tests {
             "more": [{"source_ip": 1, "kept": [[{"issued_user_agent": "x", "issued_from_ip": "y"}]]}],
         });
         let left = json!({"method": "password", "more": [{"kept": [[{}]]}]});
-        assert_eq!(shown(payload.to_string(), true), left);
-        assert_eq!(shown(payload.to_string(), false), payload);
+        assert_eq!(shown(&payload.to_string(), true), left);
+        assert_eq!(shown(&payload.to_string(), false), payload);
     }
 
     #[test]
     fn a_payload_of_any_shape_is_passed_on() {
-        for payload in [json!(null), json!(-5), json!("ip_address"), json!([[1], {}]), json!(true)] {
-            assert_eq!(shown(payload.to_string(), true), payload);
+        for shape in [json!(null), json!(-5), json!("ip_address"), json!([[1], {}]), json!(true)] {
+            let payload = json!({ "": shape });
+            assert_eq!(shown(&payload.to_string(), true), payload);
         }
         let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
-        for strange in ["1e999".to_owned(), deep] {
-            assert_eq!(shown(strange.clone(), false), Value::String(strange.clone()));
-            assert_eq!(shown(strange, true), Value::Null);
+        for strange in ["1e999", &deep] {
+            let payload = format!(r#"{{"strange": {strange}}}"#);
+            assert_eq!(shown(&payload, false), json!({"unparsed": payload}));
+            assert_eq!(shown(&payload, true), json!({}));
         }
     }
 }

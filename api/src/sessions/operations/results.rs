@@ -71,6 +71,7 @@ pub struct Snapshot {
     #[schema(required = true)]
     page_state: Option<PageState>,
     /// Present when cookies or storage were cut to size
+    #[schema(nullable = false)]
     truncated: Option<bool>,
 }
 
@@ -80,6 +81,7 @@ struct PageState {
     #[schema(schema_with = page_states)]
     state: String,
     /// Present when errored
+    #[schema(nullable = false)]
     error: Option<PageError>,
 }
 
@@ -89,6 +91,7 @@ struct PageError {
     #[schema(schema_with = page_error_kinds)]
     kind: String,
     /// For `http`
+    #[schema(nullable = false)]
     http_status: Option<u16>,
     message: String,
 }
@@ -140,6 +143,7 @@ pub struct SearchEnded {
     /// True when typing hit its safety bound; then nothing was submitted
     query_truncated: bool,
     /// With `wait_for_results_selector`: whether it showed in time
+    #[schema(nullable = false)]
     results_visible: Option<bool>,
     duration_ms: u64,
 }
@@ -155,6 +159,7 @@ pub struct LoginEnded {
     /// An assessment, not proof
     logged_in: bool,
     /// Absent when nothing was submitted
+    #[schema(nullable = false)]
     post_login_url: Option<String>,
     duration_ms: u64,
 }
