@@ -1,11 +1,14 @@
 //! Where webhooks go: a TLS server on loopback that answers as its path says, well or badly.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
@@ -190,11 +193,11 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, log: Arc<Mutex<Log>>
 }
 
 /// Ten mebibytes of zeros in some ten kibibytes.
-fn gzip_bomb() -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    std::io::Write::write_all(&mut encoder, &vec![0; 10 << 20]).expect("memory");
+static GZIP_BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&vec![0; 10 << 20]).expect("memory");
     encoder.finish().expect("memory")
-}
+});
 
 /// `before` is how often this event came to the path before, and how often any did. `false` when the connection is not to
 /// be used again.
@@ -220,10 +223,10 @@ async fn answer(
             }
         }
         Some("bomb") => {
-            let body = gzip_bomb();
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n", body.len());
+            let length = GZIP_BOMB.len();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n");
             stream.write_all(head.as_bytes()).await?;
-            stream.write_all(&body).await?;
+            stream.write_all(&GZIP_BOMB).await?;
             stream.flush().await?;
             return Ok(true);
         }
