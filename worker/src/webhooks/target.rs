@@ -4,11 +4,15 @@
 //! resolver that the connector asks, a literal one before it is. Redirects are not followed. Connect, headers and body have
 //! one time limit, and of the body no more is read than is kept.
 
+use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::ResolverConfig;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use kitfleet_domain::addresses::is_public;
 use kitfleet_domain::webhooks::deliveries::{Attempt, DeliveryStatus, Ended, Outcome, Tally};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
@@ -61,7 +65,14 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn new(config: &WebhookConfig) -> reqwest::Result<Self> {
+    /// # Errors
+    /// When there is no resolver to be had, or a root cannot be trusted.
+    pub(super) fn new(config: &WebhookConfig) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let system = TokioResolver::builder_tokio().unwrap_or_else(|error| {
+            tracing::warn!(%error, "nobody can be asked for names: webhooks go to addresses, and to what the hosts file names");
+            TokioResolver::builder_with_config(ResolverConfig::default(), TokioRuntimeProvider::default())
+        });
+        let resolver = system.build()?;
         let mut http = Client::builder()
             .no_proxy()
             .https_only(true)
@@ -72,7 +83,7 @@ impl Target {
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_idle_timeout(IDLE_FOR)
             .user_agent("Kitfleet-Webhooks/1")
-            .dns_resolver(Arc::new(Guard { allow_private: config.allow_private_targets }));
+            .dns_resolver(Arc::new(Guard { resolver, allow_private: config.allow_private_targets }));
         for root in &config.extra_roots.0 {
             http = http.add_root_certificate(root.clone());
         }
@@ -175,7 +186,7 @@ impl From<reqwest::Error> for NotAnswered {
         if error.is_timeout() {
             return Self { outcome: Outcome::Timeout, told: TIMEOUT.to_owned() };
         }
-        let mut innermost: &(dyn std::error::Error + 'static) = &error;
+        let mut innermost: &(dyn Error + 'static) = &error;
         while let Some(source) = innermost.source() {
             innermost = source;
             match innermost.downcast_ref::<io::Error>().map(io::Error::kind) {
@@ -219,17 +230,20 @@ pub(super) fn count_terminal(tally: Tally) {
     }
 }
 
-/// Resolves names to addresses that may be dialled.
+/// Resolves names to addresses that may be dialled. A question ends with the attempt that asks it: the C library's resolver
+/// would go on, and occupy a thread, for as long as somebody's name server does not answer.
 struct Guard {
+    resolver: TokioResolver,
     allow_private: bool,
 }
 
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
-        let allow_private = self.allow_private;
+        let (resolver, allow_private) = (self.resolver.clone(), self.allow_private);
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let dialled: Vec<SocketAddr> = found.filter(|found| allow_private || is_public(found.ip())).collect();
+            let found = resolver.lookup_ip(name.as_str()).await?;
+            let dialled = found.iter().filter(|address| allow_private || is_public(*address));
+            let dialled: Vec<_> = dialled.map(|address| SocketAddr::new(address, 0)).collect();
             if dialled.is_empty() {
                 return Err(io::Error::other(REFUSED).into());
             }
