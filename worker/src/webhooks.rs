@@ -47,7 +47,7 @@ const SLOW_FOR: Duration = Duration::from_hours(2);
 /// Batches of results that are written at once. When many attempts end together, more would only open connections.
 const WRITERS: usize = 4;
 /// How long after its time limit an attempt belongs to somebody else.
-const GRACE: Duration = Duration::from_secs(4);
+const GRACE: Duration = Duration::from_secs(3);
 /// How often the table is looked at without a notification: an attempt that was put off is late by no more than that.
 const SAFETY: Duration = Duration::from_secs(1);
 /// How long to wait before a failed statement is tried again.
