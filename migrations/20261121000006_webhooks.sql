@@ -47,6 +47,8 @@ create table webhook_deliveries (
     attempts integer not null default 0,
     -- When the next attempt is due; while one is in flight, when it counts as lost; null once there is none to come.
     next_attempt_at timestamptz default now(),
+    -- Whether that has come: a walk through what is due must not pass by what waits for its next attempt.
+    due boolean not null default true,
     last_response_status integer,
     last_response_excerpt text,
     last_error text,
@@ -59,9 +61,10 @@ create table webhook_deliveries (
 create index webhook_deliveries_endpoint_id_idx on webhook_deliveries (endpoint_id, id desc);
 create index webhook_deliveries_event_id_idx on webhook_deliveries (event_id);
 create index webhook_deliveries_status_idx on webhook_deliveries (endpoint_id, status, id desc);
--- Who has something to be sent, to which endpoint, and what of it is due.
-create index webhook_deliveries_due_idx on webhook_deliveries (account_id, endpoint_id, next_attempt_at)
-    where next_attempt_at is not null;
+-- Who has something that is due, to which endpoint, and what waits until it is.
+create index webhook_deliveries_due_idx on webhook_deliveries (account_id, endpoint_id, next_attempt_at) where due;
+create index webhook_deliveries_waiting_idx on webhook_deliveries (next_attempt_at)
+    where not due and next_attempt_at is not null;
 
 -- A UUID of version 7: milliseconds, then the version, then chance.
 create function uuid_v7() returns uuid language sql volatile as $$

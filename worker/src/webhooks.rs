@@ -23,11 +23,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use kitfleet_domain::database::pool_options;
 use kitfleet_domain::ids::{AccountId, WebhookId};
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, Wanted};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use nix::sys::resource::{Resource, getrlimit};
+use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
@@ -100,6 +102,7 @@ async fn vault(context: &Context) -> Vault {
 /// What is under way.
 struct Dispatch {
     context: Arc<Context>,
+    claiming: PgPool,
     target: Arc<Target>,
     vault: Arc<Vault>,
     /// Whether the table may hold something that is due.
@@ -117,8 +120,8 @@ struct Dispatch {
     of_endpoints: HashMap<(AccountId, WebhookId), usize>,
     of_accounts: HashMap<AccountId, usize>,
     slow: HashMap<AccountId, Slow>,
-    /// When endpoints that do not answer are looked for again.
-    look_for_slow_at: Instant,
+    /// When what has become due is looked for again, and what is due to endpoints that do not answer.
+    tick_at: Instant,
     /// Results that wait while a batch of their endpoint is being written.
     waiting: HashMap<WebhookId, Vec<(AccountId, Ended)>>,
 }
@@ -147,6 +150,7 @@ struct Written {
 impl Dispatch {
     fn new(context: Arc<Context>, target: Target, vault: Vault) -> Self {
         Self {
+            claiming: claiming(&context.lazy),
             context,
             target: Arc::new(target),
             vault: Arc::new(vault),
@@ -161,7 +165,7 @@ impl Dispatch {
             of_endpoints: HashMap::new(),
             of_accounts: HashMap::new(),
             slow: HashMap::new(),
-            look_for_slow_at: Instant::now(),
+            tick_at: Instant::now(),
             waiting: HashMap::new(),
         }
     }
@@ -189,6 +193,10 @@ impl Dispatch {
         self.look = false;
         self.look_again_at = Instant::now() + SAFETY;
         let (of_each, limit) = self.bounds();
+        let ticks = self.tick_at <= Instant::now();
+        if ticks {
+            self.tick_at = Instant::now() + SAFETY;
+        }
         self.slow.retain(|_, slow| slow.seen.elapsed() < SLOW_FOR);
         let (slow_of_account, slow_of_each) = SLOW_AT_ONCE;
         let busy_accounts: HashSet<_> = more_than(&self.of_accounts, limit).collect();
@@ -199,13 +207,15 @@ impl Dispatch {
             after: self.after,
             slow: self.slow.keys().map(AccountId::as_uuid).collect(),
             answering: self.slow.values().flat_map(|slow| &slow.answering).map(WebhookId::as_uuid).collect(),
-            slow_too: self.slow_with_room(&busy_accounts, slow_of_account / 2),
+            slow_too: if ticks { self.slow_with_room(&busy_accounts, slow_of_account / 2) } else { Vec::new() },
             most_slow: (as_count(slow_of_each / 2), as_count(slow_of_account / 2)),
         };
-        let context = Arc::clone(&self.context);
-        let lease = context.config.webhooks.timeout + GRACE;
+        let (claiming, lease) = (self.claiming.clone(), self.context.config.webhooks.timeout + GRACE);
         self.claims.spawn(async move {
-            let mut conn = context.lazy.acquire().await?;
+            let mut conn = claiming.acquire().await?;
+            if ticks {
+                deliveries::wake(&mut conn).await?;
+            }
             let attempts = deliveries::claim(&mut conn, &wanted, lease).await?;
             Ok(Claimed { attempts, of_each, limit })
         });
@@ -224,14 +234,8 @@ impl Dispatch {
         self.of_endpoints.iter().filter(is_busy).map(|((_, endpoint), _)| endpoint.as_uuid()).collect()
     }
 
-    /// Slow accounts of which no more than this is under way at endpoints that do not answer, when it is time to look for
-    /// them.
-    fn slow_with_room(&mut self, busy: &HashSet<AccountId>, bound: usize) -> Vec<Uuid> {
-        let now = Instant::now();
-        if self.slow.is_empty() || now < self.look_for_slow_at {
-            return Vec::new();
-        }
-        self.look_for_slow_at = now + SAFETY;
+    /// Slow accounts of which no more than this is under way at endpoints that do not answer.
+    fn slow_with_room(&self, busy: &HashSet<AccountId>, bound: usize) -> Vec<Uuid> {
         let mut under_way = HashMap::<_, usize>::new();
         for ((account, endpoint), count) in &self.of_endpoints {
             if self.is_slow(*account, *endpoint) {
@@ -351,6 +355,13 @@ impl Dispatch {
             }
         }
     }
+}
+
+/// Where claims are made, one after the other. The statement is long: planning it each time would take several times as long
+/// as it does.
+fn claiming(lazy: &PgPool) -> PgPool {
+    let options = (*lazy.connect_options()).clone().options([("plan_cache_mode", "force_generic_plan")]);
+    pool_options(1).connect_lazy_with(options)
 }
 
 /// Makes an attempt. `None` when that is not possible here.

@@ -155,7 +155,7 @@ pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId) -> Result
 async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> sqlx::Result<Vec<DeliveryId>> {
     let due = sqlx::query_scalar!(
         "with due as (
-               update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), updated_at = now()
+               update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), due = true, updated_at = now()
                where id = any ($1) and status = 'dlq' returning id, endpoint_id
            ), counted as (
                update webhook_endpoints e set dlq = e.dlq - of_endpoint.count

@@ -317,13 +317,13 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                -- Jumps from endpoint to endpoint in the index, whatever the length of their queues, and over the others of
                -- an account that is passed over.
                (select account_id, endpoint_id from webhook_deliveries
-                where next_attempt_at is not null and (account_id, endpoint_id) > ($6, $7)
+                where due and (account_id, endpoint_id) > ($6, $7)
                 order by account_id, endpoint_id limit 1)
                union all
                select next.account_id, next.endpoint_id from waiting w
                cross join lateral (
                    select d.account_id, d.endpoint_id from webhook_deliveries d
-                   where d.next_attempt_at is not null and (d.account_id, d.endpoint_id) > (w.account_id,
+                   where d.due and (d.account_id, d.endpoint_id) > (w.account_id,
                        case when w.account_id = any ($2) or w.account_id = any ($8)
                             then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else w.endpoint_id end)
                    order by d.account_id, d.endpoint_id limit 1
@@ -332,13 +332,13 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                select first.account_id, first.endpoint_id from unnest($10::uuid[]) as account (id)
                cross join lateral (
                    select d.account_id, d.endpoint_id from webhook_deliveries d
-                   where d.next_attempt_at is not null and d.account_id = account.id order by d.endpoint_id limit 1
+                   where d.due and d.account_id = account.id order by d.endpoint_id limit 1
                ) first
                union all
                select w.account_id, next.endpoint_id from slow_waiting w
                cross join lateral (
                    select d.endpoint_id from webhook_deliveries d
-                   where d.next_attempt_at is not null and d.account_id = w.account_id and d.endpoint_id > w.endpoint_id
+                   where d.due and d.account_id = w.account_id and d.endpoint_id > w.endpoint_id
                    order by d.endpoint_id limit 1
                ) next
            ), due as (
@@ -351,7 +351,7 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                    and e.id <> all ($1) and e.account_id <> all ($2)
                cross join lateral (
                    select id from webhook_deliveries d
-                   where d.account_id = w.account_id and d.endpoint_id = w.endpoint_id and d.next_attempt_at <= now()
+                   where d.account_id = w.account_id and d.endpoint_id = w.endpoint_id and d.due
                    order by d.next_attempt_at limit $3 for update skip locked
                ) d
                limit $4
@@ -363,7 +363,7 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                    and e.id <> all ($1) and e.id <> all ($9)
                cross join lateral (
                    select id, next_attempt_at from webhook_deliveries d
-                   where d.account_id = w.account_id and d.endpoint_id = w.endpoint_id and d.next_attempt_at <= now()
+                   where d.account_id = w.account_id and d.endpoint_id = w.endpoint_id and d.due
                    order by d.next_attempt_at limit $11 for update skip locked
                ) d
            ), claimed as (
@@ -371,7 +371,7 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                union all (select id from slow where place <= $12 order by place, next_attempt_at limit $4)
            )
            update webhook_deliveries d
-           set status = 'in_flight', next_attempt_at = now() + make_interval(secs => $5), updated_at = now()
+           set status = 'in_flight', next_attempt_at = now() + make_interval(secs => $5), due = false, updated_at = now()
            from claimed, webhook_endpoints e, events v
            where d.id = claimed.id and e.id = d.endpoint_id and v.id = d.event_id
            returning d.id, d.account_id, d.endpoint_id, e.url, e.sealed_secret,
@@ -393,6 +393,20 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
     )
     .fetch_all(conn)
     .await
+}
+
+/// Makes due what has waited until now: for its next attempt, or for the end of a claim that nobody kept. Answers how much.
+///
+/// # Errors
+/// When the database fails.
+pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<u64> {
+    let woken = sqlx::query!(
+        "update webhook_deliveries set due = true where id in (
+             select id from webhook_deliveries where not due and next_attempt_at <= now() for update skip locked)",
+    )
+    .execute(conn)
+    .await?;
+    Ok(woken.rows_affected())
 }
 
 /// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
@@ -490,7 +504,7 @@ pub async fn finish(
                    with ordinality as a (id, claimed_until, success, response_status, response_excerpt, error, duration_ms, place)
            ), ended as (
                update webhook_deliveries d
-               set attempts = d.attempts + 1, updated_at = now(), last_response_status = a.response_status,
+               set attempts = d.attempts + 1, due = false, updated_at = now(), last_response_status = a.response_status,
                    last_response_excerpt = a.response_excerpt, last_error = a.error, duration_ms = a.duration_ms,
                    delivered_at = case when a.success then now() end,
                    status = case when a.success then 'delivered'
@@ -580,7 +594,7 @@ pub async fn put_back_paused(conn: &mut PgConnection) -> sqlx::Result<u64> {
         "update webhook_deliveries d set status = 'pending', updated_at = now()
          from webhook_endpoints e
          where e.id = d.endpoint_id and not e.active and e.disabled_at is null
-           and d.account_id = e.account_id and d.next_attempt_at <= now() and d.status = 'in_flight'",
+           and d.status = 'in_flight' and d.next_attempt_at <= now()",
     )
     .execute(conn)
     .await?;
@@ -599,13 +613,14 @@ pub async fn give_up(conn: &mut PgConnection) -> sqlx::Result<i64> {
                select e.id, e.account_id from webhook_endpoints e
                where e.disabled_at is not null
                  and exists (select from webhook_deliveries d
-                             where d.account_id = e.account_id and d.endpoint_id = e.id and d.next_attempt_at is not null)
+                             where d.endpoint_id = e.id and d.status in ('pending', 'in_flight'))
                order by e.id for no key update
            ), given_up as (
                update webhook_deliveries d
-               set status = 'failed', next_attempt_at = null, updated_at = now(), last_error = 'the endpoint was disabled'
+               set status = 'failed', next_attempt_at = null, due = false, updated_at = now(),
+                   last_error = 'the endpoint was disabled'
                from disabled e
-               where d.account_id = e.account_id and d.endpoint_id = e.id and d.next_attempt_at is not null
+               where d.endpoint_id = e.id and d.status in ('pending', 'in_flight')
                  and (d.status = 'pending' or d.next_attempt_at <= now())
                returning d.endpoint_id
            ), counted as (

@@ -279,7 +279,8 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, 
     sqlx::query!(
         "with given_up as (
              update webhook_deliveries
-             set status = 'failed', next_attempt_at = null, updated_at = now(), last_error = 'the endpoint was deleted'
+             set status = 'failed', next_attempt_at = null, due = false, updated_at = now(),
+                 last_error = 'the endpoint was deleted'
              where endpoint_id = $1 and status = 'pending' returning 1
          )
          update webhook_endpoints
@@ -305,8 +306,10 @@ pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     sqlx::query!(
         "with given_up as (
              update webhook_deliveries
-             set status = 'failed', next_attempt_at = null, updated_at = now(), last_error = 'the endpoint was deleted'
-             where account_id = $1 and next_attempt_at is not null and status = 'pending' returning endpoint_id
+             set status = 'failed', next_attempt_at = null, due = false, updated_at = now(),
+                 last_error = 'the endpoint was deleted'
+             where status = 'pending' and endpoint_id in (select id from webhook_endpoints where account_id = $1)
+             returning endpoint_id
          )
          update webhook_endpoints e
          set deleted_at = coalesce(deleted_at, now()), disabled_at = coalesce(disabled_at, now()),
