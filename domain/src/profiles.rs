@@ -108,9 +108,9 @@ pub enum Origin {
     /// A document, and what that says it was written of.
     Document {
         /// Which profile.
-        profile: Option<String>,
+        profile: String,
         /// Whose.
-        account: Option<String>,
+        account: String,
     },
 }
 
@@ -513,6 +513,8 @@ pub struct Kept {
     pub sealed_key: Vec<u8>,
     /// What it holds, if anything was kept yet.
     pub store: Option<StoreId>,
+    /// When that was so.
+    pub read_at: Timestamp,
 }
 
 /// The account's profile of this id with what it holds, unless it is in the recycle bin.
@@ -521,22 +523,28 @@ pub struct Kept {
 /// When the database fails.
 pub async fn find_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<Option<Kept>> {
     let Some(profile) = find(&mut *conn, account, id).await? else { return Ok(None) };
-    let row =
-        sqlx::query!("select sealed_key, store_id from profiles where id = $1", id as _).fetch_optional(conn).await?;
-    Ok(row.map(|row| Kept { profile, sealed_key: row.sealed_key, store: row.store_id }))
+    let row = sqlx::query!(
+        r#"select sealed_key, store_id, now() as "read_at!: Timestamp" from profiles where id = $1"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Kept { profile, sealed_key: row.sealed_key, store: row.store_id, read_at: row.read_at }))
 }
 
-/// Whether a worker that lives still keeps what the profile's last session left.
+/// Whether a worker that lives still keeps what the last session of the account's profile left.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn is_being_kept(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<bool> {
+pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
     // A worker that stops keeps what its browsers hold last of all, when it sends heartbeats no more.
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
-                         where s.profile_id = $1 and s.profile_in_hand and s.status in ('destroyed', 'errored')
-                           and w.status <> 'lost' and w.last_seen_at > now() - make_interval(secs => $2)) as "kept!""#,
+                         where s.profile_id = $1 and s.account_id = $2 and s.profile_in_hand
+                           and s.status in ('destroyed', 'errored')
+                           and w.status <> 'lost' and w.last_seen_at > now() - make_interval(secs => $3)) as "kept!""#,
         id as _,
+        account as _,
         workers::LEASE.as_secs_f64(),
     )
     .fetch_one(conn)
@@ -556,15 +564,14 @@ async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Writes `profile.exported`. Answers when that is.
+/// Writes `profile.exported`.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn note_export(conn: &mut PgConnection, exported: &Profile, actor: &Actor) -> sqlx::Result<Timestamp> {
+pub async fn note_export(conn: &mut PgConnection, exported: &Profile, actor: &Actor) -> sqlx::Result<()> {
     let Profile { id, account_id: account, .. } = *exported;
     let payload = json!({"source_profile_id": id, "source_account_id": account});
-    record(&mut *conn, account, actor, "profile.exported", id, payload).await?;
-    sqlx::query_scalar!(r#"select now() as "now!: Timestamp""#).fetch_one(conn).await
+    record(conn, account, actor, "profile.exported", id, payload).await
 }
 
 #[cfg(test)]
