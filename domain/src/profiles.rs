@@ -1,0 +1,3 @@
+//! Profiles (interface, "Profiles and launch"; decisions D8).
+
+pub mod stores;
