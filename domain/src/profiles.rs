@@ -5,6 +5,7 @@
 //! longer says that it may be removed.
 
 pub mod snapshots;
+pub mod stores;
 
 use std::time::Duration;
 
@@ -178,10 +179,10 @@ pub async fn create(
     actor: &Actor,
 ) -> Result<Profile, CreateError> {
     require_room(&mut *conn, account, limits).await?;
-    if let Some(content) = new.content {
-        sqlx::query!("update profile_stores set removable_at = null where id = $1", content.store as _)
-            .execute(&mut *conn)
-            .await?;
+    if let Some(content) = new.content
+        && !stores::keep(&mut *conn, content.store).await?
+    {
+        return Err(sqlx::Error::RowNotFound.into());
     }
     let profile = sqlx::query_as!(
         Profile,
