@@ -538,12 +538,12 @@ pub async fn find_kept(conn: &mut PgConnection, account: AccountId, id: ProfileI
 /// # Errors
 /// When the database fails.
 pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
-    // A worker that stops keeps what its browsers hold last of all, when it sends heartbeats no more.
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
                          where s.profile_id = $1 and s.account_id = $2 and s.profile_in_hand
                            and s.status in ('destroyed', 'errored')
-                           and w.status <> 'lost' and w.last_seen_at > now() - make_interval(secs => $3)) as "kept!""#,
+                           and w.status in ('active', 'draining')
+                           and w.last_seen_at > now() - make_interval(secs => $3)) as "kept!""#,
         id as _,
         account as _,
         workers::LEASE.as_secs_f64(),
