@@ -108,10 +108,10 @@ pub enum Origin {
     Snapshot(SnapshotId),
     /// A document, and what that says it was written of.
     Document {
-        /// Which profile.
-        profile: String,
-        /// Whose.
-        account: String,
+        /// Which profile, if it says so.
+        profile: Option<String>,
+        /// Whose, if it says so.
+        account: Option<String>,
     },
 }
 
