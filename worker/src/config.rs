@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
@@ -42,6 +43,8 @@ pub struct WorkerConfig {
     pub result_retention: Duration,
     /// How long finished jobs are kept.
     pub job_retention: Duration,
+    /// How long profiles stay in the recycle bin.
+    pub profile_retention: Retention,
     /// The interface's Limits table.
     pub limits: Limits,
     /// How webhooks are delivered.

@@ -198,7 +198,9 @@ impl Actor {
         let wanted =
             rows::open_request(&mut conn, self.session).await.map_err(|error| unavailable(error.to_string()))?;
         drop(conn);
+        // A profile outlives the catalogue that it was made with.
         let archetype = archetypes::find(&wanted.archetype)
+            .or_else(|| wanted.profile_id.is_some().then(archetypes::launch))
             .ok_or_else(|| unavailable(format!("this worker does not know the archetype {}", wanted.archetype)))?;
         self.context.browsers.open(archetype, wanted.behavioral_profile).await
     }
