@@ -58,6 +58,9 @@ pub enum Command {
     /// See webhook deliveries, and send dead letters once more.
     #[command(subcommand)]
     Deliveries(Deliveries),
+    /// Look after what profiles hold.
+    #[command(subcommand)]
+    Profiles(Profiles),
     /// Run a sweep now instead of at its time.
     #[command(subcommand)]
     Sweep(Sweep),
@@ -230,6 +233,13 @@ pub enum Deliveries {
         #[command(flatten)]
         format: Format,
     },
+}
+
+/// `kitfleet profiles`
+#[derive(Debug, Subcommand)]
+pub enum Profiles {
+    /// Seal every profile's key with the present deployment's key, so that retired ones can be forgotten.
+    RotateKeys(Format),
 }
 
 /// `kitfleet sweep`

@@ -12,11 +12,12 @@ use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, workers};
 use kitfleet_jobs::inspect;
+use kitfleet_profiles::{Rotated, Stores};
 use kitfleet_worker::maintenance::{self, Purged, Reminded};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
-use crate::cli::{Account, Deliveries, Jobs, Key, NewAccount, Sweep, Workers};
+use crate::cli::{Account, Deliveries, Jobs, Key, NewAccount, Profiles, Sweep, Workers};
 use crate::config::Config;
 use crate::database::Database;
 
@@ -32,6 +33,8 @@ pub enum Order {
     Jobs(Jobs),
     /// `kitfleet deliveries`
     Deliveries(Deliveries),
+    /// `kitfleet profiles`
+    Profiles(Profiles),
     /// `kitfleet sweep`
     Sweep(Sweep),
 }
@@ -52,6 +55,17 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         Order::Workers(order) => worker(&mut conn, order).await?,
         Order::Jobs(order) => job(&mut conn, order).await?,
         Order::Deliveries(order) => delivery(&mut conn, order).await?,
+        Order::Profiles(Profiles::RotateKeys(format)) => {
+            let stores = Stores::new(database.pool(config).await?, config.stores()?).await?;
+            let rotated = stores.rotate_keys().await?;
+            format.print(&rotated, |Rotated { resealed, unreadable }| {
+                format!("{resealed} profiles' keys are sealed with the present key; {unreadable} cannot be opened")
+            })?;
+            ensure!(
+                rotated.unreadable == 0,
+                "some keys were sealed with none of the configured ones; the log says which"
+            );
+        }
         Order::Sweep(Sweep::FreeTier(format)) => {
             let swept =
                 maintenance::sweep_free_tier(&database.pool(config).await?, config.sessions.free_tier_cap).await?;

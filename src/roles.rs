@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result};
 use kitfleet_api::{ApiConfig, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
-use kitfleet_profiles::{PlaceConfig, StoresConfig};
 use kitfleet_worker::{RunError, WorkerConfig, incarnations};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
@@ -217,20 +216,9 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         invite_ttl: config.teams.invite_ttl,
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         webhook_secret_grace: config.webhooks.secret_grace,
-        stores: stores(config),
+        stores: config.stores()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
-}
-
-/// Where what profiles hold is kept.
-fn stores(config: &Config) -> StoresConfig {
-    StoresConfig {
-        vault: config.auth().vault,
-        place: PlaceConfig::default(),
-        scratch: config.data_dir.clone(),
-        store_bytes: config.limits.profile_store_bytes,
-        document_bytes: config.limits.profile_document_bytes,
-    }
 }
 
 /// What a worker is told; the doctor starts a browser with the same.

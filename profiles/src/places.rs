@@ -114,6 +114,11 @@ impl Objects {
     pub fn in_bucket(bucket: Bucket<'_>) -> Result<Self, String> {
         let name = bucket.url.host_str().filter(|_| bucket.url.scheme() == "s3");
         let name = name.ok_or("must be a URL such as s3://bucket/prefix")?;
+        if !bucket.url.username().is_empty() || bucket.url.password().is_some() {
+            return Err(
+                "must not hold what opens it, which would be shown: see profiles.store.access_key_id".to_owned()
+            );
+        }
         let loopback = bucket.endpoint.is_some_and(is_loopback);
         let mut s3 = AmazonS3Builder::new()
             .with_bucket_name(name)

@@ -726,16 +726,11 @@ mod tests {
         assert!(matches!(read_text("[1]"), Err(DocumentError::Invalid(_))));
     }
 
-    /// Gives a text over and over, for no memory.
-    fn endless(start: &str) -> impl Read {
-        start.as_bytes().chain(io::repeat(b'a').take(400 * 1024 * 1024)).chain(io::empty()).take(64 * 1024 * 1024)
-    }
-
     #[test]
     fn nothing_in_a_document_fills_the_memory() {
         for start in ["{\"", "{\"version\": 1", "{\"name\": \""] {
-            let read = read(endless(start), tempfile::tempfile().expect("a file"), &mut Vec::new());
-            assert!(matches!(read, Err(DocumentError::Malformed(_) | DocumentError::Invalid(_))), "{start}");
+            let endless = start.as_bytes().chain(io::repeat(b'1'));
+            assert!(read(endless, tempfile::tempfile().expect("a file"), &mut Vec::new()).is_err(), "{start}");
         }
     }
 }

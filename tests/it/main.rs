@@ -28,6 +28,7 @@ mod profiles;
 mod rate_limits;
 mod sessions;
 mod sign_ins;
+mod stores;
 mod support;
 mod teams;
 mod timing;
