@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use kitfleet_api::{ApiConfig, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
+use kitfleet_profiles::{PlaceConfig, StoresConfig};
 use kitfleet_worker::{RunError, WorkerConfig, incarnations};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
@@ -237,6 +238,13 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         free_tier_cap: config.sessions.free_tier_cap,
         result_retention: config.retention.operation_results,
         job_retention: config.retention.finished_jobs,
+        stores: StoresConfig {
+            vault: config.webhooks()?.vault,
+            place: PlaceConfig::Database,
+            scratch: config.data_dir.clone(),
+            store_bytes: config.limits.profile_store_bytes,
+            document_bytes: 300 << 20,
+        },
         webhooks: config.webhooks()?,
         limits: config.limits.clone(),
     })

@@ -272,6 +272,8 @@ pub struct OpenRequest {
     pub archetype: String,
     /// How its user behaves.
     pub behavioral_profile: BehavioralProfile,
+    /// Whether a profile says what it starts with.
+    pub has_profile: bool,
 }
 
 /// What to open for this session.
@@ -281,7 +283,8 @@ pub struct OpenRequest {
 pub async fn open_request(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<OpenRequest> {
     sqlx::query_as!(
         OpenRequest,
-        r#"select archetype, behavioral_profile as "behavioral_profile: _" from sessions where id = $1"#,
+        r#"select archetype, behavioral_profile as "behavioral_profile: _", profile_id is not null as "has_profile!"
+           from sessions where id = $1"#,
         id as _,
     )
     .fetch_one(conn)

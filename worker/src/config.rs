@@ -7,6 +7,7 @@ use kitfleet_domain::limits::Limits;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
+use kitfleet_profiles::StoresConfig;
 
 use crate::emails::{PostmarkAccount, Relay, Sender};
 use crate::webhooks::ExtraRoots;
@@ -42,6 +43,8 @@ pub struct WorkerConfig {
     pub result_retention: Duration,
     /// How long finished jobs are kept.
     pub job_retention: Duration,
+    /// What is kept of profiles, and where.
+    pub stores: StoresConfig,
     /// The interface's Limits table.
     pub limits: Limits,
     /// How webhooks are delivered.
