@@ -1,3 +1,4 @@
-//! Profiles: what a phone remembers from one session to the next (decisions D8).
+//! Profiles (interface, "Profiles and launch"; decisions D8).
 
 pub mod keeping;
+pub mod stores;

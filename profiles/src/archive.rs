@@ -1,0 +1,155 @@
+//! An archive: a tar file of the cookies and the files, compressed with zstd.
+//!
+//! What is read from one is trusted as far as its seal goes, and no further: a path that leads elsewhere, anything that is
+//! not a plain file, and more than a store may hold are refused.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use tar::{Archive, Builder, EntryType, Header};
+
+use crate::Cookie;
+use crate::files::{Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
+
+/// The entry that holds the cookies, which comes first.
+const COOKIES: &str = "cookies.json";
+/// What the other entries' names begin with.
+const FILES: &str = "files/";
+/// Bytes of the cookies, at most.
+const MAX_COOKIE_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes of an archive before it is compressed, at most: the files, and two blocks for each.
+const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (MAX_FILES as u64) * 3 * 1024;
+/// The fastest of zstd's usual levels: a session's end should not cost more than its beginning.
+const LEVEL: i32 = 1;
+
+/// Writes cookies and files.
+pub fn pack(cookies: &[Cookie], files: &[Entry], to: impl Write) -> io::Result<()> {
+    let mut archive = Builder::new(zstd::Encoder::new(to, LEVEL)?);
+    let cookies = serde_json::to_vec(cookies)?;
+    archive.append_data(&mut header(cookies.len() as u64), COOKIES, cookies.as_slice())?;
+    for file in files {
+        let mut content = Exactly { from: file.open()?, left: file.size };
+        archive.append_data(&mut header(file.size), format!("{FILES}{}", file.path.as_str()), &mut content)?;
+    }
+    archive.into_inner()?.finish()?.flush()
+}
+
+/// Nothing of the machine is in it: no owner, no time.
+fn header(size: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o600);
+    header.set_size(size);
+    header
+}
+
+/// A file that was listed with a size and has another would break the archive.
+struct Exactly<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Exactly<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        if read == 0 && self.left > 0 && !into.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a file became shorter while it was read"));
+        }
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// What an archive holds.
+pub enum Item<'a> {
+    /// All cookies, before everything else.
+    Cookies(Vec<Cookie>),
+    /// A file.
+    File {
+        /// Where it belongs.
+        path: &'a RelativePath,
+        /// Its bytes.
+        content: &'a mut dyn Read,
+    },
+}
+
+/// Reads an archive to its end and shows each item.
+pub fn read(from: impl Read, mut show: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+    let clear = zstd::Decoder::new(from)?;
+    let mut archive = Archive::new(AtMost { from: clear, left: MAX_ARCHIVE_BYTES });
+    let mut files = 0;
+    let mut long_name = None;
+    // Raw, because the crate reads the names of long paths whatever their length.
+    for entry in archive.entries()?.raw(true) {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if kind.is_gnu_longname() {
+            let mut name = Vec::new();
+            entry.by_ref().take((FILES.len() + MAX_PATH + 2) as u64).read_to_end(&mut name)?;
+            name.pop_if(|last| *last == 0);
+            long_name = Some(name);
+            continue;
+        }
+        let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+        let name = String::from_utf8(name).map_err(|_| refuse("a name that is no text"))?;
+        if kind != EntryType::Regular {
+            return Err(refuse("something that is no file"));
+        }
+        if name == COOKIES {
+            let cookies = serde_json::from_reader(io::BufReader::new(entry.take(MAX_COOKIE_BYTES)))?;
+            show(Item::Cookies(cookies))?;
+            continue;
+        }
+        files += 1;
+        if files > MAX_FILES {
+            return Err(refuse("too many files"));
+        }
+        let path = name.strip_prefix(FILES).and_then(RelativePath::parse).ok_or_else(|| refuse("a path that leads elsewhere"))?;
+        show(Item::File { path: &path, content: &mut entry })?;
+    }
+    // Up to the seal's end, so that one that was cut off there is noticed.
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
+    Ok(())
+}
+
+/// Puts the files of an archive into a folder, and answers the cookies. A file that is there is replaced.
+pub fn unpack(from: impl Read, folder: &Path) -> io::Result<Vec<Cookie>> {
+    let mut cookies = Vec::new();
+    read(from, |item| match item {
+        Item::Cookies(all) => {
+            cookies = all;
+            Ok(())
+        }
+        Item::File { path, content } => {
+            let path = folder.join(path.as_str());
+            fs::create_dir_all(path.parent().unwrap_or(folder))?;
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            io::copy(content, &mut file).map(drop)
+        }
+    })?;
+    Ok(cookies)
+}
+
+/// Ends with an error instead of giving more than so many bytes.
+struct AtMost<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: Read> Read for AtMost<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| refuse("more than a store may hold"))?;
+        Ok(read)
+    }
+}
+
+fn refuse(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the archive holds {what}"))
+}
