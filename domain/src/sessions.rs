@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use crate::accounts::Tier;
 use crate::audit::{self, Actor, Entry};
 use crate::events::{self, EventType};
-use crate::ids::{AccountId, ApiKeyId, IntentId, SessionId, WorkerId};
+use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
 use crate::intents::{self, ReplyTo};
 use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
@@ -272,8 +272,8 @@ pub struct OpenRequest {
     pub archetype: String,
     /// How its user behaves.
     pub behavioral_profile: BehavioralProfile,
-    /// Whether a profile says what it starts with.
-    pub has_profile: bool,
+    /// What it begins with.
+    pub profile_id: Option<ProfileId>,
 }
 
 /// What to open for this session.
@@ -283,8 +283,7 @@ pub struct OpenRequest {
 pub async fn open_request(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<OpenRequest> {
     sqlx::query_as!(
         OpenRequest,
-        r#"select archetype, behavioral_profile as "behavioral_profile: _", profile_id is not null as "has_profile!"
-           from sessions where id = $1"#,
+        r#"select archetype, behavioral_profile as "behavioral_profile: _", profile_id from sessions where id = $1"#,
         id as _,
     )
     .fetch_one(conn)

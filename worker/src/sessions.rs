@@ -15,7 +15,7 @@ use kitfleet_domain::archetypes;
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::intents::{self, Ending, Started};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
-use kitfleet_domain::profiles::keeping::{self, Held, Reason, Replaced};
+use kitfleet_domain::profiles::keeping::{self, Held, Reason};
 use kitfleet_domain::sessions as rows;
 use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::mpsc;
@@ -234,10 +234,10 @@ impl Actor {
         let archetype = match archetypes::find(&wanted.archetype) {
             Some(archetype) => archetype,
             // A profile outlives the device that it was made for.
-            None if wanted.has_profile => archetypes::launch(),
+            None if wanted.profile_id.is_some() => archetypes::launch(),
             None => return Err(unavailable(format!("this worker does not know the archetype {}", wanted.archetype))),
         };
-        self.has_profile = wanted.has_profile;
+        self.has_profile = wanted.profile_id.is_some();
         if self.has_profile {
             self.held = Some(self.take_profile().await.map_err(|error| unavailable(error.to_string()))?);
         }
@@ -341,8 +341,8 @@ impl Actor {
         };
         let profile = held.profile;
         match &saved {
-            Ok(_) => tracing::debug!(%profile, took = ?started.elapsed(), "saved a profile"),
-            Err(error) => tracing::warn!(%error, %profile, "a profile is as it was before"),
+            Ok(_) => tracing::debug!(%profile, took = ?started.elapsed(), "saved what a session leaves"),
+            Err(error) => tracing::warn!(%error, %profile, "what a session leaves is not saved"),
         }
         if let Some(store) = unneeded
             && let Err(error) = self.context.stores.remove(store).await
@@ -355,21 +355,14 @@ impl Actor {
     async fn settle(&self, held: &Held, saved: &Result<Option<Saved>, NotSaved>) -> sqlx::Result<Option<StoreId>> {
         let mut tx = self.context.db.begin().await?;
         let unneeded = match saved {
-            Ok(Some(saved)) => match keeping::replace(&mut tx, held, saved.id, saved.size_bytes).await? {
-                Replaced::Done(before) => before,
-                Replaced::Refused(_) => Some(saved.id),
-            },
-            Ok(None) => {
-                keeping::let_go(&mut tx, self.session).await?;
-                None
-            }
-            // Nothing has become nothing.
-            Err(NotSaved::Store(SaveError::Empty)) if held.store.is_none() => {
-                keeping::let_go(&mut tx, self.session).await?;
-                None
-            }
-            Err(error) => {
+            Ok(Some(saved)) => keeping::replace(&mut tx, held, saved.id, saved.size_bytes).await?,
+            Err(error) if !(held.store.is_none() && matches!(error, NotSaved::Store(SaveError::Empty))) => {
                 keeping::fail(&mut tx, held, reason(error), &error.to_string()).await?;
+                None
+            }
+            // Nothing became of nothing, or the browser was a simulated one.
+            Ok(None) | Err(_) => {
+                keeping::let_go(&mut tx, self.session).await?;
                 None
             }
         };

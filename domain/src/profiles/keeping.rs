@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ProfileId, SessionId, StoreId};
+use crate::profiles::stores;
 use crate::workers;
 
 /// A profile in a session's hands.
@@ -96,57 +97,50 @@ pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result
     Ok(())
 }
 
-/// What became of a new store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replaced {
-    /// It is what the profile holds now, in place of this one, which nobody refers to any more.
-    Done(Option<StoreId>),
-    /// Nobody will refer to it.
-    Refused(Reason),
-}
-
-/// Makes `store` what a profile holds and lets go of the profile. When that cannot be, `session.profile_save_failed` says
-/// why.
+/// Makes a new store what a profile holds and lets go of the profile. When that cannot be,
+/// `session.profile_save_failed` says why. Answers which of the two stores nobody needs any more, unless a snapshot does.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn replace(conn: &mut PgConnection, held: &Held, store: StoreId, bytes: i64) -> sqlx::Result<Replaced> {
-    let before = sqlx::query_scalar!(
-        r#"select store_id as "store_id: StoreId" from profiles where id = $1 and stored_generation < $2 for update"#,
-        held.profile as _,
-        held.generation,
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
-    let Some(before) = before else {
-        let detail = "The profile was purged, or a session that opened later has been saved already.";
-        fail(conn, held, Reason::Superseded, detail).await?;
-        return Ok(Replaced::Refused(Reason::Superseded));
+pub async fn replace(
+    conn: &mut PgConnection,
+    held: &Held,
+    store: StoreId,
+    size_bytes: i64,
+) -> sqlx::Result<Option<StoreId>> {
+    let profile =
+        sqlx::query!("select store_id, stored_generation from profiles where id = $1 for update", held.profile as _,)
+            .fetch_optional(&mut *conn)
+            .await?;
+    let before = match profile {
+        // Who asks for it again has not heard that it is done.
+        Some(profile) if profile.store_id == Some(store) => return Ok(None),
+        Some(profile) if profile.stored_generation < held.generation => profile.store_id,
+        _ => {
+            super::release(&mut *conn, store).await?;
+            let detail = "The profile was purged, or a session that opened later has been saved already.";
+            fail(conn, held, Reason::Superseded, detail).await?;
+            return Ok(Some(store));
+        }
     };
-    let referred = sqlx::query!("update profile_stores set removable_at = null where id = $1", store as _);
-    if referred.execute(&mut *conn).await?.rows_affected() == 0 {
+    if !stores::keep(&mut *conn, store).await? {
         fail(conn, held, Reason::UploadFailed, "It took so long that what was stored had been given up.").await?;
-        return Ok(Replaced::Refused(Reason::UploadFailed));
+        return Ok(None);
     }
     sqlx::query!(
         "update profiles set store_id = $2, size_bytes = $3, stored_generation = $4, updated_at = now() where id = $1",
         held.profile as _,
         store as _,
-        bytes,
+        size_bytes,
         held.generation,
     )
     .execute(&mut *conn)
     .await?;
-    let removable = sqlx::query_scalar!(
-        r#"update profile_stores set removable_at = now()
-           where id = $1 and not exists (select from profile_snapshots where store_id = $1)
-           returning id as "id: StoreId""#,
-        before as _,
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
+    if let Some(before) = before {
+        super::release(&mut *conn, before).await?;
+    }
     let_go(conn, held.session).await?;
-    Ok(Replaced::Done(removable))
+    Ok(before)
 }
 
 /// Tells that a session's end did not replace what its profile holds, and lets go of the profile.
