@@ -21,6 +21,7 @@ create table profiles (
 
 create index profiles_account_id_idx on profiles (account_id, id desc);
 create index profiles_deleted_at_idx on profiles (deleted_at) where deleted_at is not null;
+create index profiles_store_id_idx on profiles (store_id);
 
 -- A store is written once and never changed. One that nobody refers to is removed.
 create table profile_stores (
@@ -68,4 +69,6 @@ alter table sessions add column profile_in_hand boolean not null default false;
 
 -- One live session a profile.
 create unique index sessions_live_by_profile_key on sessions (profile_id) where status in ('creating', 'ready', 'busy');
+-- For purges, which forget a profile in all of its sessions.
+create index sessions_profile_id_idx on sessions (profile_id) where profile_id is not null;
 create index sessions_profile_in_hand_idx on sessions (profile_id) where profile_in_hand;

@@ -237,6 +237,8 @@ pub enum Deliveries {
 pub enum Sweep {
     /// Destroy the free-tier sessions that have reached their age.
     FreeTier(Format),
+    /// Purge what was deleted long enough ago: profiles, and their snapshots with them.
+    Retention(Format),
     /// Mail the owners of webhook secrets that are old, or sign no more soon.
     WebhookSecrets(Format),
 }

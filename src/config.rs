@@ -26,6 +26,7 @@ use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_api::RateLimits;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::profiles;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
@@ -319,17 +320,24 @@ pub struct Retention {
     /// How long finished jobs are kept.
     #[serde(with = "duration")]
     pub finished_jobs: Duration,
-
-    // Of areas that are still to come, from here on.
     /// How long profiles, and their snapshots with them, are kept after their deletion.
     #[serde(with = "duration")]
     deleted_profiles: Duration,
-    /// How long the secrets of deleted accounts are kept.
+    /// How long the secrets of deleted accounts are kept, of which what their profiles hold is one.
     #[serde(with = "duration")]
     deleted_account_secrets: Duration,
+
+    // Of areas that are still to come, from here on.
     /// How long the bodies of delivered webhooks are kept.
     #[serde(with = "duration")]
     webhook_bodies: Duration,
+}
+
+impl Retention {
+    /// How long profiles stay in the recycle bin.
+    pub fn profiles(&self) -> profiles::Retention {
+        profiles::Retention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
+    }
 }
 
 impl Default for Retention {

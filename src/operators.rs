@@ -12,7 +12,7 @@ use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, workers};
 use kitfleet_jobs::inspect;
-use kitfleet_worker::maintenance::{self, Reminded};
+use kitfleet_worker::maintenance::{self, Purged, Reminded};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
@@ -56,6 +56,14 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let swept =
                 maintenance::sweep_free_tier(&database.pool(config).await?, config.sessions.free_tier_cap).await?;
             format.print(&json!({"destroyed": swept}), |_| format!("{swept} sessions destroyed"))?;
+        }
+        Order::Sweep(Sweep::Retention(format)) => {
+            let purged =
+                maintenance::sweep_retention(&database.pool(config).await?, config.retention.profiles()).await?;
+            format.print(&purged, |Purged { profiles, snapshots, failed }| {
+                format!("{profiles} profiles and {snapshots} snapshots purged; {failed} profiles could not be")
+            })?;
+            ensure!(purged.failed == 0, "some profiles could not be purged; the log says why");
         }
         Order::Sweep(Sweep::WebhookSecrets(format)) => {
             let age = config.webhooks.secret_reminder_after;

@@ -217,8 +217,20 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         invite_ttl: config.teams.invite_ttl,
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         webhook_secret_grace: config.webhooks.secret_grace,
+        stores: stores(config),
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
+}
+
+/// Where what profiles hold is kept.
+fn stores(config: &Config) -> StoresConfig {
+    StoresConfig {
+        vault: config.auth().vault,
+        place: PlaceConfig::default(),
+        scratch: config.data_dir.clone(),
+        store_bytes: config.limits.profile_store_bytes,
+        document_bytes: config.limits.profile_document_bytes,
+    }
 }
 
 /// What a worker is told; the doctor starts a browser with the same.
@@ -238,14 +250,9 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         free_tier_cap: config.sessions.free_tier_cap,
         result_retention: config.retention.operation_results,
         job_retention: config.retention.finished_jobs,
-        stores: StoresConfig {
-            vault: config.webhooks()?.vault,
-            place: PlaceConfig::Database,
-            scratch: config.data_dir.clone(),
-            store_bytes: config.limits.profile_store_bytes,
-            document_bytes: 300 << 20,
-        },
+        profile_retention: config.retention.profiles(),
         webhooks: config.webhooks()?,
+        stores: stores(config),
         limits: config.limits.clone(),
     })
 }

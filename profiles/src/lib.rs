@@ -199,7 +199,7 @@ impl Stores {
     ///
     /// # Errors
     /// When it is no such document, or breaks off.
-    pub async fn read_document<B, E>(&self, body: B) -> Result<Document, DocumentError>
+    pub async fn read_document<B, E>(&self, body: B, unknown: &mut Vec<String>) -> Result<Document, DocumentError>
     where
         B: Stream<Item = Result<Bytes, E>> + Send + Unpin,
         E: std::fmt::Display,

@@ -10,14 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{BaseUrl, Secret, duration, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 6] = [
-    "agents",
-    "billing",
-    "retention.deleted_profiles",
-    "retention.deleted_account_secrets",
-    "retention.webhook_bodies",
-    "limits.form_teardown",
-];
+pub(super) const KEYS: [&str; 4] = ["agents", "billing", "retention.webhook_bodies", "limits.form_teardown"];
 
 /// `agents.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -24,6 +24,7 @@ mod migrations;
 mod oauth;
 mod orchestration;
 mod pages;
+mod profiles;
 mod rate_limits;
 mod sessions;
 mod sign_ins;

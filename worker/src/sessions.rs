@@ -231,12 +231,10 @@ impl Actor {
         let wanted =
             rows::open_request(&mut conn, self.session).await.map_err(|error| unavailable(error.to_string()))?;
         drop(conn);
-        let archetype = match archetypes::find(&wanted.archetype) {
-            Some(archetype) => archetype,
-            // A profile outlives the device that it was made for.
-            None if wanted.profile_id.is_some() => archetypes::launch(),
-            None => return Err(unavailable(format!("this worker does not know the archetype {}", wanted.archetype))),
-        };
+        // A profile outlives the catalogue that it was made with.
+        let archetype = archetypes::find(&wanted.archetype)
+            .or_else(|| wanted.profile_id.is_some().then(archetypes::launch))
+            .ok_or_else(|| unavailable(format!("this worker does not know the archetype {}", wanted.archetype)))?;
         self.has_profile = wanted.profile_id.is_some();
         if self.has_profile {
             self.held = Some(self.take_profile().await.map_err(|error| unavailable(error.to_string()))?);

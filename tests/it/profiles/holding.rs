@@ -1,0 +1,1 @@
+//! What profiles hold, on its way.
