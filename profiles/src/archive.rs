@@ -10,8 +10,8 @@ use std::path::Path;
 
 use tar::{Archive, Builder, EntryType, Header};
 
-use crate::Cookie;
 use crate::files::{Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
+use crate::{Cookie, SaveError};
 
 /// The entry that holds the cookies, which comes first.
 const COOKIES: &str = "cookies.json";
@@ -24,11 +24,19 @@ const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (MAX_FILES as u64)
 /// The fastest of zstd's usual levels: a session's end should not cost more than its beginning.
 const LEVEL: i32 = 1;
 
+/// Cookies, as [`pack`] takes them.
+pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
+    let spelled = serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))?;
+    if spelled.len() as u64 > MAX_COOKIE_BYTES {
+        return Err(SaveError::TooLarge(format!("more than {MAX_COOKIE_BYTES} bytes of cookies")));
+    }
+    Ok(spelled)
+}
+
 /// Writes cookies and files.
-pub fn pack(cookies: &[Cookie], files: &[Entry], to: impl Write) -> io::Result<()> {
+pub fn pack(cookies: &[u8], files: &[Entry], to: impl Write) -> io::Result<()> {
     let mut archive = Builder::new(zstd::Encoder::new(to, LEVEL)?);
-    let cookies = serde_json::to_vec(cookies)?;
-    archive.append_data(&mut header(cookies.len() as u64), COOKIES, cookies.as_slice())?;
+    archive.append_data(&mut header(cookies.len() as u64), COOKIES, cookies)?;
     for file in files {
         let mut content = Exactly { from: file.open()?, left: file.size };
         archive.append_data(&mut header(file.size), format!("{FILES}{}", file.path.as_str()), &mut content)?;
@@ -106,7 +114,10 @@ pub fn read(from: impl Read, mut show: impl FnMut(Item<'_>) -> io::Result<()>) -
         if files > MAX_FILES {
             return Err(refuse("too many files"));
         }
-        let path = name.strip_prefix(FILES).and_then(RelativePath::parse).ok_or_else(|| refuse("a path that leads elsewhere"))?;
+        let path = name
+            .strip_prefix(FILES)
+            .and_then(RelativePath::parse)
+            .ok_or_else(|| refuse("a path that leads elsewhere"))?;
         show(Item::File { path: &path, content: &mut entry })?;
     }
     // Up to the seal's end, so that one that was cut off there is noticed.

@@ -22,3 +22,30 @@ pub struct Cookie {
     /// `Strict`, `Lax` or `None`.
     pub same_site: String,
 }
+
+/// Cookies of a document, at most.
+pub const MAX_COOKIES: usize = 10_000;
+/// The end of the year 9999, which is the last one that a cookie can name.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+impl Cookie {
+    /// Whether a browser could have it. Otherwise the member that it could not have, and why.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let sendable = |text: &str| !text.chars().any(|c| (c.is_control() && c != '\t') || c == ';');
+        let host = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+        let rules = [
+            (sendable(&self.name), "name", "must have neither control characters nor `;`"),
+            (!self.name.is_empty() || !self.value.is_empty(), "name", "must not be empty, like the value"),
+            (sendable(&self.value), "value", "must have neither control characters nor `;`"),
+            ((1..=254).contains(&self.domain.len()) && self.domain.chars().all(host), "domain", "must be a host"),
+            (self.path.starts_with('/') && sendable(&self.path), "path", "must begin with `/`"),
+            (
+                self.expires.is_none_or(|at| (0..=LAST_SECOND).contains(&at)),
+                "expires",
+                "must be a time from 1970 to 9999",
+            ),
+            (["Strict", "Lax", "None"].contains(&&*self.same_site), "same_site", "must be Strict, Lax or None"),
+        ];
+        rules.into_iter().find(|(holds, ..)| !holds).map_or(Ok(()), |(_, member, message)| Err((member, message)))
+    }
+}

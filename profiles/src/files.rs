@@ -1,9 +1,8 @@
 //! Site data: files, and which site each is of.
 //!
-//! WebKit keeps what a site stores in a folder of its own and writes a file `origin` beside it, which names the site. What has
-//! none lies outside of those folders, such as the salts that the folders' names are made with.
+//! WebKit names what it keeps for a site by the site's origin: `localstorage/https_example.com_0.localstorage`, and below
+//! `databases/indexeddb/v1/https_example.com_0/`, where what a frame of another site keeps has a folder of that one's.
 
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -13,13 +12,13 @@ use std::sync::Arc;
 pub const MAX_FILES: usize = 50_000;
 /// Bytes of a file's path, at most.
 pub const MAX_PATH: usize = 1_024;
+/// Bytes of a name in a path, at most: Linux has no longer ones.
+const MAX_NAME: usize = 255;
 /// Bytes of all files of a store, at most. What a browser has to be given must fit its machine's disk.
 pub const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// The file that names the site whose folder it is in.
-const ORIGIN: &str = "origin";
-/// What the folders' names are made with. No site has kept it.
-const SALT: &str = "salt";
+/// Where a browser keeps what sites store, below its own folder. Nothing else of it is kept.
+pub const FOLDERS: [&str; 2] = ["localstorage", "databases"];
 
 /// Site data, as files with relative paths.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ impl RelativePath {
     pub fn parse(path: &str) -> Option<Self> {
         let normal = Path::new(path).components().all(|component| matches!(component, Component::Normal(_)));
         // `a//b`, `a/./b` and `a/` have normal components only, and are other spellings of what has one already.
-        let spelled = path.split('/').all(|name| !name.is_empty() && name != ".");
+        let spelled = path.split('/').all(|name| !name.is_empty() && name != "." && name.len() <= MAX_NAME);
         (normal && spelled && path.len() <= MAX_PATH && !path.contains('\0')).then(|| Self(path.to_owned()))
     }
 
@@ -73,19 +72,38 @@ impl RelativePath {
         &self.0
     }
 
-    /// The folder of a site, when this is the file that names the site.
-    pub fn site_folder(&self) -> Option<&str> {
-        self.0.strip_suffix(ORIGIN)?.strip_suffix('/')
+    /// Whether it lies where a browser keeps what sites store.
+    pub fn is_site_data(&self) -> bool {
+        self.0.split_once('/').is_some_and(|(folder, _)| FOLDERS.contains(&folder))
     }
 
-    /// Whether it lies in this folder, or below it.
-    pub fn is_in(&self, folder: &str) -> bool {
-        self.0.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+    /// The folders that it lies in, innermost first.
+    pub fn folders(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(self.0.rsplit_once('/'), |(folder, _)| folder.rsplit_once('/')).map(|(folder, _)| folder)
     }
 
-    fn name(&self) -> &str {
-        self.0.rsplit('/').next().unwrap_or_default()
+    /// The site that the file is of, such as `https://example.com`, if its path says so.
+    pub fn origin(&self) -> Option<String> {
+        match self.0.split('/').collect::<Vec<_>>()[..] {
+            ["localstorage", file] => origin(file.split_once(".localstorage")?.0),
+            ["databases", "indexeddb", _, site, frame, _, ..] => origin(frame).or_else(|| origin(site)),
+            ["databases", "indexeddb", _, site, _, ..] => origin(site),
+            _ => None,
+        }
     }
+}
+
+/// The origin that WebKit has written as a name: scheme, host and port with `_` between them; the port is 0 where it is the
+/// scheme's.
+fn origin(name: &str) -> Option<String> {
+    let (scheme, rest) = name.split_once('_')?;
+    let (host, port) = rest.rsplit_once('_')?;
+    let port: u16 = port.parse().ok()?;
+    let host = percent_encoding::percent_decode_str(host).decode_utf8().ok()?;
+    if !["http", "https"].contains(&scheme) || host.is_empty() {
+        return None;
+    }
+    Some(if port == 0 { format!("{scheme}://{host}") } else { format!("{scheme}://{host}:{port}") })
 }
 
 /// A file of a [`Dump`](crate::Dump).
@@ -114,11 +132,6 @@ impl Entry {
             }
         }
     }
-
-    /// Whether a site may have kept something in it.
-    pub fn is_data(&self) -> bool {
-        self.size > 0 && ![ORIGIN, SALT].contains(&self.path.name())
-    }
 }
 
 /// Why files are not kept.
@@ -132,7 +145,7 @@ pub enum ListError {
     TooLarge,
 }
 
-/// All files: those of each site together, the one that names it first, and at the end those of none.
+/// All files: those of each site together, and at the end those of none.
 pub fn list(files: Files) -> Result<Vec<Entry>, ListError> {
     let mut entries = Vec::new();
     match files {
@@ -146,10 +159,9 @@ pub fn list(files: Files) -> Result<Vec<Entry>, ListError> {
     if entries.iter().map(|entry| entry.size).sum::<u64>() > MAX_BYTES {
         return Err(ListError::TooLarge);
     }
-    let sites: HashSet<_> = entries.iter().filter_map(|entry| entry.path.site_folder()).map(str::to_owned).collect();
     entries.sort_by_cached_key(|entry| {
-        let site = sites_of(&entry.path).find(|folder| sites.contains(*folder)).map(str::to_owned);
-        (site.is_none(), site, entry.path.site_folder().is_none(), entry.path.clone())
+        let origin = entry.path.origin();
+        (origin.is_none(), origin, entry.path.clone())
     });
     Ok(entries)
 }
@@ -158,9 +170,11 @@ fn walk(folder: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<(), Lis
     for found in fs::read_dir(folder)? {
         let found = found?;
         let kind = found.file_type()?;
-        let strange = || io::Error::new(io::ErrorKind::InvalidData, format!("{} has a strange name", found.path().display()));
+        let strange =
+            || io::Error::new(io::ErrorKind::InvalidData, format!("{} has a strange name", found.path().display()));
         let name = found.file_name();
-        let path = RelativePath::parse(&format!("{prefix}{}", name.to_str().ok_or_else(strange)?)).ok_or_else(strange)?;
+        let path =
+            RelativePath::parse(&format!("{prefix}{}", name.to_str().ok_or_else(strange)?)).ok_or_else(strange)?;
         if kind.is_dir() {
             walk(&found.path(), &format!("{}/", path.as_str()), entries)?;
         } else if kind.is_file() {
@@ -172,11 +186,6 @@ fn walk(folder: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<(), Lis
         // A link or a socket holds nothing.
     }
     Ok(())
-}
-
-/// The folders that a file lies in, innermost first.
-fn sites_of(path: &RelativePath) -> impl Iterator<Item = &str> {
-    std::iter::successors(path.0.rsplit_once('/'), |(folder, _)| folder.rsplit_once('/')).map(|(folder, _)| folder)
 }
 
 #[cfg(test)]
@@ -195,21 +204,42 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_site_come_together_and_its_name_first() {
+    fn a_name_says_which_site_a_file_is_of() {
+        let origin = |path| RelativePath::parse(path).and_then(|path| path.origin());
+        let known = [
+            ("localstorage/https_example.com_0.localstorage", "https://example.com"),
+            ("localstorage/http_127.0.0.1_8080.localstorage-wal", "http://127.0.0.1:8080"),
+            ("localstorage/http_%5B%3A%3A1%5D_0.localstorage", "http://[::1]"),
+            ("databases/indexeddb/v1/https_example.com_0/7BDC/IndexedDB.sqlite3", "https://example.com"),
+            (
+                "databases/indexeddb/v1/https_example.com_0/https_ads.example_0/7BDC/IndexedDB.sqlite3",
+                "https://ads.example",
+            ),
+        ];
+        for (path, site) in known {
+            assert_eq!(origin(path).as_deref(), Some(site), "{path}");
+        }
+        for path in ["localstorage/salt", "databases/x", "localstorage/https_a_b.localstorage", "other/https_a_0/x"] {
+            assert_eq!(origin(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_site_come_together_and_links_not_at_all() {
         let folder = tempfile::tempdir().expect("a folder");
-        let put = |path: &str| {
+        let all = [
+            "databases/indexeddb/v1/https_a.example_0/1/IndexedDB.sqlite3",
+            "localstorage/https_a.example_0.localstorage",
+            "databases/indexeddb/v1/https_b.example_0/1/IndexedDB.sqlite3",
+            "databases/known",
+        ];
+        for path in all {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             fs::write(path, "x").expect("a file");
-        };
-        for path in ["salt", "s/b/origin", "s/b/Local/x", "s/b/Index/deep/y", "s/a/c/z", "s/a/c/origin", "s/a/loose"] {
-            put(path);
         }
-        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).expect("a link");
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("localstorage/link")).expect("a link");
         let listed = list(folder.path().to_owned().into()).expect("a list");
-        let paths: Vec<_> = listed.iter().map(|entry| entry.path.as_str()).collect();
-        let expected =
-            ["s/a/c/origin", "s/a/c/z", "s/b/origin", "s/b/Index/deep/y", "s/b/Local/x", "s/a/loose", "salt"];
-        assert_eq!(paths, expected);
+        assert_eq!(listed.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), all);
     }
 }

@@ -203,7 +203,8 @@ mod tests {
         let (profile, store) = (ProfileId::generate(), StoreId::generate());
         let key = || StoreKey::derive(&[1; 32], profile, store);
         let chunks = sealed(key(), &vec![7; 3 * CHUNK]);
-        let refused = |sealed: &[u8]| opened(key(), sealed).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData);
+        let refused =
+            |sealed: &[u8]| opened(key(), sealed).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData);
         let whole = chunks.concat();
         assert!(!refused(&whole));
         // Cut anywhere: within the header, between chunks, within one.
