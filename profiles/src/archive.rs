@@ -164,3 +164,115 @@ impl<R: Read> Read for AtMost<R> {
 fn refuse(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the archive holds {what}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::files;
+
+    /// A site's files, and an archive of them.
+    fn packed() -> (tempfile::TempDir, Vec<u8>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("databases/indexeddb")).expect("a folder");
+        fs::create_dir_all(folder.path().join("localstorage").join("x".repeat(200))).expect("a folder");
+        fs::write(folder.path().join("databases/indexeddb/a"), vec![7; 100_000]).expect("a file");
+        fs::write(folder.path().join("localstorage").join("x".repeat(200)).join("y".repeat(200)), "deep")
+            .expect("a file");
+        let mut archive = Vec::new();
+        let cookies = spell(&[Cookie::sample("sid")]).expect("cookies");
+        pack(&cookies, &files::list(folder.path().to_owned().into()).expect("a list"), &mut archive)
+            .expect("an archive");
+        (folder, archive)
+    }
+
+    #[test]
+    fn what_was_packed_unpacks() {
+        let (folder, archive) = packed();
+        let into = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(into.path().join("databases/indexeddb")).expect("a folder");
+        fs::write(into.path().join("databases/indexeddb/a"), "of a fresh browser").expect("a file");
+        assert_eq!(unpack(archive.as_slice(), into.path()).expect("an archive"), [Cookie::sample("sid")]);
+        let all = |folder: &Path| {
+            let entries = files::list(folder.to_owned().into()).expect("a list");
+            let read =
+                |entry: &Entry| (entry.path.clone(), io::read_to_string(entry.open().expect("a file")).expect("text"));
+            entries.iter().map(read).collect::<Vec<_>>()
+        };
+        assert_eq!(all(into.path()), all(folder.path()));
+    }
+
+    #[test]
+    fn an_archive_that_breaks_off_is_refused() {
+        let (_folder, archive) = packed();
+        let into = tempfile::tempdir().expect("a folder");
+        for length in [0, 10, archive.len() / 2, archive.len() - 1] {
+            assert!(unpack(&archive[..length], into.path()).is_err(), "{length}");
+        }
+    }
+
+    /// An archive with one entry whose name nobody has looked at.
+    fn with(name: &str, kind: EntryType, content: impl Read, size: u64) -> Vec<u8> {
+        let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), LEVEL).expect("an encoder"));
+        let mut header = header(size);
+        header.set_entry_type(kind);
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_cksum();
+        if kind == EntryType::Symlink {
+            header.set_link_name("/etc/passwd").expect("a name");
+            header.set_cksum();
+        }
+        archive.append(&header, content).expect("an entry");
+        archive.into_inner().expect("an archive").finish().expect("an archive")
+    }
+
+    #[test]
+    fn what_no_browser_has_kept_is_refused() {
+        let outside = tempfile::tempdir().expect("a folder");
+        let into = outside.path().join("into");
+        fs::create_dir(&into).expect("a folder");
+        let absolute = format!("files/{}", outside.path().join("absolute").display());
+        let refused =
+            |archive: &[u8]| unpack(archive, &into).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData);
+        assert!(!refused(&with("files/databases/x", EntryType::Regular, &b"x"[..], 1)));
+        for name in ["files/../up", "files/a/../../up", "files/", "files//etc/x", "/etc/x", "other", &absolute] {
+            assert!(refused(&with(name, EntryType::Regular, &b"x"[..], 1)), "{name}");
+        }
+        let kinds = [
+            EntryType::Symlink,
+            EntryType::Link,
+            EntryType::Char,
+            EntryType::Block,
+            EntryType::Fifo,
+            EntryType::Directory,
+            EntryType::GNUSparse,
+            EntryType::XHeader,
+            EntryType::GNULongLink,
+        ];
+        for kind in kinds {
+            assert!(refused(&with("files/databases/y", kind, io::empty(), 0)), "{kind:?}");
+        }
+        let found: Vec<PathBuf> = fs::read_dir(outside.path()).expect("a folder").flatten().map(|e| e.path()).collect();
+        assert_eq!(found, [into.clone()]);
+        assert!(!into.join("databases/y").exists());
+    }
+
+    #[test]
+    fn an_archive_that_swells_is_refused() {
+        let bomb =
+            with("files/databases/z", EntryType::Regular, io::repeat(0).take(MAX_ARCHIVE_BYTES), MAX_ARCHIVE_BYTES);
+        assert!(bomb.len() < 1024 * 1024);
+        let mut given = 0;
+        let read = read(bomb.as_slice(), |item| match item {
+            Item::File { content, .. } => io::copy(content, &mut io::sink()).map(|bytes| given += bytes),
+            Item::Cookies(_) => Ok(()),
+        });
+        assert!(read.is_err_and(|error| error.to_string().contains("more than a store may hold")));
+        assert!(given <= MAX_ARCHIVE_BYTES);
+
+        // A name that would fill the memory.
+        let long = with("././@LongLink", EntryType::GNULongName, io::repeat(b'a').take(50_000_000), 50_000_000);
+        assert!(super::read(long.as_slice(), |_| Ok(())).is_ok());
+    }
+}

@@ -49,3 +49,20 @@ impl Cookie {
         rules.into_iter().find(|(holds, ..)| !holds).map_or(Ok(()), |(_, member, message)| Err((member, message)))
     }
 }
+
+#[cfg(test)]
+impl Cookie {
+    /// One of this name.
+    pub(crate) fn sample(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: "1".to_owned(),
+            domain: ".example.com".to_owned(),
+            path: "/".to_owned(),
+            expires: Some(2_000_000_000),
+            secure: true,
+            http_only: true,
+            same_site: "Lax".to_owned(),
+        }
+    }
+}

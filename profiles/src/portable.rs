@@ -554,3 +554,159 @@ fn dotted(position: &JsonReaderPosition) -> String {
     });
     pieces.collect::<Vec<_>>().join(".")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::files;
+
+    const LOCAL: &str = "localstorage/https_a.example_0.localstorage";
+    const INDEXED: &str = "databases/indexeddb/v1/https_b.example_0/1/IndexedDB.sqlite3";
+    const LOOSE: &str = "databases/known";
+
+    fn document() -> Value {
+        json!({
+            "format": "kitfleet.profile", "version": 1, "exported_at": "2026-11-21T00:00:00.000Z",
+            "source_profile_id": "prof_1", "source_account_id": "acc_1", "name": "Shop", "archetype": "iphone",
+            "cookies": [Cookie::sample("sid")],
+            "origins": [
+                {"origin": "https://a.example", "files": [{"path": LOCAL, "data": "AAEC/w=="}]},
+                {"origin": "https://b.example", "files": [{"path": INDEXED, "data": "aGk="}]},
+            ],
+            "files": [{"path": LOOSE, "data": ""}],
+        })
+    }
+
+    fn read_text(text: &str) -> Result<Document, DocumentError> {
+        read(text.as_bytes(), tempfile::tempfile().expect("a file"))
+    }
+
+    /// Which member breaks a rule.
+    fn refused(change: impl FnOnce(&mut Value)) -> String {
+        let mut document = document();
+        change(&mut document);
+        match read_text(&document.to_string()) {
+            Err(DocumentError::Invalid(Invalid(fields))) => fields[0].field.clone(),
+            other => panic!("{other:?} for {document}"),
+        }
+    }
+
+    fn archived(dump: Dump) -> Vec<u8> {
+        let mut archive = Vec::new();
+        let cookies = archive::spell(&dump.cookies).expect("cookies");
+        archive::pack(&cookies, &files::list(dump.files).expect("a list"), &mut archive).expect("an archive");
+        archive
+    }
+
+    #[test]
+    fn what_is_read_is_written_again() {
+        let read = read_text(&document().to_string()).expect("a document");
+        assert_eq!((read.name.as_str(), read.archetype.as_str()), ("Shop", "iphone"));
+        assert_eq!(read.source_account_id.as_deref(), Some("acc_1"));
+        let about = About {
+            exported_at: serde_json::from_value(json!("2026-11-21T00:00:00Z")).expect("a time"),
+            profile: ProfileId::generate(),
+            account: AccountId::generate(),
+            name: read.name,
+            archetype: read.archetype,
+        };
+        let archive = archived(read.dump.expect("what it holds"));
+        let folder = tempfile::tempdir().expect("a folder");
+        archive::unpack(archive.as_slice(), folder.path()).expect("an archive");
+        assert_eq!(fs::read(folder.path().join(LOCAL)).expect("a file"), [0, 1, 2, 255]);
+
+        let mut text = Vec::new();
+        write(&about, Some(archive.as_slice()), &mut text).expect("a document");
+        let written: Value = serde_json::from_slice(&text).expect("JSON");
+        let mut expected = document();
+        expected["source_profile_id"] = json!(about.profile);
+        expected["source_account_id"] = json!(about.account);
+        assert_eq!(written, expected);
+
+        let mut nothing = Vec::new();
+        write(&about, None::<io::Empty>, &mut nothing).expect("a document");
+        let read = read_text(std::str::from_utf8(&nothing).expect("text")).expect("a document");
+        assert!(read.dump.is_none() && read.name == "Shop");
+    }
+
+    #[test]
+    fn the_order_of_members_does_not_matter() {
+        let Value::Object(members) = document() else { panic!("an object") };
+        let turned: serde_json::Map<_, _> = members.into_iter().rev().collect();
+        assert!(read_text(&serde_json::to_string_pretty(&turned).expect("JSON")).is_ok());
+    }
+
+    #[test]
+    fn every_member_is_checked() {
+        assert_eq!(refused(|document| document["format"] = json!("other")), "format");
+        assert_eq!(refused(|document| document["version"] = json!(2)), "version");
+        assert_eq!(refused(|document| document["version"] = json!("1")), "version");
+        assert_eq!(refused(|document| document["name"] = json!(null)), "name");
+        assert_eq!(refused(|document| document["name"] = json!("a\0b")), "name");
+        assert_eq!(refused(|document| document["name"] = json!("n".repeat(MAX_TEXT + 1))), "name");
+        assert_eq!(refused(|document| document["more"] = json!(1)), "more");
+        for member in ["format", "version", "name", "archetype"] {
+            assert_eq!(refused(|document| drop(document.as_object_mut().and_then(|all| all.remove(member)))), member);
+        }
+        let cookie = |member: &str, value: Value| refused(|document| document["cookies"][0][member] = value);
+        for (member, value) in [
+            ("name", json!("a\nb")),
+            ("value", json!("a;b")),
+            ("domain", json!("a/b")),
+            ("domain", json!("")),
+            ("path", json!("x")),
+            ("expires", json!(-1)),
+            ("expires", json!("soon")),
+            ("secure", json!(1)),
+            ("same_site", json!("lax")),
+            ("other", json!(1)),
+        ] {
+            assert_eq!(cookie(member, value), format!("cookies.0.{member}"));
+        }
+        let many = |document: &mut Value| document["cookies"] = json!(vec![Cookie::sample("a"); MAX_COOKIES + 1]);
+        assert_eq!(refused(many), "cookies");
+    }
+
+    #[test]
+    fn a_file_lies_where_sites_keep_theirs_and_nowhere_else() {
+        let file = |path: &str| refused(|document| document["files"][0]["path"] = json!(path));
+        let outside = ["../up", "/etc/passwd", "databases/../../up", "cookies.sqlite", "storage/salt", "databases", ""];
+        for path in outside {
+            assert_eq!(file(path), "files.0.path", "{path}");
+        }
+        // One that is there, and one below what is a file.
+        assert_eq!(file(LOCAL), "files.0.path");
+        assert_eq!(file(&format!("{LOCAL}/below")), "files");
+        assert_eq!(
+            refused(|document| document["origins"][1]["files"][0]["data"] = json!("a")),
+            "origins.1.files.0.data"
+        );
+        assert_eq!(refused(|document| document["files"][0]["data"] = json!("####")), "files.0.data");
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        let good = document().to_string();
+        let twice = good.replacen("{", r#"{"name": "a", "#, 1);
+        assert!(matches!(read_text(&twice), Err(DocumentError::Invalid(_))));
+        let deep = good.replacen(r#""version":1"#, &format!(r#""version":{}"#, "[".repeat(100_000)), 1);
+        assert!(read_text(&deep).is_err());
+        for length in [0, 1, good.len() / 2, good.len() - 1] {
+            assert!(matches!(read_text(&good[..length]), Err(DocumentError::Malformed(_))), "{length}");
+        }
+        assert!(matches!(read_text(&format!("{good}x")), Err(DocumentError::Malformed(_))));
+        assert!(matches!(read_text("[1]"), Err(DocumentError::Invalid(_))));
+    }
+
+    #[test]
+    fn nothing_in_a_document_fills_the_memory() {
+        for start in ["{\"", "{\"version\": 1", "{\"name\": \""] {
+            let endless = start.as_bytes().chain(io::repeat(b'1'));
+            assert!(read(endless, tempfile::tempfile().expect("a file")).is_err(), "{start}");
+        }
+    }
+}
