@@ -4,6 +4,7 @@
 //! changed: a profile and its snapshots refer to stores, under the lock of the profile's row, and whoever refers to one no
 //! longer says that it may be removed.
 
+pub mod keeping;
 pub mod snapshots;
 pub mod stores;
 
