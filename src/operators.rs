@@ -72,10 +72,12 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             format.print(&json!({"destroyed": swept}), |_| format!("{swept} sessions destroyed"))?;
         }
         Order::Sweep(Sweep::Retention(format)) => {
-            let purged =
-                maintenance::sweep_retention(&database.pool(config).await?, config.retention.profiles()).await?;
-            format.print(&purged, |Purged { profiles, snapshots, failed }| {
-                format!("{profiles} profiles and {snapshots} snapshots purged; {failed} profiles could not be")
+            let pool = database.pool(config).await?;
+            let stores = Stores::new(pool.clone(), config.stores()?).await?;
+            let purged = maintenance::sweep_retention(&pool, &stores, config.retention.profiles()).await?;
+            format.print(&purged, |Purged { profiles, snapshots, failed, stores }| {
+                let failed = if *failed == 0 { String::new() } else { format!("; {failed} profiles could not be") };
+                format!("{profiles} profiles and {snapshots} snapshots purged, {stores} stores removed{failed}")
             })?;
             ensure!(purged.failed == 0, "some profiles could not be purged; the log says why");
         }

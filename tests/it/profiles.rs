@@ -509,7 +509,7 @@ async fn retention_purges_what_was_deleted_long_ago() {
         .expect("the profiles");
     assert_eq!(left, [live, recent, kept], "{swept}");
     assert_eq!(app.count("select count(*) from profile_snapshots").await, 2);
-    assert_eq!(sweep().await, json!({"profiles": 0, "snapshots": 0, "failed": 0}));
+    assert_eq!(sweep().await, json!({"profiles": 0, "snapshots": 0, "failed": 0, "stores": 0}));
     assert!(app.audited(account, "profile.purged").await.is_empty());
 
     let scraper = Client::new(&app.base_url, Some("scrape"));

@@ -15,6 +15,7 @@ use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
+use kitfleet_profiles::Stores;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
@@ -35,7 +36,7 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
             remind_webhook_secrets(&context.db, context.config.webhooks.secret_reminder_after).await?;
         }
         MaintenanceJob::SweepRetention => {
-            sweep_retention(&context.db, context.config.profile_retention).await?;
+            sweep_retention(&context.db, &context.stores, context.config.profile_retention).await?;
         }
         MaintenanceJob::PurgeFinished => purge_finished(&context).await?,
     }
@@ -132,19 +133,21 @@ pub struct Purged {
     pub snapshots: u64,
     /// Profiles that could not be purged now.
     pub failed: u64,
+    /// Stores that nobody referred to any more, for whatever reason.
+    pub stores: u64,
 }
 
 /// Purges the profiles that were in the recycle bin for long enough, and their snapshots with them (decisions D12), each in
-/// a transaction of its own. Answers how many.
+/// a transaction of its own, and then removes the stores that nobody refers to. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sweep_retention(db: &PgPool, retention: Retention) -> sqlx::Result<Purged> {
+pub async fn sweep_retention(db: &PgPool, stores: &Stores, retention: Retention) -> sqlx::Result<Purged> {
     let mut purged = Purged::default();
     let mut after = None;
     loop {
         let due = profiles::due_for_purge(&mut *db.acquire().await?, retention, after, BATCH).await?;
-        let Some(last) = due.last() else { return Ok(purged) };
+        let Some(last) = due.last() else { break };
         after = Some(*last);
         for profile in due {
             match purge_profile(db, profile).await {
@@ -162,6 +165,12 @@ pub async fn sweep_retention(db: &PgPool, retention: Retention) -> sqlx::Result<
                     purged.failed += 1;
                 }
             }
+        }
+    }
+    loop {
+        match stores.sweep(BATCH).await? {
+            0 => return Ok(purged),
+            removed => purged.stores += removed,
         }
     }
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{LAUNCH, PROFILES, at, id};
 use crate::support::records::uuid_of;
-use crate::support::{App, Client, members, unknown_id};
+use crate::support::{App, Client, Role, members, unknown_id};
 
 const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
 const IMPORT: &str = "/v1/profiles/import";
@@ -111,7 +111,8 @@ impl Client {
 /// the others from then on; nobody refers to what was purged.
 #[tokio::test]
 async fn a_clone_and_a_restored_snapshot_hold_what_they_are_of() {
-    let app = App::simulated().start().await;
+    // Without a worker nobody removes stores but who is told to.
+    let app = App::simulated().roles(&[Role::Api]).start().await;
     let client = app.client().await;
     let profile = client.profile().await;
     app.leave(&profile, "one").await;
@@ -144,7 +145,12 @@ async fn a_clone_and_a_restored_snapshot_hold_what_they_are_of() {
     assert_eq!(app.removable().await, 1, "it can still be restored");
     client.delete(&at(&clone, "/purge")).await.expect(204);
     assert_eq!(app.removable().await, 2);
+    let stores = app.count("select count(*) from profile_stores").await;
+    app.run(&["sweep", "retention"]).await.code(0);
+    assert_eq!(app.removable().await, 0);
+    assert_eq!(app.count("select count(*) from profile_stores").await, stores - 2);
     assert_eq!(app.found(&profile).await.as_deref(), Some("three"));
+    assert_eq!(app.found(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
     app.stop().await;
 }
 
