@@ -58,6 +58,9 @@ pub enum Command {
     /// See webhook deliveries, and send dead letters once more.
     #[command(subcommand)]
     Deliveries(Deliveries),
+    /// Look after what profiles hold.
+    #[command(subcommand)]
+    Profiles(Profiles),
     /// Run a sweep now instead of at its time.
     #[command(subcommand)]
     Sweep(Sweep),
@@ -232,11 +235,20 @@ pub enum Deliveries {
     },
 }
 
+/// `kitfleet profiles`
+#[derive(Debug, Subcommand)]
+pub enum Profiles {
+    /// Seal every profile's key with the present deployment's key, so that retired ones can be forgotten.
+    RotateKeys(Format),
+}
+
 /// `kitfleet sweep`
 #[derive(Debug, Subcommand)]
 pub enum Sweep {
     /// Destroy the free-tier sessions that have reached their age.
     FreeTier(Format),
+    /// Purge what was deleted long enough ago: profiles, and their snapshots with them.
+    Retention(Format),
     /// Mail the owners of webhook secrets that are old, or sign no more soon.
     WebhookSecrets(Format),
 }

@@ -9,6 +9,7 @@ mod email;
 mod later;
 mod limits;
 mod machine;
+mod profiles;
 mod providers;
 mod rate_limits;
 mod teams;
@@ -26,6 +27,7 @@ use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_api::RateLimits;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
@@ -34,6 +36,7 @@ use self::auth::{ApiKeys, Auth, Mfa};
 pub use self::email::Email;
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
+use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
 use self::teams::Teams;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
@@ -92,6 +95,8 @@ pub struct Config {
     pub teams: Teams,
     /// Deliveries to customers.
     pub webhooks: Webhooks,
+    /// What profiles hold.
+    pub profiles: Profiles,
 
     // Of areas that are still to come, from here on.
     /// Deliveries to customers.
@@ -124,6 +129,7 @@ impl Default for Config {
             api_keys: ApiKeys::default(),
             teams: Teams::default(),
             webhooks: Webhooks::default(),
+            profiles: Profiles::default(),
             agents: later::Agents::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
@@ -322,14 +328,19 @@ pub struct Retention {
     /// How long webhook deliveries that have ended, and their events, are kept.
     #[serde(with = "duration")]
     pub webhook_bodies: Duration,
-
-    // Of areas that are still to come, from here on.
     /// How long profiles, and their snapshots with them, are kept after their deletion.
     #[serde(with = "duration")]
     deleted_profiles: Duration,
-    /// How long the secrets of deleted accounts are kept.
+    /// How long the secrets of deleted accounts are kept, of which what their profiles hold is one.
     #[serde(with = "duration")]
     deleted_account_secrets: Duration,
+}
+
+impl Retention {
+    /// How long profiles stay in the recycle bin.
+    pub fn profiles(&self) -> ProfileRetention {
+        ProfileRetention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
+    }
 }
 
 impl Default for Retention {
@@ -437,6 +448,7 @@ impl Config {
             return Err(ConfigError(format!("`{key}` {rule}")));
         }
         self.webhooks()?;
+        self.stores()?;
         self.email.mail_at(&self.server.base_url_at(self.server.listen)).map(drop)
     }
 
@@ -640,6 +652,18 @@ mod tests {
     }
 
     #[test]
+    fn a_place_for_profiles_needs_what_it_needs() {
+        let told = |store: &str| mistake(&format!("[profiles.store]\n{store}"), &[]);
+        assert!(told("url = \"https://s3.example/bucket\"").contains("`profiles.store.url`"));
+        assert!(told("url = \"bucket\"").contains("`profiles.store.url`"));
+        assert!(told("url = \"s3://b\"\naccess_key_id = \"k\"").contains("`profiles.store.secret_access_key`"));
+        assert!(told("endpoint = \"s3.example\"").contains("`profiles.store.endpoint`"));
+        let store = "[profiles.store]\nurl = \"s3://b/p/q\"\nendpoint = \"http://127.0.0.1:9000\"";
+        let stores = read(store, &[]).expect("a good configuration").stores().expect("a place");
+        assert!(matches!(stores.place, kitfleet_profiles::PlaceConfig::Objects(_)));
+    }
+
+    #[test]
     fn mails_are_from_nobody_at_the_service() {
         let from =
             |file: &str| read(file, &[]).expect("a good configuration").effective().email.from.expect("a sender");
@@ -684,6 +708,9 @@ mod tests {
             ("KITFLEET_AUTH__PROVIDERS__IDP__CLIENT_ID", "kitfleet"),
             ("KITFLEET_AUTH__PROVIDERS__IDP__CLIENT_SECRET", "hunter2"),
             ("KITFLEET_EMAIL__POSTMARK_TOKEN", "hunter2"),
+            ("KITFLEET_PROFILES__STORE__URL", "s3://bucket/prefix"),
+            ("KITFLEET_PROFILES__STORE__ACCESS_KEY_ID", "kitfleet"),
+            ("KITFLEET_PROFILES__STORE__SECRET_ACCESS_KEY", "hunter2"),
             ("KITFLEET_BILLING__CARD__SECRET_KEY", "hunter2"),
             ("KITFLEET_BILLING__CARD__WEBHOOK_SECRET", "hunter2"),
             ("KITFLEET_BILLING__CRYPTO__API_KEY", "hunter2"),

@@ -28,6 +28,7 @@ const OLDEST_POSTGRES: i32 = 14;
 /// Leases and sweeps go by the database's clock, but a difference confuses whoever reads logs.
 const CLOCKS_MAY_DIFFER: f64 = 5.0;
 const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+const OBJECT_STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a request would wait for Redis.
 const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);
@@ -80,6 +81,7 @@ pub async fn examine(config: &Config, format: Format) -> Result<()> {
     let mut checks = vec![postgres_programs(config)];
     checks.extend(database(config).await);
     checks.push(redis(config).await);
+    checks.push(profiles(config).await);
     checks.push(port(config).await);
     checks.push(memory(config));
     checks.extend(browsers(&worker).await);
@@ -192,6 +194,22 @@ async fn redis_latency(url: &RedisUrl) -> redis::RedisResult<Duration> {
     let asked = Instant::now();
     let _: i64 = script.invoke_async(&mut connection).await?;
     Ok(asked.elapsed())
+}
+
+/// Whether what profiles hold can be put where it is kept, and got back.
+async fn profiles(config: &Config) -> Check {
+    let subject = "profiles' store";
+    let objects = match config.profiles.store.objects() {
+        Ok(Some(objects)) => objects,
+        Ok(None) => return Check::ok(subject, "the database, unless profiles.store.url is set"),
+        Err(error) => return Check::fail(subject, error.to_string(), "mend profiles.store.url"),
+    };
+    let mend = "mend profiles.store.*, or let this machine write, read and delete objects there";
+    match tokio::time::timeout(OBJECT_STORE_ANSWERS_WITHIN, objects.check()).await {
+        Ok(Ok(())) => Check::ok(subject, "an object can be written, read and deleted"),
+        Ok(Err(error)) => Check::fail(subject, error.to_string(), mend),
+        Err(_) => Check::fail(subject, "the object store does not answer", mend),
+    }
 }
 
 async fn port(config: &Config) -> Check {

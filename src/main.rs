@@ -69,6 +69,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Workers(order) => operators::obey(&config, Order::Workers(order)).await,
         Command::Jobs(order) => operators::obey(&config, Order::Jobs(order)).await,
         Command::Deliveries(order) => operators::obey(&config, Order::Deliveries(order)).await,
+        Command::Profiles(order) => operators::obey(&config, Order::Profiles(order)).await,
         Command::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
     }
 }

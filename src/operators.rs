@@ -12,11 +12,12 @@ use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, workers};
 use kitfleet_jobs::inspect::{self, Retried};
-use kitfleet_worker::maintenance::{self, Reminded};
+use kitfleet_profiles::{Rotated, Stores};
+use kitfleet_worker::maintenance::{self, Purged, Reminded};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
-use crate::cli::{Account, Deliveries, Jobs, Key, NewAccount, Sweep, Workers};
+use crate::cli::{Account, Deliveries, Jobs, Key, NewAccount, Profiles, Sweep, Workers};
 use crate::config::Config;
 use crate::database::Database;
 
@@ -32,6 +33,8 @@ pub enum Order {
     Jobs(Jobs),
     /// `kitfleet deliveries`
     Deliveries(Deliveries),
+    /// `kitfleet profiles`
+    Profiles(Profiles),
     /// `kitfleet sweep`
     Sweep(Sweep),
 }
@@ -52,10 +55,31 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         Order::Workers(order) => worker(&mut conn, order).await?,
         Order::Jobs(order) => job(&mut conn, order).await?,
         Order::Deliveries(order) => delivery(&mut conn, order).await?,
+        Order::Profiles(Profiles::RotateKeys(format)) => {
+            let stores = Stores::new(database.pool(config).await?, config.stores()?).await?;
+            let rotated = stores.rotate_keys().await?;
+            format.print(&rotated, |Rotated { resealed, unreadable }| {
+                format!("{resealed} profiles' keys are sealed with the present key; {unreadable} cannot be opened")
+            })?;
+            ensure!(
+                rotated.unreadable == 0,
+                "some keys were sealed with none of the configured ones; the log says which"
+            );
+        }
         Order::Sweep(Sweep::FreeTier(format)) => {
             let swept =
                 maintenance::sweep_free_tier(&database.pool(config).await?, config.sessions.free_tier_cap).await?;
             format.print(&json!({"destroyed": swept}), |_| format!("{swept} sessions destroyed"))?;
+        }
+        Order::Sweep(Sweep::Retention(format)) => {
+            let pool = database.pool(config).await?;
+            let stores = Stores::new(pool.clone(), config.stores()?).await?;
+            let purged = maintenance::sweep_retention(&pool, &stores, config.retention.profiles()).await?;
+            format.print(&purged, |Purged { profiles, snapshots, failed, stores }| {
+                let failed = if *failed == 0 { String::new() } else { format!("; {failed} profiles could not be") };
+                format!("{profiles} profiles and {snapshots} snapshots purged, {stores} stores removed{failed}")
+            })?;
+            ensure!(purged.failed == 0, "some profiles could not be purged; the log says why");
         }
         Order::Sweep(Sweep::WebhookSecrets(format)) => {
             let age = config.webhooks.secret_reminder_after;

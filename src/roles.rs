@@ -216,6 +216,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         invite_ttl: config.teams.invite_ttl,
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         webhook_secret_grace: config.webhooks.secret_grace,
+        stores: config.stores()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
 }
@@ -238,7 +239,9 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         result_retention: config.retention.operation_results,
         job_retention: config.retention.finished_jobs,
         webhook_retention: config.retention.webhook_bodies,
+        profile_retention: config.retention.profiles(),
         webhooks: config.webhooks()?,
+        stores: config.stores()?,
         limits: config.limits.clone(),
     })
 }

@@ -99,10 +99,7 @@ fn object(headers: &HeaderMap, bytes: &[u8]) -> Result<Map<String, Value>> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
-    if !is_json(headers) {
-        let detail = "the request's body must be declared as application/json, without a content encoding";
-        return Err(Problem::new(&kinds::UNSUPPORTED_MEDIA_TYPE, detail));
-    }
+    require_json(headers)?;
     if depth(bytes) > MAX_DEPTH {
         return Err(Problem::bad_request(format!("the request's body is nested deeper than {MAX_DEPTH}")));
     }
@@ -113,6 +110,16 @@ fn object(headers: &HeaderMap, bytes: &[u8]) -> Result<Map<String, Value>> {
         Value::Object(object) => Ok(object),
         _ => Err(Problem::invalid("body", "must be a JSON object")),
     }
+}
+
+/// # Errors
+/// When a request does not declare its body as JSON.
+pub fn require_json(headers: &HeaderMap) -> Result<()> {
+    if is_json(headers) {
+        return Ok(());
+    }
+    let detail = "the request's body must be declared as application/json, without a content encoding";
+    Err(Problem::new(&kinds::UNSUPPORTED_MEDIA_TYPE, detail))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

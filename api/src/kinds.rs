@@ -89,7 +89,7 @@ pub static PROFILE_IN_USE: Kind = Kind {
     slug: "profile-in-use",
     title: "ProfileInUse",
     status: StatusCode::CONFLICT,
-    meaning: "A live session holds the profile; active_session_id names it.",
+    meaning: "A live session has the profile; active_session_id names it.",
     remedy: "Destroy that session first.",
 };
 pub static SESSION_DESTROYED: Kind = Kind {
@@ -154,8 +154,19 @@ pub static FEATURE_UNAVAILABLE: Kind = Kind {
     slug: "feature-unavailable",
     title: "FeatureUnavailable",
     status: StatusCode::SERVICE_UNAVAILABLE,
-    meaning: "Something this request needs is not configured in this deployment, or is down for the moment.",
-    remedy: "With a Retry-After header: repeat the request after that many seconds. Without: ask the operator.",
+    meaning: "Something this request needs is not configured in this deployment, or is down for the moment. With status \
+              403: the account's tier includes no more of it.",
+    remedy: "With a Retry-After header: repeat the request after that many seconds. With status 403: make room, or \
+             upgrade the account. Otherwise ask the operator.",
+};
+/// The same with another status. It has no page of its own, because a page tells of a slug.
+pub static PROFILE_LIMIT: Kind = Kind {
+    slug: FEATURE_UNAVAILABLE.slug,
+    title: FEATURE_UNAVAILABLE.title,
+    status: StatusCode::FORBIDDEN,
+    meaning: "The account has as many profiles (current_profiles, those in the recycle bin among them) as its tier allows \
+              (limit).",
+    remedy: "Purge a profile that is no longer needed, or upgrade the account.",
 };
 pub static SESSION_TIMEOUT: Kind = Kind {
     slug: "session-timeout",

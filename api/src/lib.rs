@@ -34,6 +34,7 @@ mod pages;
 mod path;
 pub mod permissions;
 mod problems;
+mod profiles;
 mod rate_limits;
 mod replies;
 mod request_id;

@@ -33,6 +33,7 @@ const AUDIT: &str = "service_account_audit_emit_total";
 const EMAILS: &str = "service_email_send_total";
 const ATTEMPTS: &str = "service_webhook_delivery_attempt_total";
 const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
+const PURGED: &str = "service_retention_purge_total";
 
 /// How an authentication ended.
 #[derive(Debug, Clone, Copy)]
@@ -164,6 +165,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
+        describe_counter!(PURGED, "What retention has ended, by what it was and how that went.");
         describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
@@ -190,9 +192,15 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         for state in DeliveryStatus::COUNTED {
             counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
         }
+        for arm in ["profiles", "snapshots"] {
+            for outcome in ["purged", "failed", "skipped"] {
+                counter!(PURGED, "arm" => arm, "outcome" => outcome).absolute(0);
+            }
+        }
         for (prefix, actor) in [
             ("session", "customer"),
             ("session", "system"),
+            ("profile", "customer"),
             ("account", "customer"),
             ("api_key", "customer"),
             ("api_key", "system"),

@@ -22,7 +22,7 @@ pub async fn requests(mut request: Request, next: Next) -> Response {
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    let span = tracing::info_span!("request", request_id = %id.0, method, route, account = Empty, session = Empty);
+    let span = tracing::info_span!("request", request_id = %id.0, method, route, account = Empty, session = Empty, profile = Empty);
 
     let mut response = next.run(request).instrument(span.clone()).await;
 

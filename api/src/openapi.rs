@@ -188,9 +188,9 @@ pub fn skeleton() -> OpenApi {
         .security_scheme("bearer", bearer("An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web session's token. `x-access` names what it has to satisfy."))
         .security_scheme("metrics_token", bearer("The deployment's metrics token."))
         .schema("Problem", problem_schema());
-    let components = kinds::ALL.into_iter().fold(components, |components, kind| {
+    let components = kinds::ALL.into_iter().chain([&kinds::PROFILE_LIMIT]).fold(components, |components, kind| {
         let example = ExampleBuilder::new().summary(kind.title).value(Some(problem_example(kind)));
-        components.example(kind.slug, example.build())
+        components.example(example_name(kind), example.build())
     });
     let components = HEADERS
         .into_iter()
@@ -211,6 +211,7 @@ pub fn skeleton() -> OpenApi {
         .components(Some(components.build()))
         .tags(Some([
             tag("Sessions", "Making, driving and ending browser sessions"),
+            tag("Profiles", "What sessions begin with, and leave behind"),
             tag("Account", "What its owner decides"),
             tag("Archetypes", "The devices a session can be"),
             tag("Authentication", "Proving who calls"),
@@ -228,15 +229,15 @@ pub fn skeleton() -> OpenApi {
         .build()
 }
 
-/// What a kind of problem says beside what all of them say: its name, its schema and an example.
+/// What kinds of problems say beside what all of them say: its name, its schema and an example.
 struct Member {
-    of: Option<&'static Kind>,
+    of: Vec<&'static Kind>,
     name: &'static str,
     schema: RefOr<Schema>,
     example: Value,
 }
 
-fn members() -> [Member; 7] {
+fn members() -> [Member; 9] {
     let typed = |kind, description: &str| ObjectBuilder::new().schema_type(kind).description(Some(description));
     let number = |description: &str| typed(Type::Integer, description);
     let error = ObjectBuilder::new()
@@ -249,20 +250,33 @@ fn members() -> [Member; 7] {
         .enum_values(Some(["never_satisfied", "expired"]));
     let member = |of, name, schema: ObjectBuilder, example: Value| Member { of, name, schema: schema.into(), example };
     let field = json!([{"field": "label", "message": "must have at most 120 characters"}]);
+    let session = "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e";
     [
-        Member { of: Some(&kinds::VALIDATION_FAILED), name: "errors", schema: errors.into(), example: field },
-        member(Some(&kinds::CONCURRENCY_LIMIT), "current_sessions", number("Live sessions of the account"), 2.into()),
-        member(Some(&kinds::CONCURRENCY_LIMIT), "limit", number("Live sessions that its tier allows"), 2.into()),
+        Member { of: vec![&kinds::VALIDATION_FAILED], name: "errors", schema: errors.into(), example: field },
+        member(vec![&kinds::CONCURRENCY_LIMIT], "current_sessions", number("Live sessions of the account"), 2.into()),
+        member(vec![&kinds::PROFILE_LIMIT], "current_profiles", number("Profiles of the account"), 25.into()),
         member(
-            Some(&kinds::MFA_STEP_UP_REQUIRED),
+            vec![&kinds::CONCURRENCY_LIMIT, &kinds::PROFILE_LIMIT],
+            "limit",
+            number("How many of them its tier allows"),
+            2.into(),
+        ),
+        member(
+            vec![&kinds::PROFILE_IN_USE],
+            "active_session_id",
+            typed(Type::String, "Who has the profile"),
+            session.into(),
+        ),
+        member(
+            vec![&kinds::MFA_STEP_UP_REQUIRED],
             "requires_mfa_step_up",
             typed(Type::Boolean, "Always true"),
             true.into(),
         ),
-        member(Some(&kinds::MFA_STEP_UP_REQUIRED), "reason", reason, "expired".into()),
-        member(Some(&kinds::PAYLOAD_TOO_LARGE), "limit_bytes", number("Bytes that are allowed"), 1_048_576.into()),
+        member(vec![&kinds::MFA_STEP_UP_REQUIRED], "reason", reason, "expired".into()),
+        member(vec![&kinds::PAYLOAD_TOO_LARGE], "limit_bytes", number("Bytes that are allowed"), 1_048_576.into()),
         // Of those driver errors only that are about it.
-        member(None, "bytes", number("With `driver-error`: the size of a result that is too large"), Value::Null),
+        member(vec![], "bytes", number("With `driver-error`: the size of a result that is too large"), Value::Null),
     ]
 }
 
@@ -388,6 +402,18 @@ problem_sets! {
     WebhookAtRest: CONFLICT;
     /// A session that is not the caller's to see.
     NoSession: NOT_FOUND;
+    /// A profile that is not the caller's to see.
+    NoProfile: NOT_FOUND;
+    /// A profile's snapshot that is not the caller's to see.
+    NoSnapshot: NOT_FOUND;
+    /// A profile that a live session has.
+    ProfileInUse: PROFILE_IN_USE;
+    /// A profile that is not in the recycle bin.
+    NotDeleted: CONFLICT;
+    /// A profile whose last session's state is being kept for long.
+    BeingKept: CONFLICT;
+    /// A profile too many.
+    AnotherProfile: FORBIDDEN PROFILE_LIMIT;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
     /// Too many requests from one place.
@@ -395,7 +421,7 @@ problem_sets! {
     /// A database that is away.
     Database: FEATURE_UNAVAILABLE;
     /// A session that does not come to be.
-    Creating: NOT_FOUND SESSION_DESTROYED CONCURRENCY_LIMIT RATE_LIMITED DRIVER_ERROR DRIVER_NOT_INTEGRATED
+    Creating: NOT_FOUND PROFILE_IN_USE SESSION_DESTROYED CONCURRENCY_LIMIT RATE_LIMITED DRIVER_ERROR DRIVER_NOT_INTEGRATED
               FEATURE_UNAVAILABLE SESSION_TIMEOUT;
     /// A session that cannot be driven, or a browser that fails.
     Driving: VALIDATION_FAILED BAD_REQUEST CONFLICT SESSION_DESTROYED DRIVER_ERROR DRIVER_NOT_INTEGRATED
@@ -413,11 +439,19 @@ fn problems(kinds: &[&'static Kind]) -> BTreeMap<String, RefOr<Response>> {
 fn problem_response(kinds: &[&Kind]) -> Response {
     let lines: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.slug, kind.meaning)).collect();
     let examples = kinds.iter().map(|kind| {
-        let shared: RefOr<Example> = RefOr::Ref(Ref::new(format!("#/components/examples/{}", kind.slug)));
+        let shared: RefOr<Example> = RefOr::Ref(Ref::new(format!("#/components/examples/{}", example_name(kind))));
         (kind.slug, shared)
     });
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).examples_from_iter(examples);
     ResponseBuilder::new().description(lines.join("\n\n")).content(MEDIA_TYPE, content.build()).build()
+}
+
+/// Its slug, and its status where that is not what the slug usually has.
+fn example_name(kind: &Kind) -> String {
+    match kinds::find(kind.slug) {
+        Some(usual) if usual.status != kind.status => format!("{}-{}", kind.slug, kind.status.as_u16()),
+        _ => kind.slug.to_owned(),
+    }
 }
 
 fn problem_example(kind: &Kind) -> Value {
@@ -426,7 +460,7 @@ fn problem_example(kind: &Kind) -> Value {
         "status": kind.status.as_u16(), "detail": kind.meaning, "instance": "/v1/sessions",
         "request_id": "019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e",
     });
-    for member in members().into_iter().filter(|member| member.of.is_some_and(|of| of.slug == kind.slug)) {
+    for member in members().into_iter().filter(|member| member.of.iter().any(|of| std::ptr::eq(*of, kind))) {
         example[member.name] = member.example;
     }
     example

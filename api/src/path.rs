@@ -7,7 +7,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    ApiKeyId, DeliveryId, MembershipId, OauthClientId, SessionId, TeamId, WebSessionId, WebhookId,
+    ApiKeyId, DeliveryId, MembershipId, OauthClientId, ProfileId, SessionId, SnapshotId, TeamId, WebSessionId,
+    WebhookId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -35,6 +36,8 @@ macro_rules! resources {
 
 resources! {
     SessionId: "session";
+    ProfileId: "profile";
+    SnapshotId: "profile snapshot";
     WebSessionId: "web session";
     ApiKeyId: "API key";
     OauthClientId: "OAuth client";

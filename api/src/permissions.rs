@@ -128,6 +128,10 @@ const WRITE_SESSIONS: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Ad
 /// It shows cookies, and occupies the session: a reader of somebody else's sessions may not.
 const READ_STATE: Rule =
     Rule::scope(Scope::ReadSessions).for_team_with(Scope::WriteSessions, Role::Admin).open_to_free_devices();
+const READ_PROFILES: Rule = Rule::scope(Scope::ReadProfiles).for_team(Role::Member).open_to_free_devices();
+const WRITE_PROFILES: Rule = Rule::scope(Scope::WriteProfiles).for_team(Role::Admin).open_to_free_devices();
+/// Snapshots have routes that are not among those of desktop apps on the free tier.
+const WRITE_SNAPSHOTS: Rule = Rule::scope(Scope::WriteProfiles).for_team(Role::Admin);
 const READ_ACCOUNT: Rule = Rule::scope(Scope::Read).open_to_free_devices();
 const READ_TEAM: Rule = Rule::scope(Scope::Read);
 const OWN_ACCOUNT: Rule = Rule::scope(Scope::AccountOwner);
@@ -155,6 +159,23 @@ pub static ROUTES: &[Route] = &[
     post("/v1/sessions/{id}/extract", WRITE_SESSIONS),
     post("/v1/sessions/{id}/search", WRITE_SESSIONS),
     post("/v1/sessions/{id}/login", WRITE_SESSIONS),
+    // Profiles
+    post("/v1/profiles", WRITE_PROFILES),
+    get("/v1/profiles", READ_PROFILES),
+    get("/v1/profiles/{id}", READ_PROFILES),
+    patch("/v1/profiles/{id}", WRITE_PROFILES),
+    delete("/v1/profiles/{id}", WRITE_PROFILES),
+    post("/v1/profiles/{id}/restore", WRITE_PROFILES),
+    delete("/v1/profiles/{id}/purge", WRITE_PROFILES),
+    post("/v1/profiles/{id}/clone", WRITE_PROFILES),
+    post("/v1/profiles/{id}/launch", WRITE_PROFILES),
+    get("/v1/profiles/{id}/snapshots", READ_PROFILES),
+    post("/v1/profiles/{id}/snapshots", WRITE_PROFILES),
+    post("/v1/profile-snapshots/{id}/restore", WRITE_SNAPSHOTS),
+    delete("/v1/profile-snapshots/{id}", WRITE_SNAPSHOTS),
+    // It hands out cookies: a reader of somebody else's profiles may not.
+    get("/v1/profiles/{id}/export", WRITE_PROFILES),
+    post("/v1/profiles/import", WRITE_PROFILES),
     // One's own account
     get("/v1/account/me", READ_ACCOUNT),
     patch("/v1/account/me", OWN_ACCOUNT),

@@ -9,14 +9,15 @@ use crate::deprecation::Rows;
 use crate::state::App;
 use crate::{
     accounts, api_keys, archetypes, audit_log, auth, deprecation, devices, docs, emails, health, identities, metrics,
-    mfa, oauth, observe, openapi, own_task, pages, permissions, problems, rate_limits, sessions, sign_ins, teams,
-    unknown_fields, usage, web_sessions, webhooks,
+    mfa, oauth, observe, openapi, own_task, pages, permissions, problems, profiles, rate_limits, sessions, sign_ins,
+    teams, unknown_fields, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::skeleton())
         .merge(sessions::routes())
+        .merge(profiles::routes())
         .merge(sign_ins::routes())
         .merge(mfa::routes())
         .merge(accounts::routes())

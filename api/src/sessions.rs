@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::ids::{ProfileId, SessionId};
 use kitfleet_domain::intents::{self, Ending};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::{
@@ -19,7 +19,6 @@ use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
-use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -32,7 +31,8 @@ use crate::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restrict
 use crate::path::{IdPath, not_found};
 use crate::state::App;
 
-use wire::{CreateBody, Session, SessionList};
+use wire::{CreateBody, SessionList};
+pub use wire::{LaunchBody, Session, UNKNOWN_ARCHETYPE};
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(get, destroy)).merge(operations::routes())
@@ -41,8 +41,9 @@ pub fn routes() -> OpenApiRouter<App> {
 /// Create a session
 ///
 /// Opens a mobile browser of the chosen archetype and answers when it is ready. It occupies one of the account's
-/// concurrent slots until it is destroyed or errored. A raw `proxy` is refused: customer egress is set through an agent
-/// session.
+/// concurrent slots until it is destroyed or errored. With a `profile_id` it begins with what the profile holds, and leaves
+/// there what it ends with; one live session at a time has a profile. A raw `proxy` is refused: customer egress is set
+/// through an agent session.
 #[utoipa::path(
     post, path = "/v1/sessions", tag = "Sessions", operation_id = "createSession",
     request_body = CreateBody,
@@ -52,31 +53,55 @@ pub fn routes() -> OpenApiRouter<App> {
         Restricted, Body, Creating,
     ),
 )]
-async fn create(
-    caller: Caller,
-    State(app): State<App>,
-    body: Result<Json<CreateBody>>,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Session>)> {
+async fn create(caller: Caller, State(app): State<App>, body: Result<Json<CreateBody>>) -> Result<CreatedSession> {
+    require_no_egress_policy(&app)?;
+    let Json(body) = body?;
+    body.check(&app.config.limits)?;
+    let profile = body.profile_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProfileId>())).transpose()?;
+    open(&app, &caller, body, profile).await
+}
+
+/// Makes a session of a profile, by a body that says the rest.
+///
+/// # Errors
+/// As on a direct create.
+pub async fn launch(
+    app: &App,
+    caller: &Caller,
+    profile: &IdPath<ProfileId>,
+    body: Result<Json<LaunchBody>>,
+) -> Result<CreatedSession> {
+    require_no_egress_policy(app)?;
+    let Json(body) = body?;
+    let body = CreateBody::from(body);
+    body.check(&app.config.limits)?;
+    open(app, caller, body, Some(profile.id()?)).await
+}
+
+/// Interface, "Sessions" 2: where customer egress is required, what cannot have any fails closed, for every body.
+fn require_no_egress_policy(app: &App) -> Result<()> {
     if app.config.require_customer_egress {
         let message = "this deployment requires customer egress, which a direct create cannot have; use an agent \
                        session with a saved proxy";
         return Err(Problem::invalid("proxy_id", message));
     }
-    let Json(mut body) = body?;
-    let archetype = body.check(&app.config.limits)?;
-    if body.profile_id.is_some() {
-        return Err(Problem::new(&kinds::NOT_FOUND, "there is no profile with this id"));
-    }
+    Ok(())
+}
 
-    let metadata = body.metadata.take().map(Value::Object);
+/// A session that was made, and where it is.
+pub type CreatedSession = (StatusCode, [(HeaderName, String); 1], Answer<Session>);
+
+/// Opens a browser as a body whose rules hold wants it, and answers when it is ready.
+async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<ProfileId>) -> Result<CreatedSession> {
     let new = NewSession {
         account_id: caller.account_id,
         api_key_id: caller.api_key_id(),
-        archetype: &archetype.id,
+        archetype: body.archetype.as_deref(),
         purpose: body.purpose(),
         behavioral_profile: body.behavioral_profile.unwrap_or(BehavioralProfile::Regular),
         label: body.label.as_deref(),
-        metadata: metadata.as_ref(),
+        metadata: body.metadata.clone(),
+        profile,
     };
     let mut tx = app.db.begin().await?;
     let allowed = &app.config.limits.concurrent_sessions;
@@ -92,12 +117,12 @@ async fn create(
         Some(Ending { outcome: Outcome::Done { .. }, .. }) => {}
         Some(other) => return Err(driving::refusal(other.outcome)),
         None => {
-            if let Some(failure) = give_up(&app, &created).await? {
+            if let Some(failure) = give_up(app, &created).await? {
                 return Err(failure.into());
             }
         }
     }
-    let session = read(&app, &caller, created.id).await?;
+    let session = read(app, caller, created.id).await?;
     Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{}", created.id))], Answer(session)))
 }
 
@@ -190,6 +215,7 @@ async fn destroy(caller: Caller, State(app): State<App>, path: IdPath<SessionId>
 impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         match error {
+            CreateError::Profile(error) => error.into(),
             CreateError::ConcurrencyLimit { current, limit } => Self::new(&kinds::CONCURRENCY_LIMIT, error.to_string())
                 .with("current_sessions", current)
                 .with("limit", limit),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
+use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
@@ -64,16 +66,26 @@ pub struct ApiConfig {
     pub redis: Option<redis::Client>,
     /// How long a webhook endpoint's secret signs beside its successor.
     pub webhook_secret_grace: Duration,
+    /// Where what profiles hold is kept.
+    pub stores: StoresConfig,
 }
 
 impl Default for ApiConfig {
     fn default() -> Self {
         let base_url = "http://127.0.0.1:8080".to_owned();
+        let limits = Limits::default();
         Self {
             errors_url: format!("{base_url}/errors"),
             base_url,
             metrics_token: None,
-            limits: Limits::default(),
+            stores: StoresConfig {
+                vault: None,
+                place: PlaceConfig::default(),
+                scratch: PathBuf::from(".kitfleet"),
+                store_bytes: limits.profile_store_bytes,
+                document_bytes: limits.profile_document_bytes,
+            },
+            limits,
             allow_private_targets: false,
             require_customer_egress: false,
             direct_driver_real: false,
@@ -159,6 +171,7 @@ pub struct Shared {
     pub contract: OnceCell<Bytes>,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
+    stores: OnceCell<Stores>,
 }
 
 impl App {
@@ -183,6 +196,7 @@ impl App {
             contract: OnceCell::new(),
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
+            stores: OnceCell::new(),
         })))
     }
 
@@ -200,6 +214,11 @@ impl App {
         let configured = self.config.auth.vault.as_ref();
         let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
         self.webhook_vault.get_or_try_init(fetch).await
+    }
+
+    /// What profiles hold, made when first needed too.
+    pub async fn stores(&self) -> sqlx::Result<&Stores> {
+        self.stores.get_or_try_init(|| Stores::new(self.db.clone(), self.config.stores.clone())).await
     }
 }
 

@@ -5,15 +5,14 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use sqlx::PgConnection;
-use unicode_normalization::UnicodeNormalization;
 
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::emails::EmailAddress;
 use crate::ids::{AccountId, TeamId};
 use crate::mfa::{self, challenges};
 use crate::timestamp::Timestamp;
-use crate::validation::{Invalid, Rules};
-use crate::{api_keys, mail_links, teams, web_sessions};
+use crate::validation::{self, Invalid};
+use crate::{api_keys, mail_links, profiles, teams, web_sessions};
 
 /// What an account pays for. It sets how many sessions may live at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
@@ -132,12 +131,7 @@ impl AccountName {
     /// # Errors
     /// On field `name`, when it does not have 1 to 120 characters or holds one that does not show.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let name: String = text.trim().nfc().collect();
-        let mut rules = Rules::default();
-        rules.length(&name, 1, Self::MAX_CHARS, "name");
-        rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
-        rules.check()?;
-        Ok(Self(name))
+        validation::name(text, Self::MAX_CHARS).map(Self)
     }
 }
 
@@ -281,14 +275,17 @@ pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
 }
 
 /// Locks an account's row until the transaction ends against others who do: whoever counts what an account has, and then
-/// makes another. `None` when it is deleted.
+/// makes another. Answers what it pays for; `None` when it is deleted.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<AccountId>> {
-    sqlx::query_scalar!("select id from accounts where id = $1 and status <> 'deleted' for no key update", id as _,)
-        .fetch_optional(conn)
-        .await
+pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Tier>> {
+    sqlx::query_scalar!(
+        r#"select tier as "tier: Tier" from accounts where id = $1 and status <> 'deleted' for no key update"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await
 }
 
 /// What is so of an account for as long as it is held.
@@ -405,8 +402,9 @@ pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) 
 }
 
 /// Marks the account as deleted, which gives its address back, and ends everything by which somebody could act for it:
-/// passwords, second factors, web sessions, links, memberships, keys, OAuth clients and identities. Its live sessions are
-/// the caller's. `false` when it was deleted before.
+/// passwords, second factors, web sessions, links, memberships, keys, OAuth clients and identities. Its profiles are deleted
+/// with it, and purged soon ([`profiles::due_for_purge`]). Its live sessions are the caller's. `false` when it was deleted
+/// before.
 ///
 /// # Errors
 /// When the database fails.
@@ -424,6 +422,7 @@ pub async fn delete(conn: &mut PgConnection, id: AccountId, actor: &Actor) -> sq
     end_sign_ins(&mut *conn, id).await?;
     mfa::forget(&mut *conn, id).await?;
     teams::members::end_all(&mut *conn, id, actor).await?;
+    profiles::delete_all(&mut *conn, id).await?;
     api_keys::revoke_all(&mut *conn, id, actor).await?;
     sqlx::query!("update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null", id as _)
         .execute(&mut *conn)

@@ -6,6 +6,8 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
+use crate::vault::Vault;
+
 /// Ours. apalis brings its own, which `kitfleet-jobs` runs first.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
@@ -78,4 +80,18 @@ pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<
         sqlx::query_scalar!("select value from server_secrets where name = $1", name).fetch_one(&mut *tx).await?;
     tx.commit().await?;
     Ok(value)
+}
+
+/// What seals secrets of this purpose: the deployment's keys where it has some, and otherwise one that its processes share,
+/// so that nothing has to be configured. What that one sealed opens later too.
+///
+/// # Errors
+/// When the database fails.
+pub async fn vault(conn: &mut PgConnection, purpose: &str, configured: Option<&Vault>) -> sqlx::Result<Vault> {
+    let shared = server_secret(conn, purpose).await?;
+    let shared = shared.try_into().map_err(|_| sqlx::Error::Decode("a server secret has 32 bytes".into()))?;
+    Ok(match configured {
+        Some(configured) => configured.clone().opening_also(shared),
+        None => Vault::new(shared, &[]),
+    })
 }

@@ -159,6 +159,22 @@ id!(
     "wdl"
 );
 
+id!(
+    /// A profile.
+    ProfileId,
+    "prof"
+);
+id!(
+    /// What a profile held at one moment.
+    SnapshotId,
+    "psnap"
+);
+id!(
+    /// The bytes of a profile's state. Never shown to customers.
+    StoreId,
+    "pst"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

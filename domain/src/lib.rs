@@ -24,6 +24,7 @@ pub mod mfa;
 pub mod oauth;
 pub mod operations;
 pub mod passwords;
+pub mod profiles;
 pub mod sealing;
 pub mod sessions;
 pub mod sign_ins;

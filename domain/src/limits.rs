@@ -63,6 +63,10 @@ pub struct Limits {
     pub profiles: Profiles,
     /// Profiles of an enterprise account (decisions D13).
     pub enterprise_profiles: u32,
+    /// Bytes of what a profile holds, sealed.
+    pub profile_store_bytes: u64,
+    /// Bytes of a profile's document that is imported (decisions D13).
+    pub profile_document_bytes: u64,
     /// Characters of a password, at least.
     pub password_min_chars: usize,
     /// Characters of a password, at most: far more than anybody types, and no load to hash.
@@ -227,6 +231,8 @@ impl Default for Limits {
             usage_days_max: 90,
             profiles: Profiles::default(),
             enterprise_profiles: 1_000,
+            profile_store_bytes: 256 * 1024 * 1024,
+            profile_document_bytes: 300 * 1024 * 1024,
             password_min_chars: 12,
             password_max_chars: 1_024,
             recovery_codes: 10,

@@ -7,17 +7,17 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts::Tier;
 use crate::audit::{self, Actor, Entry};
 use crate::events::{self, EventType};
-use crate::ids::{AccountId, ApiKeyId, IntentId, SessionId, WorkerId};
+use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
 use crate::intents::{self, ReplyTo};
 use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
-use crate::workers;
+use crate::{archetypes, profiles, workers};
 
 /// A session, as customers see it.
 #[derive(Debug, Clone)]
@@ -104,8 +104,8 @@ pub struct NewSession<'a> {
     pub account_id: AccountId,
     /// The key that makes it.
     pub api_key_id: Option<ApiKeyId>,
-    /// An id of the catalogue.
-    pub archetype: &'a str,
+    /// An id of the catalogue; `None` for the profile's device, or the catalogue's default.
+    pub archetype: Option<&'a str>,
     /// What it is for.
     pub purpose: &'a str,
     /// How its user behaves.
@@ -113,7 +113,9 @@ pub struct NewSession<'a> {
     /// The customer's words.
     pub label: Option<&'a str>,
     /// The customer's data.
-    pub metadata: Option<&'a Value>,
+    pub metadata: Option<Map<String, Value>>,
+    /// What it begins with.
+    pub profile: Option<ProfileId>,
 }
 
 /// A session whose browser is about to open.
@@ -130,6 +132,9 @@ pub struct Created {
 /// Why there is no new session.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
+    /// The profile is not to be had.
+    #[error(transparent)]
+    Profile(#[from] profiles::ChangeError),
     /// The account has as many live sessions as its tier allows.
     #[error("the account has {current} live sessions; its tier allows {limit}")]
     ConcurrencyLimit {
@@ -149,8 +154,10 @@ pub enum CreateError {
     Database(#[from] sqlx::Error),
 }
 
-/// Takes one of the account's slots and a worker's, and writes the session, the intent that opens its browser and
-/// `session.created`. The account's row is locked meanwhile, so that creates of one account count each other.
+/// Takes the profile, one of the account's slots and a worker's, and writes the session, the intent that opens its browser
+/// and `session.created`. The account's row is locked meanwhile, so that creates of one account count each other.
+///
+/// A session is the device that its profile was made for, also when that has left the catalogue (interface, "Sessions" 3).
 ///
 /// # Errors
 /// When there is no slot, or the database fails.
@@ -168,6 +175,10 @@ pub async fn create(
     .fetch_optional(&mut *conn)
     .await?
     .ok_or(CreateError::AccountSuspended)?;
+    let profile = match new.profile {
+        Some(profile) => Some(profiles::take(&mut *conn, new.account_id, profile).await?),
+        None => None,
+    };
     let current = sqlx::query_scalar!(
         r#"select count(*) as "count!" from sessions where account_id = $1 and status in ('creating', 'ready', 'busy')"#,
         new.account_id as _,
@@ -180,30 +191,41 @@ pub async fn create(
     }
     let worker = workers::place(&mut *conn).await?.ok_or(CreateError::NoWorker)?;
     let (id, intent) = (SessionId::generate(), IntentId::generate());
+    let of_profile = profile.as_ref().map(|profile| profile.archetype.as_str());
+    let archetype = new.archetype.or(of_profile).unwrap_or(&archetypes::launch().id);
+    let mut metadata = new.metadata;
+    if let (Some(id), Some(profile)) = (new.profile, &profile) {
+        let metadata = metadata.get_or_insert_default();
+        metadata.insert("profile_id".to_owned(), id.to_string().into());
+        metadata.insert("profile_name".to_owned(), profile.name.clone().into());
+    }
     sqlx::query!(
         "with session as (
             insert into sessions
-                (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label, metadata)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id
+                (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label, metadata,
+                 profile_id, profile_generation)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) returning id
          )
          insert into intents (id, session_id, kind, request, reply_channel, request_id)
-         select $5, id, 'open', '{}', $11, $12 from session",
+         select $5, id, 'open', '{}', $13, $14 from session",
         id as _,
         new.account_id as _,
         new.api_key_id as _,
         worker as _,
         intent as _,
-        new.archetype,
+        archetype,
         new.purpose,
         new.behavioral_profile as _,
         new.label,
-        new.metadata,
+        metadata.map(Value::Object),
+        new.profile as _,
+        profile.as_ref().map(|profile| profile.generation),
         reply.channel,
         reply.request_id,
     )
     .execute(&mut *conn)
     .await?;
-    let payload = json!({"archetype": new.archetype, "purpose": new.purpose, "label": new.label});
+    let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
     audit::record(conn, new.account_id, actor, entry).await?;
     Ok(Created { id, intent, worker })
@@ -268,10 +290,12 @@ pub async fn list(
 /// What a browser has to become.
 #[derive(Debug)]
 pub struct OpenRequest {
-    /// An id of the catalogue of the process that created the session.
+    /// An id of a catalogue: that of the process that created the session, or one before it that a profile is from.
     pub archetype: String,
     /// How its user behaves.
     pub behavioral_profile: BehavioralProfile,
+    /// What it begins with.
+    pub profile_id: Option<ProfileId>,
 }
 
 /// What to open for this session.
@@ -281,7 +305,7 @@ pub struct OpenRequest {
 pub async fn open_request(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<OpenRequest> {
     sqlx::query_as!(
         OpenRequest,
-        r#"select archetype, behavioral_profile as "behavioral_profile: _" from sessions where id = $1"#,
+        r#"select archetype, behavioral_profile as "behavioral_profile: _", profile_id from sessions where id = $1"#,
         id as _,
     )
     .fetch_one(conn)

@@ -8,14 +8,13 @@ pub mod members;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
-use unicode_normalization::UnicodeNormalization;
 
 use crate::accounts::AccountStatus;
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, TeamId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
-use crate::validation::{Invalid, Rules};
+use crate::validation::{self, Invalid};
 
 /// What a member may do with what is the owner's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type)]
@@ -91,12 +90,7 @@ impl TeamName {
     /// # Errors
     /// On field `name`, when it is empty, too long, or holds a character that does not show.
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, Invalid> {
-        let name: String = text.trim().nfc().collect();
-        let mut rules = Rules::default();
-        rules.length(&name, 1, limits.team_name_chars, "name");
-        rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
-        rules.check()?;
-        Ok(Self(name))
+        validation::name(text, limits.team_name_chars).map(Self)
     }
 }
 

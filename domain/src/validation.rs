@@ -1,6 +1,7 @@
 //! Input that breaks a rule, told field by field (decisions D1, `errors`).
 
 use serde::{Deserialize, Serialize};
+use unicode_normalization::UnicodeNormalization;
 
 /// One broken rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,4 +53,17 @@ impl Rules {
     pub fn check(self) -> Result<(), Invalid> {
         if self.0.is_empty() { Ok(()) } else { Err(Invalid(self.0)) }
     }
+}
+
+/// What somebody calls something, spelled in one way. It stands in logs and on pages, so that it holds no control characters.
+///
+/// # Errors
+/// On field `name`, when it does not have 1 to `max` characters or holds one that does not show.
+pub fn name(text: &str, max: usize) -> Result<String, Invalid> {
+    let name: String = text.trim().nfc().collect();
+    let mut rules = Rules::default();
+    rules.length(&name, 1, max, "name");
+    rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
+    rules.check()?;
+    Ok(name)
 }

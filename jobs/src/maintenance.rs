@@ -20,6 +20,8 @@ pub enum MaintenanceJob {
     GiveUpDeliveries,
     /// Mails the owners of webhook endpoints whose secrets are old, or stop to sign soon.
     RemindWebhookSecrets,
+    /// Purges profiles that were in the recycle bin for long enough, and removes what nobody's profile holds any more.
+    SweepRetention,
     /// Wipes results and deletes finished jobs.
     PurgeFinished,
 }
@@ -29,11 +31,12 @@ impl MaintenanceJob {
     pub const QUEUE: &'static str = "maintenance";
 
     /// Every chain.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::SweepFreeTier,
         Self::SendDueEmails,
         Self::GiveUpDeliveries,
         Self::RemindWebhookSecrets,
+        Self::SweepRetention,
         Self::PurgeFinished,
     ];
 
@@ -45,6 +48,7 @@ impl MaintenanceJob {
             Self::SendDueEmails => "send_due_emails",
             Self::GiveUpDeliveries => "give_up_deliveries",
             Self::RemindWebhookSecrets => "remind_webhook_secrets",
+            Self::SweepRetention => "sweep_retention",
             Self::PurgeFinished => "purge_finished",
         }
     }
@@ -53,7 +57,7 @@ impl MaintenanceJob {
     fn period(self) -> i32 {
         match self {
             Self::SweepFreeTier | Self::SendDueEmails | Self::GiveUpDeliveries => 5,
-            Self::RemindWebhookSecrets | Self::PurgeFinished => 60,
+            Self::RemindWebhookSecrets | Self::SweepRetention | Self::PurgeFinished => 60,
         }
     }
 }

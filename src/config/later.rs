@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{BaseUrl, Secret, duration, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 5] =
-    ["agents", "billing", "retention.deleted_profiles", "retention.deleted_account_secrets", "limits.form_teardown"];
+pub(super) const KEYS: [&str; 3] = ["agents", "billing", "limits.form_teardown"];
 
 /// `agents.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -48,6 +48,8 @@ pub(super) struct LimitsTable {
     #[serde(with = "ProfilesTable")]
     profiles: Profiles,
     enterprise_profiles: u32,
+    profile_store_bytes: u64,
+    profile_document_bytes: u64,
     password_min_chars: usize,
     password_max_chars: usize,
     recovery_codes: usize,

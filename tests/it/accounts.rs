@@ -31,10 +31,6 @@ const TIERS: [(&str, u32, u32); 8] = [
 ];
 
 impl Client {
-    async fn patch(&self, path: &str, body: Value) -> Answer {
-        self.send(self.request(Method::PATCH, path).json(&body)).await
-    }
-
     async fn delete_me(&self, body: Value) -> Answer {
         self.send(self.request(Method::DELETE, ME).json(&body)).await
     }

@@ -93,6 +93,12 @@ fn asks(method: &Method, path: &str) -> Asks {
         }
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
         (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
+        // A document holds cookies, as the state does.
+        ("GET", ["v1", "profiles", _, "export"]) => needs("write:profiles").for_team(Admin).or_free_device(),
+        ("GET", ["v1", "profiles", ..]) => needs("read:profiles").for_team(Member).or_free_device(),
+        (_, ["v1", "profiles", ..]) => needs("write:profiles").for_team(Admin).or_free_device(),
+        // They are none of `/v1/profiles*`.
+        (_, ["v1", "profile-snapshots", ..]) => needs("write:profiles").for_team(Admin),
         ("GET", ["v1", "api-keys", ..]) => needs("read").for_team(Member),
         (_, ["v1", "api-keys", ..]) => needs("account_owner").for_team(Admin),
         ("GET", ["v1", "account", "audit-log", ..]) => needs("read:audit").for_team(Member),
@@ -491,13 +497,16 @@ async fn a_cursor_is_good_for_its_list_and_its_account_only() {
         let hook = json!({"url": "https://example.com/hook", "events": ["session.failed"]});
         let hook = client.post("/v1/webhooks", hook).await.expect(201).body;
         let hook = hook["id"].as_str().expect("an id");
+        let profile = client.profile().await;
+        client.profile().await;
         for _ in 0..2 {
             client.session().await;
+            client.post(&format!("/v1/profiles/{profile}/snapshots"), json!({})).await.expect(201);
             client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201);
             client.post(&format!("/v1/webhooks/{hook}/test"), json!({})).await.expect(202);
         }
         for list in &lists {
-            let list = list.replace("{id}", hook);
+            let list = list.replace("{id}", if list.starts_with("/v1/profiles/") { &profile } else { hook });
             let page = client.get(&format!("{list}?limit=1")).await.expect(200);
             let cursor = page.body["next_cursor"].as_str();
             let cursor = cursor.unwrap_or_else(|| panic!("this test has to make two entries of {list}")).to_owned();

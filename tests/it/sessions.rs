@@ -70,8 +70,8 @@ async fn a_session_has_the_fields_of_the_interface() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 1, 3 and 4, "Limits" (label 120 characters); decisions D13 (reserved purposes), issue 2 (a
-/// `profile_id` is a 404 for now): a create that is refused leaves no row.
+/// Interface, "Sessions" 1, 3 and 4, "Limits" (label 120 characters); decisions D13 (reserved purposes): a create that is
+/// refused leaves no row.
 #[tokio::test]
 async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
     let app = App::simulated().start().await;

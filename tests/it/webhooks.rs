@@ -38,7 +38,7 @@ async fn get(client: &Client, id: &str) -> Value {
 }
 
 async fn patch(client: &Client, id: &str, body: Value) -> Answer {
-    client.send(client.request(reqwest::Method::PATCH, &format!("/v1/webhooks/{id}")).json(&body)).await
+    client.patch(&format!("/v1/webhooks/{id}"), body).await
 }
 
 async fn deliveries(client: &Client, id: &str) -> Vec<Value> {

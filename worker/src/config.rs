@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
+use kitfleet_profiles::StoresConfig;
 
 use crate::emails::{PostmarkAccount, Relay, Sender};
 use crate::webhooks::ExtraRoots;
@@ -44,6 +46,10 @@ pub struct WorkerConfig {
     pub job_retention: Duration,
     /// How long webhook deliveries and their events are kept.
     pub webhook_retention: Duration,
+    /// What is kept of profiles, and where.
+    pub stores: StoresConfig,
+    /// How long profiles stay in the recycle bin.
+    pub profile_retention: Retention,
     /// The interface's Limits table.
     pub limits: Limits,
     /// How webhooks are delivered.

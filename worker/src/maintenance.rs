@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
+use kitfleet_domain::ids::ProfileId;
+use kitfleet_domain::profiles::{self, Retention};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
 use kitfleet_domain::webhooks::deliveries;
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
@@ -13,6 +15,7 @@ use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
+use kitfleet_profiles::Stores;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
@@ -31,6 +34,9 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
         MaintenanceJob::GiveUpDeliveries => give_up_deliveries(&context.db).await?,
         MaintenanceJob::RemindWebhookSecrets => {
             remind_webhook_secrets(&context.db, context.config.webhooks.secret_reminder_after).await?;
+        }
+        MaintenanceJob::SweepRetention => {
+            sweep_retention(&context.db, &context.stores, context.config.profile_retention).await?;
         }
         MaintenanceJob::PurgeFinished => purge_finished(&context).await?,
     }
@@ -118,6 +124,68 @@ pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<
             return Ok(reminded);
         }
     }
+}
+
+/// What retention has ended.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub struct Purged {
+    /// Profiles.
+    pub profiles: u64,
+    /// Their snapshots.
+    pub snapshots: u64,
+    /// Profiles that could not be purged now.
+    pub failed: u64,
+    /// Stores that nobody referred to any more, for whatever reason.
+    pub stores: u64,
+}
+
+/// Purges the profiles that were in the recycle bin for long enough, and their snapshots with them (decisions D12), each in
+/// a transaction of its own, and then removes the stores that nobody refers to. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn sweep_retention(db: &PgPool, stores: &Stores, retention: Retention) -> sqlx::Result<Purged> {
+    let mut purged = Purged::default();
+    let mut after = None;
+    loop {
+        let due = profiles::due_for_purge(&mut *db.acquire().await?, retention, after, BATCH).await?;
+        let Some(last) = due.last() else { break };
+        after = Some(*last);
+        for profile in due {
+            match purge_profile(db, profile).await {
+                Ok(Some(snapshots)) => {
+                    tracing::info!(%profile, snapshots, "a deleted profile reached its age and was purged");
+                    count_purged("profiles", "purged", 1);
+                    count_purged("snapshots", "purged", snapshots);
+                    purged.profiles += 1;
+                    purged.snapshots += snapshots;
+                }
+                Ok(None) => count_purged("profiles", "skipped", 1),
+                Err(error) => {
+                    tracing::error!(%error, %profile, "a deleted profile could not be purged");
+                    count_purged("profiles", "failed", 1);
+                    purged.failed += 1;
+                }
+            }
+        }
+    }
+    loop {
+        match stores.sweep(BATCH).await? {
+            0 => return Ok(purged),
+            removed => purged.stores += removed,
+        }
+    }
+}
+
+async fn purge_profile(db: &PgPool, profile: ProfileId) -> sqlx::Result<Option<u64>> {
+    let mut tx = db.begin().await?;
+    let snapshots = profiles::purge_due(&mut tx, profile).await?;
+    tx.commit().await?;
+    Ok(snapshots)
+}
+
+fn count_purged(arm: &'static str, outcome: &'static str, count: u64) {
+    metrics::counter!("service_retention_purge_total", "arm" => arm, "outcome" => outcome).increment(count);
 }
 
 async fn purge_finished(context: &Context) -> sqlx::Result<()> {

@@ -1,6 +1,6 @@
 //! What sessions look like on the wire.
 
-use kitfleet_domain::archetypes::{self, Archetype};
+use kitfleet_domain::archetypes;
 use kitfleet_domain::ids::{AccountId, ApiKeyId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus};
@@ -16,6 +16,8 @@ use crate::openapi::one_of;
 
 /// The purpose of every customer's session.
 pub const CUSTOMER_PURPOSE: &str = "production_customer";
+/// What an archetype has to be.
+pub const UNKNOWN_ARCHETYPE: &str = "must be an id of GET /v1/archetypes";
 /// Purposes of sessions that operators make.
 const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_probe"];
 
@@ -23,7 +25,7 @@ const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SessionCreate, example = json!({"archetype": "iphone-16-ios-18", "label": "checkout test"}))]
 pub struct CreateBody {
-    /// An id of `GET /v1/archetypes`; the one with status `launch` when absent.
+    /// An id of `GET /v1/archetypes`; when absent the profile's, or the one with status `launch`.
     pub archetype: Option<String>,
     /// Only `production_customer`; the other purposes are reserved.
     #[schema(default = "production_customer")]
@@ -34,7 +36,8 @@ pub struct CreateBody {
     /// Free data.
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Map<String, Value>>,
-    /// A saved profile to restore.
+    /// What it begins with: cookies and storage that sessions left before. One live session at a time has a profile.
+    #[schema(example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
     pub profile_id: Option<String>,
     /// How deliberate the session's user seems; fixed for its life.
     #[schema(schema_with = behavioral_profile)]
@@ -43,6 +46,34 @@ pub struct CreateBody {
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
     _proxy: (),
+}
+
+/// Body of `POST /v1/profiles/{id}/launch`; every field is optional.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ProfileLaunch, example = json!({"label": "checkout test"}))]
+pub struct LaunchBody {
+    /// Only `production_customer`; the other purposes are reserved.
+    #[schema(default = "production_customer")]
+    purpose: Option<String>,
+    /// Free words.
+    #[schema(max_length = 120)]
+    label: Option<String>,
+    /// Free data; `profile_id` and `profile_name` are added.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+    /// How deliberate the session's user seems; fixed for its life.
+    #[schema(schema_with = behavioral_profile)]
+    behavioral_profile: Option<BehavioralProfile>,
+    /// Refused by reading it, as on a direct create.
+    #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
+    #[schema(ignore)]
+    _proxy: (),
+}
+
+impl From<LaunchBody> for CreateBody {
+    fn from(LaunchBody { purpose, label, metadata, behavioral_profile, _proxy }: LaunchBody) -> Self {
+        Self { archetype: None, purpose, label, metadata, profile_id: None, behavioral_profile, _proxy }
+    }
 }
 
 /// A proxy that was dropped in silence would send the session's traffic out in the open, so even `null` is refused.
@@ -60,24 +91,18 @@ impl CreateBody {
         self.purpose.as_deref().unwrap_or(CUSTOMER_PURPOSE)
     }
 
-    /// The device to be, when every rule holds.
-    ///
     /// # Errors
     /// On `archetype`, `purpose` or `label`.
-    pub fn check(&self, limits: &Limits) -> Result<&'static Archetype, Invalid> {
-        let archetype = match &self.archetype {
-            Some(id) => archetypes::find(id),
-            None => Some(archetypes::launch()),
-        };
+    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+        let known = self.archetype.as_deref().is_none_or(|id| archetypes::find(id).is_some());
         let purpose = self.purpose();
         let reserved = RESERVED_PURPOSES.contains(&purpose);
         let mut rules = Rules::default();
         rules.require(!reserved, "purpose", "is reserved for internal operations");
         rules.require(reserved || purpose == CUSTOMER_PURPOSE, "purpose", format!("must be {CUSTOMER_PURPOSE}"));
         rules.length(self.label.as_deref().unwrap_or_default(), 0, limits.label_chars, "label");
-        rules.require(archetype.is_some(), "archetype", "must be an id of GET /v1/archetypes");
-        rules.check()?;
-        archetype.ok_or_else(|| Invalid(Vec::new()))
+        rules.require(known, "archetype", UNKNOWN_ARCHETYPE);
+        rules.check()
     }
 }
 

@@ -15,18 +15,12 @@ use crate::vault::{CannotOpen, Vault};
 /// What the vault is told the secrets are for.
 const PURPOSE: &str = "webhooks";
 
-/// What secrets are sealed with: the deployment's keys where it has some and otherwise one that its processes share, so that
-/// webhooks need nothing to be configured. What that one sealed opens later too.
+/// What secrets are sealed with.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
-    let shared = database::server_secret(conn, PURPOSE).await?;
-    let shared = shared.try_into().map_err(|_| sqlx::Error::Decode("a server secret has 32 bytes".into()))?;
-    Ok(match configured {
-        Some(configured) => configured.clone().opening_also(shared),
-        None => Vault::new(shared, &[]),
-    })
+    database::vault(conn, PURPOSE, configured).await
 }
 
 /// An endpoint's secret: 32 random bytes in URL-safe base64 behind a prefix. The whole text is the key of the HMAC.

@@ -54,6 +54,10 @@ impl Client {
         self.send(self.request(Method::POST, path).json(&body)).await
     }
 
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.send(self.request(Method::PATCH, path).json(&body)).await
+    }
+
     /// A body as it stands, with the content type of JSON.
     pub async fn post_raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
         self.send(self.request(Method::POST, path).header("content-type", "application/json").body(body)).await
@@ -68,6 +72,12 @@ impl Client {
     pub async fn session_with(&self, body: Value) -> String {
         let created = self.post("/v1/sessions", body).await;
         assert_eq!(created.status, 201, "{:?}", created.body);
+        created.body["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// A new profile's id.
+    pub async fn profile(&self) -> String {
+        let created = self.post("/v1/profiles", json!({"name": "Shop"})).await.expect(201);
         created.body["id"].as_str().expect("an id").to_owned()
     }
 

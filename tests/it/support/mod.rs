@@ -12,6 +12,7 @@ pub mod raw;
 pub mod records;
 pub mod redis;
 pub mod routes;
+pub mod s3;
 pub mod sink;
 pub mod site;
 pub mod smtp;

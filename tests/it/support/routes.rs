@@ -45,6 +45,10 @@ pub fn sample(method: &Method, template: &str) -> Route {
             let same = |route: &Route| route.method == *method && route.path == path;
             session_routes(session).into_iter().find(same).unwrap_or_else(|| panic!("no sample of {method} {path}"))
         }
+        // An archetype that is not in the catalogue: nothing is made.
+        ["v1", "profiles"] => with(of(""), json!({"name": "matrix", "archetype": "none"})),
+        ["v1", "profiles", ..] => with(of("prof"), json!({})),
+        ["v1", "profile-snapshots", ..] => with(of("psnap"), json!({})),
         ["v1", "api-keys", ..] => with(of("key"), json!({})),
         ["v1", "oauth", "clients", ..] => with(of("ocl"), json!({})),
         ["v1", "account", "web-sessions"] if *method == Method::DELETE => {

@@ -1,0 +1,601 @@
+//! Profiles (interface, "Profiles and launch"; decisions D8): what sessions begin with, and leave behind.
+//!
+//! Here are their rows. What a profile holds is a store, which crate `kitfleet-profiles` writes and reads, and which is never
+//! changed: a profile and its snapshots refer to stores, under the lock of the profile's row, and whoever refers to one no
+//! longer says that it may be removed.
+
+pub mod keeping;
+pub mod snapshots;
+pub mod stores;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use crate::audit::{self, Actor, Entry};
+use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
+use crate::limits::Limits;
+use crate::timestamp::Timestamp;
+use crate::validation::{self, Invalid};
+use crate::{accounts, workers};
+
+/// A profile, as customers see it.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// Its id.
+    pub id: ProfileId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// What its owner calls it.
+    pub name: String,
+    /// The device that its sessions are.
+    pub archetype: String,
+    /// The size of what it holds, sealed.
+    pub size_bytes: i64,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When its row last changed.
+    pub updated_at: Timestamp,
+    /// When a session last had it.
+    pub last_used_at: Option<Timestamp>,
+    /// When it was put into the recycle bin.
+    pub deleted_at: Option<Timestamp>,
+}
+
+/// What a profile is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileName(String);
+
+impl ProfileName {
+    const MAX_CHARS: usize = 120;
+
+    /// # Errors
+    /// On field `name`, when it does not have 1 to 120 characters or holds one that does not show.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        validation::name(text, Self::MAX_CHARS).map(Self)
+    }
+
+    /// The name of what was made of one of this name: the same with a word behind it, and cut to leave room for that.
+    #[must_use]
+    pub fn of_another(name: &str, word: &str) -> Self {
+        let suffix = format!(" ({word})");
+        let room = Self::MAX_CHARS.saturating_sub(suffix.chars().count());
+        let cut: String = name.chars().take(room).collect();
+        Self(format!("{}{suffix}", cut.trim_end()))
+    }
+
+    /// As its owner wrote it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A profile to be.
+#[derive(Debug)]
+pub struct NewProfile<'a> {
+    /// Its id, which its key and its store are bound to.
+    pub id: ProfileId,
+    /// What it will be called.
+    pub name: &'a ProfileName,
+    /// The device that its sessions will be.
+    pub archetype: &'a str,
+    /// What its stores are sealed with, sealed.
+    pub sealed_key: &'a [u8],
+    /// What it holds from the start.
+    pub content: Option<Content>,
+    /// What it is made of.
+    pub origin: Origin,
+}
+
+/// A store, and how large it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Content {
+    /// The store.
+    pub store: StoreId,
+    /// Its size, sealed.
+    pub size_bytes: i64,
+}
+
+/// What a profile is made of.
+#[derive(Debug)]
+pub enum Origin {
+    /// Nothing.
+    New,
+    /// Another one.
+    Clone(ProfileId),
+    /// What another one held once.
+    Snapshot(SnapshotId),
+    /// A document, and what that says it was written of.
+    Document {
+        /// Which profile, if it says so.
+        profile: Option<String>,
+        /// Whose, if it says so.
+        account: Option<String>,
+    },
+}
+
+impl Origin {
+    fn entry(&self, new: &NewProfile<'_>) -> Entry {
+        let mut payload = json!({"name": new.name.as_str(), "archetype": new.archetype});
+        let mut action = "profile.created";
+        match self {
+            Self::New => {}
+            // The interface spells this one's prefix out.
+            Self::Clone(id) => payload["cloned_from"] = format!("profile_{}", id.as_uuid()).into(),
+            Self::Snapshot(id) => payload["restored_from_snapshot"] = id.to_string().into(),
+            Self::Document { profile, account } => {
+                action = "profile.imported";
+                payload = json!({"source_profile_id": profile, "source_account_id": account});
+            }
+        }
+        Entry { action, target: Some(new.id.to_string()), payload }
+    }
+}
+
+/// Why there is no new profile.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The account has as many as its tier allows, those in the recycle bin among them.
+    #[error("the account has {current} profiles, those in the recycle bin among them; its tier allows {limit}")]
+    CapReached {
+        /// Now.
+        current: i64,
+        /// Allowed.
+        limit: i64,
+    },
+    /// The account is gone.
+    #[error("there is no such account")]
+    NoAccount,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Whether the account may have another profile. Its row is locked until the transaction ends, so that all who make one
+/// count each other.
+///
+/// # Errors
+/// When it may not, or the database fails.
+pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &Limits) -> Result<(), CreateError> {
+    let tier = accounts::lock(&mut *conn, account).await?.ok_or(CreateError::NoAccount)?;
+    let current =
+        sqlx::query_scalar!(r#"select count(*) as "count!" from profiles where account_id = $1"#, account as _)
+            .fetch_one(conn)
+            .await?;
+    let limit = i64::from(limits.profiles_of(tier));
+    if current < limit { Ok(()) } else { Err(CreateError::CapReached { current, limit }) }
+}
+
+/// Makes a profile, and writes `profile.created` or `profile.imported`.
+///
+/// # Errors
+/// When the account may not have another, or the database fails.
+pub async fn create(
+    conn: &mut PgConnection,
+    account: AccountId,
+    new: &NewProfile<'_>,
+    limits: &Limits,
+    actor: &Actor,
+) -> Result<Profile, CreateError> {
+    require_room(&mut *conn, account, limits).await?;
+    if let Some(content) = new.content
+        && !stores::keep(&mut *conn, content.store).await?
+    {
+        return Err(sqlx::Error::RowNotFound.into());
+    }
+    let profile = sqlx::query_as!(
+        Profile,
+        "insert into profiles (id, account_id, name, archetype, sealed_key, store_id, size_bytes)
+         values ($1, $2, $3, $4, $5, $6, $7)
+         returning id, account_id, name, archetype, size_bytes, created_at, updated_at, last_used_at, deleted_at",
+        new.id as _,
+        account as _,
+        new.name.as_str(),
+        new.archetype,
+        new.sealed_key,
+        new.content.map(|content| content.store) as _,
+        new.content.map_or(0, |content| content.size_bytes),
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    audit::record(conn, account, actor, new.origin.entry(new)).await?;
+    Ok(profile)
+}
+
+/// The account's profile of this id, unless it is in the recycle bin.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<Option<Profile>> {
+    sqlx::query_as!(
+        Profile,
+        "select id, account_id, name, archetype, size_bytes, created_at, updated_at, last_used_at, deleted_at
+         from profiles where id = $1 and account_id = $2 and deleted_at is null",
+        id as _,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Which profiles to list.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// Those in the recycle bin instead of those that are not.
+    pub deleted: bool,
+    /// Only those before this one, in the list's order.
+    pub after: Option<ProfileId>,
+}
+
+/// The account's profiles, newest first, at most `limit`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(
+    conn: &mut PgConnection,
+    account: AccountId,
+    filter: Filter,
+    limit: i64,
+) -> sqlx::Result<Vec<Profile>> {
+    sqlx::query_as!(
+        Profile,
+        "select id, account_id, name, archetype, size_bytes, created_at, updated_at, last_used_at, deleted_at
+         from profiles
+         where account_id = $1 and (deleted_at is not null) = $2 and ($3::uuid is null or id < $3)
+         order by id desc limit $4",
+        account as _,
+        filter.deleted,
+        filter.after as _,
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Gives a profile another name. `None` when the account has no such profile.
+///
+/// # Errors
+/// When the database fails.
+pub async fn rename(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ProfileId,
+    name: &ProfileName,
+) -> sqlx::Result<Option<Profile>> {
+    sqlx::query_as!(
+        Profile,
+        "update profiles set name = $3, updated_at = now() where id = $1 and account_id = $2 and deleted_at is null
+         returning id, account_id, name, archetype, size_bytes, created_at, updated_at, last_used_at, deleted_at",
+        id as _,
+        account as _,
+        name.as_str(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Why a profile stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// The account has no such profile, or has it in the recycle bin.
+    #[error("there is no such profile")]
+    NoProfile,
+    /// A live session has it.
+    #[error("the session {0} has the profile")]
+    InUse(SessionId),
+    /// It is not in the recycle bin.
+    #[error("the profile is not in the recycle bin")]
+    NotDeleted,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// A profile whose row is locked until the transaction ends.
+struct Held {
+    name: String,
+    archetype: String,
+}
+
+/// Locks the row of a profile that is not in the recycle bin.
+async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<Held, ChangeError> {
+    let held = sqlx::query_as!(
+        Held,
+        "select name, archetype from profiles where id = $1 and account_id = $2 and deleted_at is null for update",
+        id as _,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    held.ok_or(ChangeError::NoProfile)
+}
+
+/// The same of one that no live session has.
+async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<Held, ChangeError> {
+    let held = hold(&mut *conn, account, id).await?;
+    let session = sqlx::query_scalar!(
+        "select id from sessions where profile_id = $1 and status in ('creating', 'ready', 'busy')",
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    session.map_or(Ok(held), |session| Err(ChangeError::InUse(session)))
+}
+
+/// Locks the row of a profile that is in the recycle bin. Answers its name.
+async fn hold_deleted(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<String, ChangeError> {
+    let held = sqlx::query!(
+        r#"select name, deleted_at is not null as "deleted!" from profiles where id = $1 and account_id = $2 for update"#,
+        id as _,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await?
+    .ok_or(ChangeError::NoProfile)?;
+    if held.deleted { Ok(held.name) } else { Err(ChangeError::NotDeleted) }
+}
+
+async fn record(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    action: &'static str,
+    id: ProfileId,
+    payload: Value,
+) -> sqlx::Result<()> {
+    audit::record(conn, account, actor, Entry { action, target: Some(id.to_string()), payload }).await
+}
+
+/// Puts a profile into the recycle bin, and writes `profile.deleted`.
+///
+/// # Errors
+/// When there is none, a live session has it, or the database fails.
+pub async fn delete(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ProfileId,
+    actor: &Actor,
+) -> Result<(), ChangeError> {
+    let Held { name, .. } = hold_unused(&mut *conn, account, id).await?;
+    sqlx::query!("update profiles set deleted_at = now(), updated_at = now() where id = $1", id as _)
+        .execute(&mut *conn)
+        .await?;
+    Ok(record(conn, account, actor, "profile.deleted", id, json!({"name": name})).await?)
+}
+
+/// Puts all profiles of an account that is deleted into the recycle bin, from which nobody can take them any more.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update profiles set deleted_at = now(), updated_at = now() where account_id = $1 and deleted_at is null",
+        account as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Takes a profile out of the recycle bin, and writes `profile.restored`.
+///
+/// # Errors
+/// When there is none, it is not there, or the database fails.
+pub async fn restore(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ProfileId,
+    actor: &Actor,
+) -> Result<Profile, ChangeError> {
+    let name = hold_deleted(&mut *conn, account, id).await?;
+    sqlx::query!("update profiles set deleted_at = null, updated_at = now() where id = $1", id as _)
+        .execute(&mut *conn)
+        .await?;
+    record(&mut *conn, account, actor, "profile.restored", id, json!({"name": name})).await?;
+    find(conn, account, id).await?.ok_or(ChangeError::NoProfile)
+}
+
+/// Ends a profile in the recycle bin for good, with its snapshots, and writes `profile.purged`. Their stores are removed
+/// soon.
+///
+/// # Errors
+/// When there is none, it is not there, or the database fails.
+pub async fn purge(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ProfileId,
+    actor: &Actor,
+) -> Result<(), ChangeError> {
+    let name = hold_deleted(&mut *conn, account, id).await?;
+    remove(&mut *conn, id).await?;
+    Ok(record(conn, account, actor, "profile.purged", id, json!({"name": name})).await?)
+}
+
+/// Removes the rows of a profile, which its caller has locked, and of its snapshots. Answers how many snapshots it had.
+async fn remove(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<u64> {
+    let snapshots =
+        sqlx::query!("delete from profile_snapshots where profile_id = $1", id as _).execute(&mut *conn).await?;
+    sqlx::query!("delete from profiles where id = $1", id as _).execute(&mut *conn).await?;
+    sqlx::query!(
+        "update profile_stores set removable_at = now() where profile_id = $1 and removable_at is null",
+        id as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(snapshots.rows_affected())
+}
+
+/// How long profiles stay in the recycle bin (decisions D12).
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// Those that their owner may take out again.
+    pub deleted: Duration,
+    /// Those of accounts that are deleted: what they hold is secrets, and nobody may.
+    pub of_deleted_accounts: Duration,
+}
+
+/// Profiles that were in the recycle bin for long enough, at most `limit`, beginning behind `after`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn due_for_purge(
+    conn: &mut PgConnection,
+    retention: Retention,
+    after: Option<ProfileId>,
+    limit: i64,
+) -> sqlx::Result<Vec<ProfileId>> {
+    sqlx::query_scalar!(
+        "select p.id from profiles p join accounts a on a.id = p.account_id
+         where p.deleted_at is not null and ($3::uuid is null or p.id > $3)
+           and p.deleted_at <= now() - case when a.status = 'deleted' then make_interval(secs => $1)
+                                            else make_interval(secs => $2) end
+         order by p.id limit $4",
+        retention.of_deleted_accounts.as_secs_f64(),
+        retention.deleted.as_secs_f64(),
+        after as _,
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Ends a profile that is due ([`due_for_purge`]), as [`purge`] does, but with nobody to tell of. Answers how many snapshots
+/// it had; `None` when it was taken out of the recycle bin meanwhile, or somebody does something with it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_due(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<Option<u64>> {
+    let held = sqlx::query_scalar!(
+        "select id from profiles where id = $1 and deleted_at is not null for update skip locked",
+        id as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    match held {
+        Some(id) => remove(conn, id).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A profile that a session has taken.
+#[derive(Debug)]
+pub struct Taken {
+    /// What it is called.
+    pub name: String,
+    /// The device that it is for.
+    pub archetype: String,
+    /// How many sessions have had it, with this one.
+    pub generation: i64,
+}
+
+/// Gives a profile to a session that is being made in this transaction. Its row is locked meanwhile, so that of any number
+/// of sessions one gets it.
+///
+/// # Errors
+/// When there is none, a live session has it, or the database fails.
+pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<Taken, ChangeError> {
+    let Held { name, archetype } = hold_unused(&mut *conn, account, id).await?;
+    let generation = sqlx::query_scalar!(
+        "update profiles set generation = generation + 1, last_used_at = now() where id = $1 returning generation",
+        id as _,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Taken { name, archetype, generation })
+}
+
+/// A profile with what it takes to read what it holds.
+#[derive(Debug)]
+pub struct Kept {
+    /// The profile.
+    pub profile: Profile,
+    /// What its stores are sealed with, sealed.
+    pub sealed_key: Vec<u8>,
+    /// What it holds, if anything was kept yet.
+    pub store: Option<StoreId>,
+    /// When that was so.
+    pub read_at: Timestamp,
+}
+
+/// The account's profile of this id with what it holds, unless it is in the recycle bin.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<Option<Kept>> {
+    let Some(profile) = find(&mut *conn, account, id).await? else { return Ok(None) };
+    let row = sqlx::query!(
+        r#"select sealed_key, store_id, now() as "read_at!: Timestamp" from profiles where id = $1"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Kept { profile, sealed_key: row.sealed_key, store: row.store_id, read_at: row.read_at }))
+}
+
+/// Whether a worker that lives still keeps what the last session of the account's profile left.
+///
+/// # Errors
+/// When the database fails.
+pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists(select from sessions s join workers w on w.id = s.worker_id
+                         where s.profile_id = $1 and s.account_id = $2 and s.profile_in_hand
+                           and s.status in ('destroyed', 'errored')
+                           and w.status in ('active', 'draining')
+                           and w.last_seen_at > now() - make_interval(secs => $3)) as "kept!""#,
+        id as _,
+        account as _,
+        workers::LEASE.as_secs_f64(),
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Says of a store of a profile, whose row its caller has locked, that it may be removed, unless somebody refers to it.
+async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update profile_stores set removable_at = now()
+         where id = $1 and not exists (select from profiles where store_id = $1)
+           and not exists (select from profile_snapshots where store_id = $1)",
+        store as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes `profile.exported`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn note_export(conn: &mut PgConnection, exported: &Profile, actor: &Actor) -> sqlx::Result<()> {
+    let Profile { id, account_id: account, .. } = *exported;
+    let payload = json!({"source_profile_id": id, "source_account_id": account});
+    record(conn, account, actor, "profile.exported", id, payload).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_copy_is_a_name() {
+        assert_eq!(ProfileName::of_another("Shop", "copy").as_str(), "Shop (copy)");
+        for length in 110..=120 {
+            let name = ProfileName::of_another(&"ü".repeat(length), "restored");
+            assert_eq!(ProfileName::parse(name.as_str()), Ok(name));
+        }
+    }
+
+    #[test]
+    fn a_name_has_a_length_and_shows() {
+        for good in ["x", "  Zürich, first\u{a0}run ", &"ü".repeat(120)] {
+            assert!(ProfileName::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "   ", "a\nb", "a\u{7}", &"ü".repeat(121)] {
+            assert!(ProfileName::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! An archive: a tar file of the cookies and the files, compressed with zstd.
+//!
+//! What is read from one is trusted as far as its seal goes, and no further: a path that leads elsewhere, anything that is
+//! not a plain file, and more than a store may hold are refused.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use tar::{Archive, Builder, EntryType, Header};
+
+use crate::files::{Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
+use crate::{Cookie, SaveError};
+
+/// The entry that holds the cookies, which comes first.
+const COOKIES: &str = "cookies.json";
+/// What the other entries' names begin with.
+const FILES: &str = "files/";
+/// Bytes of the cookies, at most.
+const MAX_COOKIE_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes of an archive before it is compressed, at most: the files, and two blocks for each.
+const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (MAX_FILES as u64) * 3 * 1024;
+/// The fastest of zstd's usual levels: a session's end should not cost more than its beginning.
+const LEVEL: i32 = 1;
+
+/// Cookies, as [`pack`] takes them.
+pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
+    let spelled = serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))?;
+    if spelled.len() as u64 > MAX_COOKIE_BYTES {
+        return Err(SaveError::TooLarge(format!("more than {MAX_COOKIE_BYTES} bytes of cookies")));
+    }
+    Ok(spelled)
+}
+
+/// Writes cookies and files.
+pub fn pack(cookies: &[u8], files: &[Entry], to: impl Write) -> io::Result<()> {
+    let mut archive = Builder::new(zstd::Encoder::new(to, LEVEL)?);
+    archive.append_data(&mut header(cookies.len() as u64), COOKIES, cookies)?;
+    for file in files {
+        let mut content = Exactly { from: file.open()?, left: file.size };
+        archive.append_data(&mut header(file.size), format!("{FILES}{}", file.path.as_str()), &mut content)?;
+    }
+    archive.into_inner()?.finish()?.flush()
+}
+
+/// Nothing of the machine is in it: no owner, no time.
+fn header(size: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o600);
+    header.set_size(size);
+    header
+}
+
+/// A file that was listed with a size and has another would break the archive.
+struct Exactly<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Exactly<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        if read == 0 && self.left > 0 && !into.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a file became shorter while it was read"));
+        }
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// What an archive holds.
+pub enum Item<'a> {
+    /// All cookies, before everything else.
+    Cookies(Vec<Cookie>),
+    /// A file.
+    File {
+        /// Where it belongs.
+        path: &'a RelativePath,
+        /// Its bytes.
+        content: &'a mut dyn Read,
+    },
+}
+
+/// Reads an archive to its end and shows each item.
+pub fn read(from: impl Read, mut show: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+    let clear = zstd::Decoder::new(from)?;
+    let mut archive = Archive::new(AtMost { from: clear, left: MAX_ARCHIVE_BYTES });
+    let mut files = 0;
+    let mut long_name = None;
+    // Raw, because the crate reads the names of long paths whatever their length.
+    for entry in archive.entries()?.raw(true) {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if kind.is_gnu_longname() {
+            let mut name = Vec::new();
+            entry.by_ref().take((FILES.len() + MAX_PATH + 2) as u64).read_to_end(&mut name)?;
+            name.pop_if(|last| *last == 0);
+            long_name = Some(name);
+            continue;
+        }
+        let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+        let name = String::from_utf8(name).map_err(|_| refuse("a name that is no text"))?;
+        if kind != EntryType::Regular {
+            return Err(refuse("something that is no file"));
+        }
+        if name == COOKIES {
+            let cookies = serde_json::from_reader(io::BufReader::new(entry.take(MAX_COOKIE_BYTES)))?;
+            show(Item::Cookies(cookies))?;
+            continue;
+        }
+        files += 1;
+        if files > MAX_FILES {
+            return Err(refuse("too many files"));
+        }
+        let path = name
+            .strip_prefix(FILES)
+            .and_then(RelativePath::parse)
+            .ok_or_else(|| refuse("a path that leads elsewhere"))?;
+        show(Item::File { path: &path, content: &mut entry })?;
+    }
+    // Up to the seal's end, so that one that was cut off there is noticed.
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
+    Ok(())
+}
+
+/// Puts the files of an archive into a folder, and answers the cookies. A file that is there is replaced.
+pub fn unpack(from: impl Read, folder: &Path) -> io::Result<Vec<Cookie>> {
+    let mut cookies = Vec::new();
+    read(from, |item| match item {
+        Item::Cookies(all) => {
+            cookies = all;
+            Ok(())
+        }
+        Item::File { path, content } => {
+            let path = folder.join(path.as_str());
+            fs::create_dir_all(path.parent().unwrap_or(folder))?;
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            io::copy(content, &mut file).map(drop)
+        }
+    })?;
+    Ok(cookies)
+}
+
+/// Ends with an error instead of giving more than so many bytes.
+struct AtMost<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: Read> Read for AtMost<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| refuse("more than a store may hold"))?;
+        Ok(read)
+    }
+}
+
+fn refuse(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the archive holds {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::files;
+
+    /// A site's files, and an archive of them.
+    fn packed() -> (tempfile::TempDir, Vec<u8>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("databases/indexeddb")).expect("a folder");
+        fs::create_dir_all(folder.path().join("localstorage").join("x".repeat(200))).expect("a folder");
+        fs::write(folder.path().join("databases/indexeddb/a"), vec![7; 100_000]).expect("a file");
+        fs::write(folder.path().join("localstorage").join("x".repeat(200)).join("y".repeat(200)), "deep")
+            .expect("a file");
+        let mut archive = Vec::new();
+        let cookies = spell(&[Cookie::sample("sid")]).expect("cookies");
+        pack(&cookies, &files::list(folder.path().to_owned().into()).expect("a list"), &mut archive)
+            .expect("an archive");
+        (folder, archive)
+    }
+
+    #[test]
+    fn what_was_packed_unpacks() {
+        let (folder, archive) = packed();
+        let into = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(into.path().join("databases/indexeddb")).expect("a folder");
+        fs::write(into.path().join("databases/indexeddb/a"), "of a fresh browser").expect("a file");
+        assert_eq!(unpack(archive.as_slice(), into.path()).expect("an archive"), [Cookie::sample("sid")]);
+        let all = |folder: &Path| {
+            let entries = files::list(folder.to_owned().into()).expect("a list");
+            let read =
+                |entry: &Entry| (entry.path.clone(), io::read_to_string(entry.open().expect("a file")).expect("text"));
+            entries.iter().map(read).collect::<Vec<_>>()
+        };
+        assert_eq!(all(into.path()), all(folder.path()));
+    }
+
+    #[test]
+    fn an_archive_that_breaks_off_is_refused() {
+        let (_folder, archive) = packed();
+        let into = tempfile::tempdir().expect("a folder");
+        for length in [0, 10, archive.len() / 2, archive.len() - 1] {
+            assert!(unpack(&archive[..length], into.path()).is_err(), "{length}");
+        }
+    }
+
+    /// An archive with one entry whose name nobody has looked at.
+    fn with(name: &str, kind: EntryType, content: impl Read, size: u64) -> Vec<u8> {
+        let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), LEVEL).expect("an encoder"));
+        let mut header = header(size);
+        header.set_entry_type(kind);
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_cksum();
+        if kind == EntryType::Symlink {
+            header.set_link_name("/etc/passwd").expect("a name");
+            header.set_cksum();
+        }
+        archive.append(&header, content).expect("an entry");
+        archive.into_inner().expect("an archive").finish().expect("an archive")
+    }
+
+    #[test]
+    fn what_no_browser_has_kept_is_refused() {
+        let outside = tempfile::tempdir().expect("a folder");
+        let into = outside.path().join("into");
+        fs::create_dir(&into).expect("a folder");
+        let absolute = format!("files/{}", outside.path().join("absolute").display());
+        let refused =
+            |archive: &[u8]| unpack(archive, &into).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData);
+        assert!(!refused(&with("files/databases/x", EntryType::Regular, &b"x"[..], 1)));
+        for name in ["files/../up", "files/a/../../up", "files/", "files//etc/x", "/etc/x", "other", &absolute] {
+            assert!(refused(&with(name, EntryType::Regular, &b"x"[..], 1)), "{name}");
+        }
+        let kinds = [
+            EntryType::Symlink,
+            EntryType::Link,
+            EntryType::Char,
+            EntryType::Block,
+            EntryType::Fifo,
+            EntryType::Directory,
+            EntryType::GNUSparse,
+            EntryType::XHeader,
+            EntryType::GNULongLink,
+        ];
+        for kind in kinds {
+            assert!(refused(&with("files/databases/y", kind, io::empty(), 0)), "{kind:?}");
+        }
+        let found: Vec<PathBuf> = fs::read_dir(outside.path()).expect("a folder").flatten().map(|e| e.path()).collect();
+        assert_eq!(found, [into.clone()]);
+        assert!(!into.join("databases/y").exists());
+    }
+
+    #[test]
+    fn an_archive_that_swells_is_refused() {
+        let bomb =
+            with("files/databases/z", EntryType::Regular, io::repeat(0).take(MAX_ARCHIVE_BYTES), MAX_ARCHIVE_BYTES);
+        assert!(bomb.len() < 1024 * 1024);
+        let mut given = 0;
+        let read = read(bomb.as_slice(), |item| match item {
+            Item::File { content, .. } => io::copy(content, &mut io::sink()).map(|bytes| given += bytes),
+            Item::Cookies(_) => Ok(()),
+        });
+        assert!(read.is_err_and(|error| error.to_string().contains("more than a store may hold")));
+        assert!(given <= MAX_ARCHIVE_BYTES);
+
+        // A name that would fill the memory.
+        let long = with("././@LongLink", EntryType::GNULongName, io::repeat(b'a').take(50_000_000), 50_000_000);
+        assert!(super::read(long.as_slice(), |_| Ok(())).is_ok());
+    }
+}

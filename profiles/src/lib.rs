@@ -1,0 +1,482 @@
+//! What profiles hold (decisions D8): everything a site keeps in a browser.
+//!
+//! A *store* is the state of one profile at one moment: an archive of the browser's files and its cookies, compressed, sealed
+//! under the profile's own key, and never changed once it is written. It streams from end to end, whatever its size: no more
+//! than a few chunks are in memory. A profile refers to one store at a time, and so does each of its snapshots.
+
+mod archive;
+mod cookies;
+mod files;
+mod places;
+mod portable;
+mod seal;
+
+use std::fs::File;
+use std::io::{self, Read, Seek as _, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use kitfleet_domain::database;
+use kitfleet_domain::ids::{ProfileId, StoreId};
+use kitfleet_domain::profiles::stores;
+use kitfleet_domain::vault::Vault;
+use sqlx::{PgConnection, PgPool};
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::task::spawn_blocking;
+
+pub use self::cookies::Cookie;
+use self::files::ListError;
+pub use self::files::{FOLDERS, Files};
+pub use self::places::{Bucket, Objects};
+use self::places::{CHUNKS_UNDER_WAY, Place, Rows};
+pub use self::portable::{About, Document, DocumentError};
+use self::seal::{Opener, Sealer, StoreKey};
+
+/// What the vault is told the keys are for.
+const PURPOSE: &str = "profiles";
+/// Keys that are sealed anew in a transaction.
+const BATCH: i64 = 500;
+
+/// How stores are sealed, and where they are kept.
+#[derive(Debug, Clone)]
+pub struct StoresConfig {
+    /// The deployment's keys, which seal those of the profiles; by default its processes share one.
+    pub vault: Option<Vault>,
+    /// Where stores are kept.
+    pub place: PlaceConfig,
+    /// A folder on a disk for what is on its way. Nothing in it has a name, and so nothing is left behind.
+    pub scratch: PathBuf,
+    /// Bytes of a store, sealed.
+    pub store_bytes: u64,
+    /// Bytes of a document that is imported.
+    pub document_bytes: u64,
+}
+
+/// Where stores are kept.
+#[derive(Debug, Clone, Default)]
+pub enum PlaceConfig {
+    /// In the database.
+    #[default]
+    Database,
+    /// In an object store.
+    Objects(Objects),
+}
+
+/// What a browser holds when its session ends, or what a document says that one held.
+#[derive(Debug)]
+pub struct Dump {
+    /// All of its cookies.
+    pub cookies: Vec<Cookie>,
+    /// Its site data.
+    pub files: Files,
+}
+
+/// A store that is written, and that nobody refers to yet: what nobody refers to within an hour is removed.
+///
+/// Whoever refers to it sets its row's `removable_at` to null first, in the same transaction, and has to find a row.
+#[derive(Debug, Clone, Copy)]
+pub struct Saved {
+    /// The store.
+    pub id: StoreId,
+    /// Its size, sealed.
+    pub size_bytes: i64,
+}
+
+/// Why there is no new store.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// Nothing is in it that a site has kept.
+    #[error("the browser holds nothing")]
+    Empty,
+    /// The files cannot be read.
+    #[error("the browser's files cannot be read: {0}")]
+    Serialize(io::Error),
+    /// The profile's key cannot be opened.
+    #[error("the profile's key cannot be opened with the configured keys")]
+    Seal,
+    /// It is larger than a store may be.
+    #[error("larger than a store may be: {0}")]
+    TooLarge(String),
+    /// It cannot be put where stores are kept.
+    #[error("the store cannot be kept: {0}")]
+    Upload(String),
+}
+
+impl From<ListError> for SaveError {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::Unreadable(error) => Self::Serialize(error),
+            ListError::TooMany | ListError::TooLarge => Self::TooLarge(error.to_string()),
+        }
+    }
+}
+
+/// Why a store cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The profile's key cannot be opened, or the store is not what was written.
+    #[error("the store cannot be opened with the configured keys, or is damaged")]
+    Sealed,
+    /// It cannot be fetched, or put on disk.
+    #[error("the store cannot be read: {0}")]
+    Io(io::Error),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::InvalidData { Self::Sealed } else { Self::Io(error) }
+    }
+}
+
+/// Why a copy was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The copy cannot be kept.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+}
+
+/// What became of the profiles' keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Rotated {
+    /// Those that the present key seals now.
+    pub resealed: u64,
+    /// Those that none of the configured keys opens.
+    pub unreadable: u64,
+}
+
+/// Keeps stores and gives them back.
+#[derive(Clone)]
+pub struct Stores(Arc<Shared>);
+
+struct Shared {
+    db: PgPool,
+    vault: Vault,
+    place: Box<dyn Place>,
+    scratch: PathBuf,
+    store_bytes: u64,
+    document_bytes: u64,
+}
+
+impl Stores {
+    /// # Errors
+    /// When the database fails.
+    pub async fn new(db: PgPool, config: StoresConfig) -> sqlx::Result<Self> {
+        let vault = database::vault(&mut *db.acquire().await?, PURPOSE, config.vault.as_ref()).await?;
+        let place: Box<dyn Place> = match config.place {
+            PlaceConfig::Database => Box::new(Rows(db.clone())),
+            PlaceConfig::Objects(objects) => Box::new(objects),
+        };
+        let StoresConfig { scratch, store_bytes, document_bytes, .. } = config;
+        Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes })))
+    }
+
+    /// A fresh key for a profile's stores, sealed with the deployment's: what `profiles.sealed_key` holds.
+    #[must_use]
+    pub fn new_key(&self, profile: ProfileId) -> Vec<u8> {
+        self.0.vault.seal(PURPOSE, &profile.to_string(), &rand::random::<[u8; 32]>())
+    }
+
+    /// Writes what a browser holds as a new store of a profile.
+    ///
+    /// # Errors
+    /// When it holds nothing, or the store cannot be made.
+    pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], dump: Dump) -> Result<Saved, SaveError> {
+        let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
+        let (cookies, files) = blocking(move || {
+            let files = files::list(dump.files)?;
+            if dump.cookies.is_empty() && files.iter().all(|file| file.size == 0) {
+                return Err(SaveError::Empty);
+            }
+            Ok((archive::spell(&dump.cookies)?, files))
+        })
+        .await
+        .map_err(SaveError::Serialize)??;
+        self.write(profile, key, move |mut sealer| archive::pack(&cookies, &files, &mut sealer)).await
+    }
+
+    /// Puts the files of a store into a folder, where they replace those of the same name, and answers the cookies.
+    ///
+    /// # Errors
+    /// When the store cannot be read. Then the folder holds some of it.
+    pub async fn restore(
+        &self,
+        profile: ProfileId,
+        sealed_key: &[u8],
+        store: StoreId,
+        into: &Path,
+    ) -> Result<Vec<Cookie>, ReadError> {
+        let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
+        let (key, into) = (StoreKey::derive(&key, profile, store), into.to_owned());
+        Ok(self.fetch(store, move |sealed| archive::unpack(Opener::new(key, sealed)?, &into)).await?)
+    }
+
+    /// Copies a store to another profile, whose key seals the copy.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or the copy cannot be kept.
+    pub async fn copy(&self, from: (ProfileId, &[u8], StoreId), to: (ProfileId, &[u8])) -> Result<Saved, CopyError> {
+        let key = self.key(from.0, from.1).ok_or(ReadError::Sealed)?;
+        let new_key = self.key(to.0, to.1).ok_or(SaveError::Seal)?;
+        let sealed = self.spool(from.2).await.map_err(ReadError::from)?;
+        let key = StoreKey::derive(&key, from.0, from.2);
+        let copied = self
+            .write(to.0, new_key, move |mut sealer| io::copy(&mut Opener::new(key, sealed)?, &mut sealer).map(drop));
+        copied.await.map_err(|error| match error {
+            SaveError::Serialize(error) => CopyError::Read(error.into()),
+            error => CopyError::Save(error),
+        })
+    }
+
+    /// A profile as a document, made as fast as somebody takes it. Without a store it is that of a profile that holds nothing.
+    ///
+    /// # Errors
+    /// When the store cannot be read. What is found out later ends the stream with an error.
+    pub async fn export(
+        &self,
+        about: About,
+        sealed_key: &[u8],
+        store: Option<StoreId>,
+    ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, ReadError> {
+        let profile = about.profile;
+        let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
+        let sealed = match store {
+            Some(store) => Some((StoreKey::derive(&key, profile, store), self.spool(store).await?)),
+            None => None,
+        };
+        let write = move |to: &mut dyn Write| match sealed {
+            Some((key, sealed)) => portable::write(&about, Some(Opener::new(key, sealed)?), to),
+            None => portable::write(&about, None::<io::Empty>, to),
+        };
+        Ok(portable::written(Box::new(write)).await?)
+    }
+
+    /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`]. The
+    /// names of members that it should not have are added to `unknown`, as far as it was read.
+    ///
+    /// # Errors
+    /// When it is no such document, or breaks off.
+    pub async fn read_document<B, E>(&self, body: B, unknown: &mut Vec<String>) -> Result<Document, DocumentError>
+    where
+        B: Stream<Item = Result<Bytes, E>> + Send,
+        E: std::fmt::Display,
+    {
+        let scratch = || temporary_file(&self.0.scratch).map_err(DocumentError::Disk);
+        let document = portable::receive(body, scratch()?, self.0.document_bytes).await?;
+        let bytes = scratch()?;
+        let read = move || {
+            let mut unknown = Vec::new();
+            (portable::read(document, bytes, &mut unknown), unknown)
+        };
+        let (document, found) = blocking(read).await.map_err(DocumentError::Disk)?;
+        unknown.extend(found);
+        document
+    }
+
+    /// Removes a store that nobody refers to any more, if nobody reads it just now.
+    ///
+    /// # Errors
+    /// When it cannot be removed now. It is tried again with the others that are removable.
+    pub async fn remove(&self, store: StoreId) -> Result<(), ReadError> {
+        let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+        if stores::take_if_removable(&mut tx, store).await.map_err(io::Error::other)?.is_some() {
+            self.remove_taken(&mut tx, store).await?;
+        }
+        Ok(tx.commit().await.map_err(io::Error::other)?)
+    }
+
+    /// Removes up to `batch` stores that nobody refers to any more. Answers how many.
+    ///
+    /// # Errors
+    /// When the database fails. A store that cannot be removed now is tried again later.
+    pub async fn sweep(&self, batch: i64) -> sqlx::Result<u64> {
+        let mut removed = 0;
+        for _ in 0..batch {
+            let mut tx = self.0.db.begin().await?;
+            let Some(store) = stores::take_removable(&mut tx).await? else { break };
+            match self.remove_taken(&mut tx, store).await {
+                Ok(()) => {
+                    tx.commit().await?;
+                    removed += 1;
+                }
+                Err(error) => {
+                    tx.rollback().await?;
+                    tracing::warn!(%store, %error, "a store of a profile cannot be removed; trying again later");
+                    stores::postpone_removal(&mut *self.0.db.acquire().await?, store).await?;
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Seals every profile's key with the deployment's present key, so that those before it can be forgotten.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn rotate_keys(&self) -> sqlx::Result<Rotated> {
+        let mut rotated = Rotated { resealed: 0, unreadable: 0 };
+        let mut after = None;
+        loop {
+            let mut tx = self.0.db.begin().await?;
+            let keys = stores::sealed_keys(&mut tx, after, BATCH).await?;
+            let Some(last) = keys.last() else { return Ok(rotated) };
+            after = Some(last.profile);
+            for stores::SealedKey { profile, sealed } in keys {
+                let owner = profile.to_string();
+                if let Ok(key) = self.0.vault.open(PURPOSE, &owner, &sealed) {
+                    stores::reseal_key(&mut tx, profile, &self.0.vault.seal(PURPOSE, &owner, &key)).await?;
+                    rotated.resealed += 1;
+                } else {
+                    tracing::warn!(%profile, "none of the configured keys opens this profile's");
+                    rotated.unreadable += 1;
+                }
+            }
+            tx.commit().await?;
+        }
+    }
+
+    fn key(&self, profile: ProfileId, sealed: &[u8]) -> Option<[u8; 32]> {
+        self.0.vault.open(PURPOSE, &profile.to_string(), sealed).ok()?.try_into().ok()
+    }
+
+    /// Seals what `produce` writes, as a new store of the profile.
+    async fn write(
+        &self,
+        profile: ProfileId,
+        key: [u8; 32],
+        produce: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+    ) -> Result<Saved, SaveError> {
+        let id = StoreId::generate();
+        let (key, limit) = (StoreKey::derive(&key, profile, id), self.0.store_bytes);
+        stores::begin(&mut *self.connection().await?, id, profile).await.map_err(upload)?;
+        let (to_place, chunks) = mpsc::channel(CHUNKS_UNDER_WAY);
+        let produced = blocking(move || {
+            let (mut size, mut refused) = (0, None);
+            let mut sealer = Sealer::new(key, |chunk| {
+                size += chunk.len() as u64;
+                if size > limit {
+                    refused = Some(SaveError::TooLarge(format!("more than {limit} bytes")));
+                } else if to_place.blocking_send(Bytes::from(chunk)).is_err() {
+                    refused = Some(SaveError::Upload("nobody takes it".to_owned()));
+                }
+                if refused.is_some() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+            });
+            let done = produce(&mut sealer).and_then(|()| sealer.finish());
+            match (refused, done) {
+                (Some(refused), _) => Err(refused),
+                (None, Err(error)) => Err(SaveError::Serialize(error)),
+                (None, Ok(())) => Ok(size),
+            }
+        });
+        let (kept, produced) = tokio::join!(self.0.place.write(id, chunks), produced);
+        // What the place says comes first: it is why nobody took the rest.
+        let written = match (kept, produced.map_err(SaveError::Serialize).flatten()) {
+            (Err(error), Err(SaveError::Upload(_)) | Ok(_)) => Err(upload(error)),
+            (_, Err(error)) => Err(error),
+            (Ok(()), Ok(size)) => self.finish(id, size).await,
+        };
+        if written.is_err() {
+            self.discard(id).await;
+        }
+        written
+    }
+
+    async fn finish(&self, id: StoreId, size: u64) -> Result<Saved, SaveError> {
+        let size_bytes = i64::try_from(size).map_err(upload)?;
+        if stores::finish(&mut *self.connection().await?, id, size_bytes).await.map_err(upload)? {
+            Ok(Saved { id, size_bytes })
+        } else {
+            Err(SaveError::Upload("it took so long that it was removed".to_owned()))
+        }
+    }
+
+    async fn connection(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Postgres>, SaveError> {
+        self.0.db.acquire().await.map_err(upload)
+    }
+
+    /// Removes what was written in vain. Where that fails too, it is swept up later.
+    async fn discard(&self, store: StoreId) {
+        let discarded = async {
+            let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+            self.remove_taken(&mut tx, store).await?;
+            tx.commit().await.map_err(io::Error::other)
+        };
+        if let Err(error) = discarded.await {
+            tracing::warn!(%store, %error, "a store that was written in vain cannot be removed; trying again later");
+        }
+    }
+
+    /// The row goes first, which nobody may refer to; if the bytes cannot be removed, it comes back.
+    async fn remove_taken(&self, conn: &mut PgConnection, store: StoreId) -> io::Result<()> {
+        stores::delete(conn, store).await.map_err(io::Error::other)?;
+        self.0.place.remove(store).await
+    }
+
+    /// Has `consume` read the sealed bytes of a store, which is not removed meanwhile.
+    async fn fetch<T: Send + 'static>(
+        &self,
+        store: StoreId,
+        consume: impl FnOnce(Chunks) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+        if !stores::hold(&mut tx, store).await.map_err(io::Error::other)? {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such store"));
+        }
+        let (to, chunks) = mpsc::channel(CHUNKS_UNDER_WAY);
+        let consumed = blocking(move || consume(Chunks { chunks, chunk: Bytes::new() }));
+        let (given, consumed) = tokio::join!(self.0.place.read(&mut tx, store, to), consumed);
+        // What the place says comes first: to whom it gave nothing more, the store looks cut off.
+        given?;
+        tx.commit().await.map_err(io::Error::other)?;
+        consumed?
+    }
+
+    /// The sealed bytes of a store in a file of ours, for whom they would wait too long otherwise.
+    async fn spool(&self, store: StoreId) -> io::Result<File> {
+        let mut file = temporary_file(&self.0.scratch)?;
+        self.fetch(store, move |mut sealed| {
+            io::copy(&mut sealed, &mut file)?;
+            file.rewind()?;
+            Ok(file)
+        })
+        .await
+    }
+}
+
+fn upload(error: impl std::fmt::Display) -> SaveError {
+    SaveError::Upload(error.to_string())
+}
+
+/// A file without a name.
+fn temporary_file(folder: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(folder)?;
+    tempfile::tempfile_in(folder)
+}
+
+/// Does what would keep others waiting on a thread of its own.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(io::Error::other)
+}
+
+/// Bytes that arrive in chunks, for a thread that reads them.
+struct Chunks {
+    chunks: Receiver<Bytes>,
+    chunk: Bytes,
+}
+
+impl Read for Chunks {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.chunk.is_empty() {
+            match self.chunks.blocking_recv() {
+                Some(chunk) => self.chunk = chunk,
+                None => return Ok(0),
+            }
+        }
+        self.chunk.split_to(into.len().min(self.chunk.len())).as_ref().read(into)
+    }
+}

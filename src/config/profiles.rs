@@ -1,0 +1,70 @@
+//! `profiles.*`: where what profiles hold is kept.
+
+use kitfleet_profiles::{Bucket, Objects, PlaceConfig, StoresConfig};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::values::{BaseUrl, Secret, secret};
+use super::{Config, ConfigError};
+
+/// `profiles.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profiles {
+    /// The bytes of what they hold.
+    pub store: Store,
+}
+
+/// `profiles.store.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Store {
+    /// A bucket and a prefix in it; by default they are kept in the database.
+    pub url: Option<Url>,
+    /// The server; by default Amazon's.
+    pub endpoint: Option<BaseUrl>,
+    /// Where the bucket is.
+    pub region: String,
+    /// What the server calls us; by default whatever it calls this machine.
+    pub access_key_id: Option<String>,
+    /// What we prove that with.
+    #[serde(deserialize_with = "secret")]
+    pub secret_access_key: Option<Secret>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { url: None, endpoint: None, region: "us-east-1".to_owned(), access_key_id: None, secret_access_key: None }
+    }
+}
+
+impl Config {
+    /// How what profiles hold is sealed, and where it is kept.
+    pub fn stores(&self) -> Result<StoresConfig, ConfigError> {
+        Ok(StoresConfig {
+            vault: self.auth().vault,
+            place: self.profiles.store.objects()?.map_or(PlaceConfig::Database, PlaceConfig::Objects),
+            scratch: self.data_dir.clone(),
+            store_bytes: self.limits.profile_store_bytes,
+            document_bytes: self.limits.profile_document_bytes,
+        })
+    }
+}
+
+impl Store {
+    /// The object store, where one is configured.
+    pub fn objects(&self) -> Result<Option<Objects>, ConfigError> {
+        let Some(url) = &self.url else { return Ok(None) };
+        let credentials = match (&self.access_key_id, &self.secret_access_key) {
+            (Some(id), Some(secret)) => Some((id.as_str(), secret.reveal())),
+            (None, None) => None,
+            _ => {
+                let message = "`profiles.store.access_key_id` and `profiles.store.secret_access_key` need each other";
+                return Err(ConfigError(message.to_owned()));
+            }
+        };
+        let endpoint = self.endpoint.as_ref().map(BaseUrl::as_str);
+        let objects = Objects::in_bucket(Bucket { url, endpoint, region: &self.region, credentials });
+        objects.map(Some).map_err(|error| ConfigError(format!("`profiles.store.url`: {error}")))
+    }
+}

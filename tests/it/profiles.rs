@@ -1,0 +1,528 @@
+//! Profiles and the sessions that have them, without browsers (interface, "Profiles and launch" and "Sessions" 2 to 4;
+//! decisions D8, D12 and D13).
+
+mod holding;
+
+use std::collections::BTreeSet;
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::AccountId;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::people::Person;
+use crate::support::records::uuid_of;
+use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
+
+const PROFILES: &str = "/v1/profiles";
+const LAUNCH: &str = "iphone-16-ios-18";
+
+fn at(profile: &str, what: &str) -> String {
+    format!("{PROFILES}/{profile}{what}")
+}
+
+fn id(answer: &Answer) -> String {
+    answer.body["id"].as_str().unwrap_or_else(|| panic!("no id: {}", answer.body)).to_owned()
+}
+
+impl Client {
+    async fn launch(&self, profile: &str) -> Answer {
+        self.post(&at(profile, "/launch"), json!({})).await
+    }
+
+    async fn listed(&self, query: &str) -> Vec<String> {
+        let page = self.get(&format!("{PROFILES}{query}")).await.expect(200).body;
+        let data = page["data"].as_array().expect("data").iter();
+        data.map(|profile| profile["id"].as_str().expect("an id").to_owned()).collect()
+    }
+}
+
+impl App {
+    /// An account and a client that may do everything on it.
+    async fn customer(&self, tier: Tier) -> (AccountId, Client) {
+        let account = self.account(tier).await;
+        (account, self.client_of(account, &["account_owner"]).await)
+    }
+
+    /// The payload of the account's last audit row of this action, which was done to `target` by a customer.
+    async fn last_audited(&self, account: AccountId, action: &str, target: &str) -> Value {
+        let row = self.audited(account, action).await.pop().unwrap_or_else(|| panic!("no row of {action}"));
+        assert_eq!((row.actor_type.as_str(), row.target_resource_id.as_deref()), ("customer", Some(target)));
+        row.payload
+    }
+}
+
+/// Decisions D8: the fields of a profile, on every route that answers one; interface, "Profiles and launch": the archetype is
+/// by default the catalogue's; audit actions, `profile.created`: name and archetype.
+#[tokio::test]
+async fn a_profile_has_the_fields_of_the_decisions() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let created = client.post(PROFILES, json!({"name": "  Zürich,\u{a0}first "})).await.expect(201);
+    let profile = id(&created);
+    assert_eq!(created.headers["location"], at(&profile, ""));
+    let expected = [
+        "account_id",
+        "archetype",
+        "created_at",
+        "deleted_at",
+        "id",
+        "last_used_at",
+        "name",
+        "size_bytes",
+        "updated_at",
+    ];
+    assert_eq!(members(&created.body), BTreeSet::from(expected));
+    assert!(profile.starts_with("prof_") && uuid_of(&profile).get_version_num() == 7, "{profile}");
+    assert_eq!(created.body["account_id"], account.to_string());
+    assert_eq!((&created.body["name"], &created.body["archetype"]), (&json!("Zürich,\u{a0}first"), &json!(LAUNCH)));
+    assert_eq!(created.body["size_bytes"], 0);
+    assert_eq!((&created.body["last_used_at"], &created.body["deleted_at"]), (&Value::Null, &Value::Null));
+    assert_timestamp(&created.body["created_at"]);
+    assert_eq!(client.get(&at(&profile, "")).await.expect(200).body, created.body);
+    assert_eq!(client.get(PROFILES).await.expect(200).body["data"], json!([created.body]));
+    let payload = app.last_audited(account, "profile.created", &profile).await;
+    assert_eq!(payload, json!({"name": "Zürich,\u{a0}first", "archetype": LAUNCH}));
+
+    let renamed = client.patch(&at(&profile, ""), json!({"name": "second"})).await.expect(200).body;
+    assert_eq!((&renamed["name"], &renamed["id"]), (&json!("second"), &created.body["id"]));
+    assert_ne!(renamed["updated_at"], created.body["updated_at"]);
+    assert_eq!(client.get(&at(&profile, "")).await.expect(200).body, renamed);
+
+    // Names need not differ, and are what somebody can see.
+    let wish = json!({"name": "second", "archetype": "iphone-16-pro-ios-18"});
+    let second = client.post(PROFILES, wish).await.expect(201).body;
+    assert_eq!(second["archetype"], "iphone-16-pro-ios-18");
+    for (body, field) in [
+        (json!({}), "name"),
+        (json!({"name": null}), "name"),
+        (json!({"name": 1}), "name"),
+        (json!({"name": ""}), "name"),
+        (json!({"name": " \u{3000} "}), "name"),
+        (json!({"name": "ü".repeat(121)}), "name"),
+        (json!({"name": "two\nlines"}), "name"),
+        (json!({"name": "a\u{0}"}), "name"),
+        (json!({"name": "x", "archetype": "nokia-3310"}), "archetype"),
+        (json!({"name": "x", "archetype": ""}), "archetype"),
+        (json!({"name": "x", "archetype": 16}), "archetype"),
+    ] {
+        client.post(PROFILES, body.clone()).await.invalid(field);
+        if field == "name" {
+            client.patch(&at(&profile, ""), body).await.invalid(field);
+        }
+    }
+    client.post(PROFILES, json!({"name": "ü".repeat(120)})).await.expect(201);
+    assert_eq!(app.count("select count(*) from profiles").await, 3);
+    app.stop().await;
+}
+
+/// Interface, "Profiles and launch" and the audit actions; decisions D8 and D13 ("Other"): deleting is soft, a deleted
+/// profile is a 404 and in the recycle bin, purging needs that, and each of them writes its row.
+#[tokio::test]
+async fn a_deleted_profile_is_in_the_recycle_bin_until_it_is_purged() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let (kept, profile) = (client.profile().await, client.profile().await);
+    client.post(&at(&profile, "/restore"), json!({})).await.problem(409, "conflict");
+    client.delete(&at(&profile, "/purge")).await.problem(409, "conflict");
+    client.delete(&at(&profile, "")).await.expect(204);
+    assert_eq!(app.last_audited(account, "profile.deleted", &profile).await["name"], "Shop");
+
+    assert_eq!(
+        (client.listed("").await, client.listed("?deleted=true").await),
+        (vec![kept.clone()], vec![profile.clone()])
+    );
+    assert_eq!(client.listed("?deleted=false").await, [kept.clone()]);
+    client.get(&format!("{PROFILES}?deleted=perhaps")).await.invalid("deleted");
+    let binned = client.get(&format!("{PROFILES}?deleted=true")).await.body["data"][0].clone();
+    assert_timestamp(&binned["deleted_at"]);
+    for (method, what) in [
+        (Method::GET, ""),
+        (Method::PATCH, ""),
+        (Method::DELETE, ""),
+        (Method::POST, "/clone"),
+        (Method::POST, "/launch"),
+        (Method::GET, "/export"),
+        (Method::GET, "/snapshots"),
+        (Method::POST, "/snapshots"),
+    ] {
+        let request = client.request(method, &at(&profile, what)).json(&json!({"name": "x"}));
+        client.send(request).await.problem(404, "not-found");
+    }
+    client.post("/v1/sessions", json!({"profile_id": profile})).await.problem(404, "not-found");
+
+    let restored = client.post(&at(&profile, "/restore"), json!({})).await.expect(200).body;
+    assert_eq!(client.get(&at(&profile, "")).await.expect(200).body, restored);
+    assert_eq!(restored["deleted_at"], Value::Null);
+    assert_eq!(app.last_audited(account, "profile.restored", &profile).await, json!({"name": "Shop"}));
+    assert!(client.listed("?deleted=true").await.is_empty());
+
+    client.delete(&at(&profile, "")).await.expect(204);
+    client.delete(&at(&profile, "/purge")).await.expect(204);
+    app.last_audited(account, "profile.purged", &profile).await;
+    client.delete(&at(&profile, "/purge")).await.problem(404, "not-found");
+    client.post(&at(&profile, "/restore"), json!({})).await.problem(404, "not-found");
+    assert!(client.listed("?deleted=true").await.is_empty());
+    assert_eq!(client.listed("").await, [kept]);
+    app.stop().await;
+}
+
+/// Interface, "Limits" (profiles per tier) and "Profiles and launch" (a purge frees a slot); decisions D8: a profile beyond
+/// the cap is a 403, and those in the recycle bin count.
+#[tokio::test]
+async fn an_account_has_as_many_profiles_as_its_tier_allows() {
+    let app = App::simulated().set("limits.profiles.api_starter", "3").start().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    // However they come.
+    let client_of_all = client.clone();
+    let racing = (0..16).map(|_| {
+        let client = client_of_all.clone();
+        async move { client.post(PROFILES, json!({"name": "raced"})).await }
+    });
+    let answers = at_once(racing).await;
+    let (made, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!((made.len(), refused.len()), (3, 13));
+    for answer in refused {
+        let refused = answer.problem(403, "feature-unavailable");
+        assert_eq!((&refused.body["current_profiles"], &refused.body["limit"]), (&json!(3), &json!(3)));
+        assert_eq!(refused.body["title"], "FeatureUnavailable");
+    }
+
+    let profile = id(&made[0]);
+    let snapshot = id(&client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201));
+    let elsewhere =
+        [at(&profile, "/clone"), format!("/v1/profile-snapshots/{snapshot}/restore"), format!("{PROFILES}/import")];
+    for another in &elsewhere {
+        client.post(another, json!({})).await.problem(403, "feature-unavailable");
+    }
+    client.delete(&at(&profile, "")).await.expect(204);
+    client.post(PROFILES, json!({"name": "x"})).await.problem(403, "feature-unavailable");
+    client.delete(&at(&profile, "/purge")).await.expect(204);
+    client.profile().await;
+
+    // A smaller tier leaves what is there, and launches it.
+    app.run(&["account", "set-tier", &account.to_string(), "solo_manual"]).await.code(0);
+    assert_eq!(client.listed("").await.len(), 3);
+    app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
+    client.profile().await;
+    app.stop().await;
+}
+
+/// Interface, "Errors" (non-enumeration): another account's profile, one that does not exist and a malformed id are the same
+/// 404 on every route, and so is one in the recycle bin of another.
+#[tokio::test]
+async fn another_accounts_profiles_are_not_there() {
+    let app = App::simulated().start().await;
+    let (owner, stranger) = (app.client().await, app.client().await);
+    let (theirs, binned) = (owner.profile().await, owner.profile().await);
+    let snapshot = id(&owner.post(&at(&theirs, "/snapshots"), json!({})).await.expect(201));
+    owner.delete(&at(&binned, "")).await.expect(204);
+    let told = async |method: &Method, path: String| {
+        let request = stranger.request(method.clone(), &path).json(&json!({"name": "x"}));
+        let mut answer = stranger.send(request).await.problem(404, "not-found");
+        for own in ["instance", "request_id"] {
+            answer.body[own] = Value::Null;
+        }
+        answer.body
+    };
+    for (method, what) in [
+        (Method::GET, ""),
+        (Method::PATCH, ""),
+        (Method::DELETE, ""),
+        (Method::POST, "/clone"),
+        (Method::POST, "/restore"),
+        (Method::DELETE, "/purge"),
+        (Method::POST, "/launch"),
+        (Method::GET, "/export"),
+        (Method::GET, "/snapshots"),
+        (Method::POST, "/snapshots"),
+    ] {
+        let missing = told(&method, at(&unknown_id("prof"), what)).await;
+        for profile in [&theirs, &binned, "prof_x", &theirs.replace("prof_", ""), &theirs.replace("prof_", "ses_")] {
+            assert_eq!(told(&method, at(profile, what)).await, missing, "{method} {what}");
+        }
+    }
+    for (method, what) in [(Method::DELETE, ""), (Method::POST, "/restore")] {
+        let path = |snapshot: &str| format!("/v1/profile-snapshots/{snapshot}{what}");
+        let missing = told(&method, path(&unknown_id("psnap"))).await;
+        for snapshot in [&snapshot, "psnap_x", &theirs] {
+            assert_eq!(told(&method, path(snapshot)).await, missing, "{method} {what}");
+        }
+    }
+    for profile in [theirs.as_str(), &binned, "prof_x", ""] {
+        stranger.post("/v1/sessions", json!({"profile_id": profile})).await.problem(404, "not-found");
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 0);
+    owner.get(&at(&theirs, "")).await.expect(200);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 3 and 4, "Session" (metadata): a session with a profile is the profile's device unless it asks for
+/// another, has the profile in its metadata beside the caller's, and is the profile's last use.
+#[tokio::test]
+async fn a_session_inherits_what_its_profile_is() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let wish = json!({"name": "Shop", "archetype": "iphone-16-pro-ios-18"});
+    let profile = id(&client.post(PROFILES, wish).await.expect(201));
+    let named = json!({"profile_id": profile, "profile_name": "Shop"});
+
+    let created = client.post("/v1/sessions", json!({"profile_id": profile})).await.expect(201);
+    assert_eq!((&created.body["archetype"], &created.body["metadata"]), (&json!("iphone-16-pro-ios-18"), &named));
+    let used = client.get(&at(&profile, "")).await.expect(200).body;
+    assert_timestamp(&used["last_used_at"]);
+    assert_eq!(client.get(&format!("/v1/sessions/{}", id(&created))).await.expect(200).body, created.body);
+    client.delete(&format!("/v1/sessions/{}", id(&created))).await.expect(204);
+
+    let metadata = json!({"order": 17, "profile_name": "mine"});
+    let body = json!({"label": "run", "metadata": metadata, "behavioral_profile": "casual", "archetype": "none"});
+    let launched = client.post(&at(&profile, "/launch"), body).await.expect(201);
+    assert_eq!(launched.headers["location"], format!("/v1/sessions/{}", id(&launched)));
+    assert_eq!(launched.headers["x-service-unknown-fields"], "archetype", "launch has no such field");
+    let (archetype, label) = (&launched.body["archetype"], &launched.body["label"]);
+    assert_eq!((archetype, label), (&json!("iphone-16-pro-ios-18"), &json!("run")));
+    let merged = json!({"order": 17, "profile_id": profile, "profile_name": "Shop"});
+    assert_eq!(launched.body["metadata"], merged);
+    assert_ne!(client.get(&at(&profile, "")).await.body["last_used_at"], used["last_used_at"]);
+    client.delete(&format!("/v1/sessions/{}", id(&launched))).await.expect(204);
+
+    let other = json!({"profile_id": profile, "archetype": LAUNCH});
+    let other = client.post("/v1/sessions", other).await.expect(201);
+    assert_eq!(other.body["archetype"], LAUNCH);
+    client.delete(&format!("/v1/sessions/{}", id(&other))).await.expect(204);
+
+    // A catalogue that comes with another version may lack what profiles were made with.
+    app.execute("update profiles set archetype = 'iphone-9' where id = $1", uuid_of(&profile)).await;
+    client.post("/v1/sessions", json!({"archetype": "iphone-9"})).await.invalid("archetype");
+    client.post(PROFILES, json!({"name": "x", "archetype": "iphone-9"})).await.invalid("archetype");
+    let left = client.launch(&profile).await.expect(201);
+    assert_eq!(left.body["archetype"], "iphone-9");
+    client.navigate(&id(&left), "https://example.com/").await;
+    client.delete(&format!("/v1/sessions/{}", id(&left))).await.expect(204);
+    let copy = client.post(&at(&profile, "/clone"), json!({})).await.expect(201).body;
+    assert_eq!(copy["archetype"], "iphone-9");
+
+    for (body, field) in [
+        (json!({"label": "x".repeat(121)}), "label"),
+        (json!({"purpose": "test_domain_probe"}), "purpose"),
+        (json!({"metadata": []}), "metadata"),
+        (json!({"proxy": null}), "proxy"),
+    ] {
+        client.post(&at(&profile, "/launch"), body).await.invalid(field);
+    }
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 4; decisions D8: a profile has one live session at a time, raced or not, which the 409 names; until
+/// it ends the profile cannot be deleted either.
+#[tokio::test]
+async fn one_live_session_has_a_profile() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let profile = client.profile().await;
+    for round in 0..3 {
+        let racing = (0..16).map(|nth| {
+            let (client, profile) = (client.clone(), profile.clone());
+            async move {
+                match nth % 2 {
+                    0 => client.launch(&profile).await,
+                    _ => client.post("/v1/sessions", json!({"profile_id": profile})).await,
+                }
+            }
+        });
+        let (won, lost): (Vec<_>, Vec<_>) = at_once(racing).await.into_iter().partition(|answer| answer.status == 201);
+        assert_eq!((won.len(), lost.len()), (1, 15), "round {round}");
+        let session = id(&won[0]);
+        for answer in lost {
+            let refused = answer.problem(409, "profile-in-use");
+            assert_eq!(refused.body["title"], "ProfileInUse");
+            assert_eq!(refused.body["active_session_id"], session.as_str());
+        }
+        let refused = client.delete(&at(&profile, "")).await.problem(409, "profile-in-use");
+        assert_eq!(refused.body["active_session_id"], session.as_str());
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 3, "who is refused leaves no row");
+    client.delete(&at(&profile, "")).await.expect(204);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 4 and 5: that the profile is in use is told before that there is no slot, of which waiting for the
+/// other session would be the remedy too.
+#[tokio::test]
+async fn a_profile_in_use_is_told_of_before_the_cap() {
+    let app = App::simulated().start().await;
+    let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
+    let (one, other) = (client.profile().await, client.profile().await);
+    let session = id(&client.launch(&one).await.expect(201));
+    client.session().await;
+    let refused = client.launch(&one).await.problem(409, "profile-in-use");
+    assert_eq!(refused.body["active_session_id"], session.as_str());
+    client.launch(&other).await.problem(429, "concurrency-limit");
+    // Refused, it is not used.
+    assert_eq!(client.get(&at(&other, "")).await.expect(200).body["last_used_at"], Value::Null);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 2: where customer egress is required, launch fails closed for every body, as a create does.
+#[tokio::test]
+async fn required_customer_egress_refuses_every_launch() {
+    let app = App::simulated().set("sessions.require_customer_egress", "true").start().await;
+    let client = app.client().await;
+    let profile = client.profile().await;
+    for body in [json!({}), json!({"label": 1}), json!({"proxy": null}), json!({"proxy_id": "prx_1"})] {
+        for path in [at(&profile, "/launch"), at(&unknown_id("prof"), "/launch")] {
+            let answer = client.post(&path, body.clone()).await.expect(400);
+            assert_eq!(answer.headers["content-type"], "application/problem+json");
+        }
+    }
+    client.post("/v1/sessions", json!({"profile_id": profile})).await.expect(400);
+    assert_eq!(app.count("select count(*) from sessions").await, 0);
+    app.stop().await;
+}
+
+/// Decisions D8 and D1: snapshots of a profile have these fields and are listed newest first; a profile in the recycle bin
+/// hides them; a purge ends them.
+#[tokio::test]
+async fn snapshots_are_kept_with_their_profile() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let profile = client.profile().await;
+    let snapshots = at(&profile, "/snapshots");
+    let first = client.post(&snapshots, json!({"label": "before"})).await.expect(201);
+    assert_eq!(members(&first.body), BTreeSet::from(["created_at", "id", "label", "profile_id", "size_bytes"]));
+    assert!(id(&first).starts_with("psnap_"), "{}", first.body);
+    assert_eq!((&first.body["profile_id"], &first.body["label"]), (&json!(profile), &json!("before")));
+    assert_eq!(first.body["size_bytes"], 0);
+    assert_timestamp(&first.body["created_at"]);
+    let second = client.post(&snapshots, json!({})).await.expect(201);
+    assert_eq!(second.body["label"], Value::Null);
+    client.post(&snapshots, json!({"label": "x".repeat(121)})).await.invalid("label");
+    let list = client.get(&snapshots).await.expect(200).body;
+    assert_eq!(list, json!({"data": [second.body, first.body], "has_more": false, "next_cursor": null}));
+
+    let restored = client.post(&format!("/v1/profile-snapshots/{}/restore", id(&first)), json!({})).await.expect(201);
+    assert_ne!(id(&restored), profile);
+    assert_eq!((&restored.body["name"], &restored.body["archetype"]), (&json!("Shop (restored)"), &json!(LAUNCH)));
+    let payload = app.last_audited(account, "profile.created", &id(&restored)).await;
+    let expected = json!({"name": "Shop (restored)", "archetype": LAUNCH, "restored_from_snapshot": id(&first)});
+    assert_eq!(payload, expected);
+    let named = format!("/v1/profile-snapshots/{}/restore", id(&first));
+    assert_eq!(client.post(&named, json!({"name": "again"})).await.expect(201).body["name"], "again");
+    client.post(&named, json!({"name": ""})).await.invalid("name");
+
+    client.delete(&at(&profile, "")).await.expect(204);
+    client.get(&snapshots).await.problem(404, "not-found");
+    client.post(&named, json!({})).await.problem(404, "not-found");
+    client.delete(&format!("/v1/profile-snapshots/{}", id(&first))).await.problem(404, "not-found");
+    client.post(&at(&profile, "/restore"), json!({})).await.expect(200);
+    client.delete(&format!("/v1/profile-snapshots/{}", id(&first))).await.expect(204);
+    client.delete(&format!("/v1/profile-snapshots/{}", id(&first))).await.problem(404, "not-found");
+    assert_eq!(client.get(&snapshots).await.expect(200).body["data"], json!([second.body]));
+    client.delete(&at(&profile, "")).await.expect(204);
+    client.delete(&at(&profile, "/purge")).await.expect(204);
+    assert_eq!(app.count("select count(*) from profile_snapshots").await, 0);
+    app.stop().await;
+}
+
+/// Interface, audit actions: a clone's row says of which profile, literally as `profile_<uuid>`; decisions D8 and D13.
+#[tokio::test]
+async fn a_clone_is_a_profile_of_its_own() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let profile = client.profile().await;
+    let clone = client.post(&at(&profile, "/clone"), json!({})).await.expect(201);
+    assert_eq!(clone.headers["location"], at(&id(&clone), ""));
+    assert_eq!((&clone.body["name"], &clone.body["last_used_at"]), (&json!("Shop (copy)"), &Value::Null));
+    let payload = app.last_audited(account, "profile.created", &id(&clone)).await;
+    let from = format!("profile_{}", uuid_of(&profile));
+    assert_eq!(payload, json!({"name": "Shop (copy)", "archetype": LAUNCH, "cloned_from": from}));
+    let named = client.post(&at(&profile, "/clone"), json!({"name": "mine"})).await.expect(201);
+    assert_eq!(named.body["name"], "mine");
+    client.post(&at(&profile, "/clone"), json!({"name": "\t"})).await.invalid("name");
+    // The two are told apart, and one that is in use can be cloned.
+    client.launch(&profile).await.expect(201);
+    client.launch(&id(&clone)).await.expect(201);
+    client.post(&at(&profile, "/clone"), json!({})).await.expect(201);
+    app.stop().await;
+}
+
+/// Interface, "Authentication" 8: with the account header, a member reads the owner's profiles and an admin changes them, and
+/// what is made is the owner's; decisions D13: an export takes an admin.
+#[tokio::test]
+async fn a_team_works_on_its_owners_profiles() {
+    let app = App::simulated().start().await;
+    let (owner, client) = app.customer(Tier::ApiStarter).await;
+    let profile = client.profile().await;
+    let on_behalf = async |person: &Person, method: Method, path: &str| {
+        let request = person.client.request(method, path).header("x-service-account", owner.to_string());
+        person.client.send(request.json(&json!({"name": "theirs"}))).await
+    };
+    let (member, admin) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
+    app.join_team(owner, member.account, "member").await;
+    app.join_team(owner, admin.account, "admin").await;
+    on_behalf(&member, Method::GET, &at(&profile, "")).await.expect(200);
+    for path in [PROFILES.to_owned(), at(&profile, "/clone"), at(&profile, "/launch")] {
+        on_behalf(&member, Method::POST, &path).await.problem(403, "forbidden");
+    }
+    on_behalf(&member, Method::GET, &at(&profile, "/export")).await.problem(403, "forbidden");
+    let made = on_behalf(&admin, Method::POST, PROFILES).await.expect(201);
+    assert_eq!(made.body["account_id"], owner.to_string());
+    let row = app.audited(owner, "profile.created").await.pop().expect("a row");
+    assert_eq!((row.actor_account_id, row.ip_address), (Some(admin.account.as_uuid()), None));
+    let session = on_behalf(&admin, Method::POST, &at(&profile, "/launch")).await.expect(201);
+    assert_eq!(session.body["account_id"], owner.to_string());
+    app.stop().await;
+}
+
+/// Decisions D12 and D3 (`sweep retention`): deleted profiles and their snapshots are purged when they are old enough, those of
+/// deleted accounts sooner, and nobody is said to have done it.
+#[tokio::test]
+async fn retention_purges_what_was_deleted_long_ago() {
+    let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let old = "update profiles set deleted_at = now() - interval '30 days 1 second' where id = $1";
+    let (live, recent, due) = (client.profile().await, client.profile().await, client.profile().await);
+    for profile in [&live, &recent, &due] {
+        client.post(&at(profile, "/snapshots"), json!({})).await.expect(201);
+    }
+    client.post(&at(&due, "/snapshots"), json!({})).await.expect(201);
+    client.delete(&at(&recent, "")).await.expect(204);
+    client.delete(&at(&due, "")).await.expect(204);
+    app.execute("update profiles set deleted_at = now() - interval '29 days' where id = $1", uuid_of(&recent)).await;
+    app.execute(old, uuid_of(&due)).await;
+
+    let gone = app.person(Tier::Enterprise).await;
+    let (theirs, kept) = (gone.client.profile().await, gone.client.profile().await);
+    gone.client
+        .send(gone.client.request(Method::DELETE, "/v1/account/me").json(&json!({"confirm": "delete-account"})))
+        .await
+        .expect(204);
+    assert_eq!(app.count("select count(*) from profiles where deleted_at is null").await, 1);
+    app.execute("update profiles set deleted_at = now() - interval '25 hours' where id = $1", uuid_of(&theirs)).await;
+
+    let sweep = async || app.run(&["sweep", "retention", "--json"]).await.code(0).json();
+    let swept = sweep().await;
+    let left: Vec<String> = sqlx::query_scalar("select 'prof_' || id from profiles order by id")
+        .fetch_all(&app.database.pool)
+        .await
+        .expect("the profiles");
+    assert_eq!(left, [live, recent, kept], "{swept}");
+    assert_eq!(app.count("select count(*) from profile_snapshots").await, 2);
+    assert_eq!(sweep().await, json!({"profiles": 0, "snapshots": 0, "failed": 0, "stores": 0}));
+    assert!(app.audited(account, "profile.purged").await.is_empty());
+
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    let text = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
+    for arm in ["profiles", "snapshots"] {
+        for outcome in ["purged", "failed", "skipped"] {
+            let labels =
+                [format!("arm=\"{arm}\",outcome=\"{outcome}\""), format!("outcome=\"{outcome}\",arm=\"{arm}\"")];
+            let named = |line: &str| {
+                line.starts_with("service_retention_purge_total{") && labels.iter().any(|l| line.contains(l))
+            };
+            assert!(text.lines().any(named), "no {arm} {outcome}:\n{text}");
+        }
+    }
+    app.stop().await;
+}

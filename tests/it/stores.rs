@@ -1,0 +1,444 @@
+//! What profiles hold, written and read through the crate that keeps it, in the database and in an object store (decisions
+//! D8; interface, Limits and `session.profile_save_failed`).
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
+use kitfleet_domain::vault::Vault;
+use kitfleet_profiles::{
+    About, Cookie, Document, DocumentError, Dump, PlaceConfig, ReadError, SaveError, Saved, Stores, StoresConfig,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::App;
+use crate::support::database::Database;
+use crate::support::s3::{S3, SECRET};
+
+const MIB: u64 = 1024 * 1024;
+const LOCAL: &str = "localstorage/https_shop.example_0.localstorage";
+const INDEXED: &str = "databases/indexeddb/v1/https_shop.example_0/1/IndexedDB.sqlite3";
+
+/// A profile that has only what stores ask for.
+struct Profile {
+    id: ProfileId,
+    key: Vec<u8>,
+}
+
+impl Profile {
+    fn new(stores: &Stores) -> Self {
+        let id = ProfileId::generate();
+        Self { id, key: stores.new_key(id) }
+    }
+}
+
+/// A database, and an object store that may be used beside it.
+struct Setting {
+    database: Database,
+    s3: S3,
+    scratch: TempDir,
+}
+
+impl Setting {
+    async fn new() -> Self {
+        Self { database: Database::create().await, s3: S3::start().await, scratch: folder() }
+    }
+
+    fn places(&self) -> [PlaceConfig; 2] {
+        [PlaceConfig::Database, PlaceConfig::Objects(self.s3.objects(SECRET))]
+    }
+
+    fn config(&self, place: PlaceConfig) -> StoresConfig {
+        let scratch = self.scratch.path().join("not there yet");
+        StoresConfig { vault: None, place, scratch, store_bytes: 256 * MIB, document_bytes: 300 * MIB }
+    }
+
+    async fn stores(&self, config: StoresConfig) -> Stores {
+        Stores::new(self.database.pool.clone(), config).await.expect("a database")
+    }
+
+    async fn count(&self, query: &'static str) -> i64 {
+        sqlx::query_scalar(query).fetch_one(&self.database.pool).await.expect("a count")
+    }
+
+    /// Nothing of any store is anywhere.
+    async fn assert_empty(&self) {
+        assert_eq!(self.count("select count(*) from profile_stores").await, 0);
+        assert_eq!(self.count("select count(*) from profile_store_chunks").await, 0);
+        assert_eq!(self.s3.files(), [] as [std::path::PathBuf; 0]);
+    }
+
+    async fn run(&self, change: &'static str) {
+        sqlx::query(change).execute(&self.database.pool).await.expect("a change");
+    }
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn cookie() -> Cookie {
+    Cookie {
+        name: "sid".to_owned(),
+        value: "s3cr3t".to_owned(),
+        domain: "shop.example".to_owned(),
+        path: "/".to_owned(),
+        expires: None,
+        secure: true,
+        http_only: true,
+        same_site: "Lax".to_owned(),
+    }
+}
+
+/// Bytes that do not compress.
+fn noise(bytes: u64) -> Vec<u8> {
+    let mut noise = Vec::new();
+    fs::File::open("/dev/urandom").expect("noise").take(bytes).read_to_end(&mut noise).expect("noise");
+    noise
+}
+
+/// A browser's folder with a site's files, one of which has this content.
+fn browser(content: &[u8]) -> TempDir {
+    let folder = folder();
+    for (path, content) in [(LOCAL, content), (INDEXED, b"indexed")] {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, content).expect("a file");
+    }
+    folder
+}
+
+fn dump(browser: &TempDir) -> Dump {
+    Dump { cookies: vec![cookie()], files: browser.path().to_owned().into() }
+}
+
+async fn save(stores: &Stores, profile: &Profile, content: &[u8]) -> Saved {
+    let browser = browser(content);
+    stores.save(profile.id, &profile.key, dump(&browser)).await.expect("a store")
+}
+
+async fn restore(stores: &Stores, profile: &Profile, store: StoreId) -> Result<(Vec<Cookie>, Vec<u8>), ReadError> {
+    let into = folder();
+    let cookies = stores.restore(profile.id, &profile.key, store, into.path()).await?;
+    assert_eq!(fs::read(into.path().join(INDEXED)).expect("a file"), b"indexed");
+    Ok((cookies, fs::read(into.path().join(LOCAL)).expect("a file")))
+}
+
+/// Decisions D8: everything a site keeps, sealed before it is stored, under a key of the profile's own.
+#[tokio::test]
+async fn what_is_kept_comes_back_from_either_place() {
+    let setting = Setting::new().await;
+    for place in setting.places() {
+        let stores = setting.stores(setting.config(place)).await;
+        let profile = Profile::new(&stores);
+        for content in [b"small".to_vec(), noise(3 * MIB), noise(20 * MIB)] {
+            let saved = save(&stores, &profile, &content).await;
+            assert!(u64::try_from(saved.size_bytes).is_ok_and(|size| size > content.len() as u64 / 2));
+            let (cookies, read) = restore(&stores, &profile, saved.id).await.expect("a store");
+            assert!(cookies == [cookie()] && read == content);
+
+            let other = Profile::new(&stores);
+            let stolen = Profile { id: other.id, key: profile.key.clone() };
+            for wrong in [&other, &stolen] {
+                let refused = restore(&stores, wrong, saved.id).await;
+                assert!(matches!(refused, Err(ReadError::Sealed)), "{refused:?}");
+            }
+            let copied =
+                stores.copy((profile.id, &profile.key, saved.id), (other.id, &other.key)).await.expect("a copy");
+            assert!(restore(&stores, &profile, copied.id).await.is_err());
+            assert!(
+                restore(&stores, &other, copied.id)
+                    .await
+                    .is_ok_and(|(cookies, read)| { cookies == [cookie()] && read == content })
+            );
+        }
+    }
+    let sealed: Vec<Vec<u8>> = sqlx::query_scalar("select bytes from profile_store_chunks")
+        .fetch_all(&setting.database.pool)
+        .await
+        .expect("chunks");
+    let objects = setting.s3.files().into_iter().map(|file| fs::read(file).expect("an object"));
+    for bytes in sealed.into_iter().chain(objects) {
+        assert!(!bytes.windows(6).any(|some| some == b"s3cr3t"));
+    }
+    assert_eq!(setting.count("select count(*) from profile_stores where size_bytes = 0").await, 0);
+    setting.database.drop().await;
+}
+
+/// Interface, Limits: a sealed profile store has a largest size; `session.profile_save_failed`: `too_large`. Of what was
+/// refused nothing stays.
+#[tokio::test]
+async fn what_is_too_large_is_refused_and_leaves_nothing() {
+    let setting = Setting::new().await;
+    for place in setting.places() {
+        let stores = setting.stores(StoresConfig { store_bytes: 11 * MIB, ..setting.config(place) }).await;
+        let profile = Profile::new(&stores);
+        let browser = browser(&noise(12 * MIB));
+        let refused = stores.save(profile.id, &profile.key, dump(&browser)).await;
+        assert!(matches!(refused, Err(SaveError::TooLarge(_))), "{refused:?}");
+        // What compresses well is measured as it is kept, but has to fit a worker's disk, too.
+        fs::File::options()
+            .write(true)
+            .open(browser.path().join(LOCAL))
+            .expect("a file")
+            .set_len(2048 * MIB)
+            .expect("room");
+        let refused = stores.save(profile.id, &profile.key, dump(&browser)).await;
+        assert!(matches!(refused, Err(SaveError::TooLarge(_))), "{refused:?}");
+    }
+    setting.assert_empty().await;
+    setting.database.drop().await;
+}
+
+/// `session.profile_save_failed`: `degenerate_dump`, `serialize_failed`, `seal_failed`.
+#[tokio::test]
+async fn what_holds_nothing_or_cannot_be_read_is_no_store() {
+    let setting = Setting::new().await;
+    let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
+    let profile = Profile::new(&stores);
+    let empty = folder();
+    fs::create_dir_all(empty.path().join("localstorage")).expect("a folder");
+    fs::write(empty.path().join(LOCAL), "").expect("a file");
+    let none = |files: &Path| Dump { cookies: Vec::new(), files: files.to_owned().into() };
+    let refused = stores.save(profile.id, &profile.key, none(empty.path())).await;
+    assert!(matches!(refused, Err(SaveError::Empty)), "{refused:?}");
+    let refused = stores.save(profile.id, &profile.key, none(&empty.path().join("gone"))).await;
+    assert!(matches!(refused, Err(SaveError::Serialize(_))), "{refused:?}");
+    let browser = browser(b"x");
+    let refused = stores.save(ProfileId::generate(), &profile.key, dump(&browser)).await;
+    assert!(matches!(refused, Err(SaveError::Seal)), "{refused:?}");
+    setting.assert_empty().await;
+    setting.database.drop().await;
+}
+
+/// `session.profile_save_failed`: `upload_failed`. What an object store refuses is told, and nothing of it stays.
+#[tokio::test]
+async fn a_place_that_refuses_is_named() {
+    let setting = Setting::new().await;
+    let stores = setting.stores(setting.config(PlaceConfig::Objects(setting.s3.objects("another secret")))).await;
+    let profile = Profile::new(&stores);
+    let browser = browser(&noise(9 * MIB));
+    let refused = stores.save(profile.id, &profile.key, dump(&browser)).await;
+    assert!(matches!(refused, Err(SaveError::Upload(_))), "{refused:?}");
+    // Its row stays until a sweep has seen that no object is there.
+    assert_eq!(setting.count("select count(*) from profile_stores where removable_at is not null").await, 1);
+    setting.run("update profile_stores set removable_at = now()").await;
+    assert_eq!(stores.sweep(10).await.expect("a database"), 0);
+    assert_eq!(setting.count("select count(*) from profile_stores where removable_at > now()").await, 1);
+    setting.run("update profile_stores set removable_at = now()").await;
+    let stores = setting.stores(setting.config(PlaceConfig::Objects(setting.s3.objects(SECRET)))).await;
+    assert_eq!(stores.sweep(10).await.expect("a database"), 1);
+    setting.assert_empty().await;
+    setting.database.drop().await;
+}
+
+/// Decisions D8: a store is what was written, or it is refused.
+#[tokio::test]
+async fn a_store_that_was_touched_is_refused() {
+    let setting = Setting::new().await;
+    let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
+    let profile = Profile::new(&stores);
+    let changes = [
+        "delete from profile_store_chunks where place = 2",
+        "delete from profile_store_chunks where place = 0",
+        "delete from profile_store_chunks",
+        "update profile_store_chunks set bytes = set_byte(bytes, 500, 255 - get_byte(bytes, 500)) where place = 1",
+        "update profile_store_chunks set place = 5 where place = 1",
+        "update profile_store_chunks c set bytes = o.bytes from profile_store_chunks o where o.place = 0 and c.place = 1",
+    ];
+    for change in changes {
+        let saved = save(&stores, &profile, &noise(5 * MIB / 2)).await;
+        setting.run(change).await;
+        let refused = restore(&stores, &profile, saved.id).await;
+        assert!(matches!(refused, Err(ReadError::Sealed)), "{change}: {refused:?}");
+        setting.run("delete from profile_stores").await;
+    }
+    let gone = restore(&stores, &profile, StoreId::generate()).await;
+    assert!(matches!(gone, Err(ReadError::Io(_))), "{gone:?}");
+    setting.database.drop().await;
+}
+
+/// Decisions D12: what nobody refers to any more is removed, in batches; what somebody refers to or reads is not.
+#[tokio::test]
+async fn what_nobody_refers_to_is_removed() {
+    let setting = Setting::new().await;
+    for place in setting.places() {
+        let stores = setting.stores(setting.config(place)).await;
+        let profile = Profile::new(&stores);
+        let mut saved = Vec::new();
+        for _ in 0..4 {
+            saved.push(save(&stores, &profile, b"x").await.id);
+        }
+        // It has an hour to find somebody.
+        stores.remove(saved[0]).await.expect("a database");
+        assert_eq!(stores.sweep(10).await.expect("a database"), 0);
+        setting.run("update profile_stores set removable_at = now()").await;
+        sqlx::query("update profile_stores set removable_at = null where id = $1")
+            .bind(saved[0].as_uuid())
+            .execute(&setting.database.pool)
+            .await
+            .expect("a reference");
+        // Somebody reads it.
+        let mut reader = setting.database.pool.begin().await.expect("a transaction");
+        sqlx::query("select from profile_stores where id = $1 for key share")
+            .bind(saved[1].as_uuid())
+            .execute(&mut *reader)
+            .await
+            .expect("a lock");
+        stores.remove(saved[1]).await.expect("a database");
+        stores.remove(saved[2]).await.expect("a database");
+        assert_eq!(stores.sweep(10).await.expect("a database"), 1);
+        for (store, is_there) in saved.iter().zip([true, true, false, false]) {
+            assert_eq!(restore(&stores, &profile, *store).await.is_ok(), is_there);
+        }
+        reader.rollback().await.expect("a transaction");
+        stores.remove(saved[1]).await.expect("a database");
+        setting.run("update profile_stores set removable_at = now()").await;
+        assert_eq!(stores.sweep(10).await.expect("a database"), 1);
+        setting.assert_empty().await;
+    }
+    setting.database.drop().await;
+}
+
+/// Decisions D2: the deployment's key can be changed, and one that was retired be forgotten after a command.
+#[tokio::test]
+async fn profiles_outlive_the_deployments_key() {
+    let app = App::simulated().start().await;
+    let client = app.client_with(Tier::ApiScale, &["account_owner"]).await;
+    for name in ["One", "Two"] {
+        client.post("/v1/profiles", json!({"name": name})).await.expect(201);
+    }
+    let scratch = folder();
+    let stores = |vault| {
+        let (place, scratch) = (PlaceConfig::Database, scratch.path().to_owned());
+        let config = StoresConfig { vault, place, scratch, store_bytes: MIB, document_bytes: MIB };
+        Stores::new(app.database.pool.clone(), config)
+    };
+    let key = async || {
+        let (id, key): (uuid::Uuid, Vec<u8>) =
+            sqlx::query_as("select id, sealed_key from profiles order by id limit 1")
+                .fetch_one(&app.database.pool)
+                .await
+                .expect("a profile");
+        Profile { id: id.into(), key }
+    };
+    let (first, second) = ([1; 32], [2; 32]);
+    let before = stores(Some(Vault::new(first, &[]))).await.expect("a database");
+    let saved = save(&before, &key().await, b"x").await;
+    // What was sealed before there was a key still opens, and so does what a retired one sealed.
+    assert_eq!(before.rotate_keys().await.expect("a database").resealed, 2);
+    let between = stores(Some(Vault::new(second, &[first]))).await.expect("a database");
+    assert!(restore(&between, &key().await, saved.id).await.is_ok());
+    let after = stores(Some(Vault::new(second, &[]))).await.expect("a database");
+    assert!(restore(&after, &key().await, saved.id).await.is_err());
+    assert_eq!(after.rotate_keys().await.expect("a database").unreadable, 2);
+    assert_eq!(between.rotate_keys().await.expect("a database").resealed, 2);
+    assert!(restore(&after, &key().await, saved.id).await.is_ok());
+
+    // The command of this deployment, which knows none of these keys, says so.
+    let told = app.run(&["profiles", "rotate-keys", "--json"]).await.code(1).json();
+    assert_eq!(told, json!({"resealed": 0, "unreadable": 2}));
+    app.stop().await;
+}
+
+fn about(profile: &Profile) -> About {
+    About {
+        exported_at: serde_json::from_value(json!("2026-11-21T00:00:00Z")).expect("a time"),
+        profile: profile.id,
+        account: AccountId::generate(),
+        name: "Shop".to_owned(),
+        archetype: "iphone".to_owned(),
+    }
+}
+
+/// Sends a document in pieces of this size.
+async fn read(stores: &Stores, document: Bytes, piece: usize) -> Result<Document, DocumentError> {
+    let pieces: Vec<_> = document.chunks(piece).map(|piece| Ok::<_, String>(document.slice_ref(piece))).collect();
+    stores.read_document(stream::iter(pieces)).await
+}
+
+/// Decisions D8: a portable archive with cookies and the storage of each origin, and the way back.
+#[tokio::test]
+async fn an_exported_profile_can_be_imported_anywhere() {
+    let (here, there) = (Setting::new().await, Setting::new().await);
+    let stores = here.stores(here.config(PlaceConfig::Database)).await;
+    let profile = Profile::new(&stores);
+    let content = noise(3 * MIB);
+    let saved = save(&stores, &profile, &content).await;
+    let exported = stores.export(about(&profile), &profile.key, Some(saved.id)).await.expect("a document");
+    let pieces: Vec<Bytes> = exported.try_collect().await.expect("a whole document");
+    assert!(pieces.iter().all(|piece| piece.len() <= 64 * 1024));
+    let document = Bytes::from(pieces.concat());
+    let told: Value = serde_json::from_slice(&document).expect("JSON");
+    assert_eq!((&told["format"], &told["version"]), (&json!("kitfleet.profile"), &json!(1)));
+    assert_eq!(told["cookies"], json!([cookie()]));
+    assert_eq!((&told["origins"][0]["origin"], &told["files"]), (&json!("https://shop.example"), &json!([])));
+
+    for place in there.places() {
+        let stores = there.stores(there.config(place)).await;
+        let profile = Profile::new(&stores);
+        let read = read(&stores, document.clone(), 10_000).await.expect("a document");
+        assert_eq!(read.source_profile_id.as_deref(), told["source_profile_id"].as_str());
+        let saved = stores.save(profile.id, &profile.key, read.dump.expect("something")).await.expect("a store");
+        let (cookies, read) = restore(&stores, &profile, saved.id).await.expect("a store");
+        assert!(cookies == [cookie()] && read == content);
+    }
+    for setting in [here, there] {
+        setting.database.drop().await;
+    }
+}
+
+/// Decisions D13: a document has a largest size. One that breaks off, or that is another profile's store, is nothing.
+#[tokio::test]
+async fn a_document_is_whole_or_nothing() {
+    let setting = Setting::new().await;
+    let stores = setting.stores(StoresConfig { document_bytes: 4_000, ..setting.config(PlaceConfig::Database) }).await;
+    let profile = Profile::new(&stores);
+    let empty = stores.export(about(&profile), &profile.key, None).await.expect("a document");
+    let empty = Bytes::from(empty.try_collect::<Vec<Bytes>>().await.expect("a whole document").concat());
+    assert!(read(&stores, empty.clone(), 7).await.is_ok_and(|read| read.dump.is_none()));
+    let large = Bytes::from([&empty[..], " ".repeat(4_000).as_bytes()].concat());
+    assert!(matches!(read(&stores, large, 512).await, Err(DocumentError::TooLarge(4_000))));
+    let cut = read(&stores, empty.slice(..empty.len() - 1), 100).await;
+    assert!(matches!(cut, Err(DocumentError::Malformed(_))), "{cut:?}");
+    let broken = stream::iter([Ok(empty), Err("the client is gone")]);
+    assert!(matches!(stores.read_document(broken).await, Err(DocumentError::Body(_))));
+
+    let saved = save(&stores, &profile, b"x").await;
+    let other = Profile::new(&stores);
+    let refused = stores.export(about(&other), &other.key, Some(saved.id)).await;
+    assert!(matches!(refused.map(drop), Err(ReadError::Sealed)));
+    setting.database.drop().await;
+}
+
+/// Design, section 7 and the issue: whatever a profile holds, little of it is in memory.
+#[tokio::test]
+async fn memory_stays_flat() {
+    let peak = || {
+        let status = fs::read_to_string("/proc/self/status").expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak").trim().to_owned();
+        line.split(' ').next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") / 1024
+    };
+    let setting = Setting::new().await;
+    let browser = browser(b"");
+    let mut file = fs::File::create(browser.path().join(LOCAL)).expect("a file");
+    std::io::copy(&mut fs::File::open("/dev/urandom").expect("noise").take(150 * MIB), &mut file).expect("noise");
+    for (place, allowed) in setting.places().into_iter().zip([32, 96]) {
+        let stores = setting.stores(setting.config(place)).await;
+        let (profile, into) = (Profile::new(&stores), folder());
+        let before = peak();
+        let saved = stores.save(profile.id, &profile.key, dump(&browser)).await.expect("a store");
+        stores.restore(profile.id, &profile.key, saved.id, into.path()).await.expect("a store");
+        let exported = stores.export(about(&profile), &profile.key, Some(saved.id)).await.expect("a document");
+        let read = stores.read_document(exported.boxed()).await.expect("a document");
+        stores.save(profile.id, &profile.key, read.dump.expect("something")).await.expect("a store");
+        let grown = peak() - before;
+        assert!(grown < allowed, "{grown} MiB more");
+    }
+    setting.database.drop().await;
+}

@@ -1,0 +1,69 @@
+//! An object store that speaks S3, checks signatures, and keeps its objects as files.
+
+use std::path::PathBuf;
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use kitfleet_profiles::{Bucket, Objects};
+use s3s::auth::SimpleAuth;
+use s3s::service::S3ServiceBuilder;
+use s3s_fs::FileSystem;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use url::Url;
+
+pub const KEY_ID: &str = "kitfleet";
+pub const SECRET: &str = "a secret that is long enough";
+/// Where stores are to go.
+pub const URL: &str = "s3://profiles/of/tests";
+
+/// A server with a bucket.
+pub struct S3 {
+    pub endpoint: String,
+    folder: TempDir,
+    server: JoinHandle<()>,
+}
+
+impl S3 {
+    pub async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("profiles")).expect("a bucket");
+        let mut service = S3ServiceBuilder::new(FileSystem::new(folder.path()).expect("a file system"));
+        service.set_auth(SimpleAuth::from_single(KEY_ID, SECRET));
+        let service = service.build();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+        let server = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let service = service.clone();
+                tokio::spawn(async move {
+                    let http = auto::Builder::new(TokioExecutor::new());
+                    // Its client may go at any time.
+                    let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                });
+            }
+        });
+        Self { endpoint, folder, server }
+    }
+
+    /// The way to its bucket, with this secret.
+    pub fn objects(&self, secret: &str) -> Objects {
+        let url = Url::parse(URL).expect("a URL");
+        let credentials = Some((KEY_ID, secret));
+        let bucket = Bucket { url: &url, endpoint: Some(&self.endpoint), region: "us-east-1", credentials };
+        Objects::in_bucket(bucket).expect("a bucket")
+    }
+
+    /// The files of its objects.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let found = std::fs::read_dir(self.folder.path().join("profiles/of/tests"));
+        found.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
