@@ -27,7 +27,7 @@ use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_api::RateLimits;
 use kitfleet_domain::limits::Limits;
-use kitfleet_domain::profiles;
+use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
@@ -340,8 +340,8 @@ pub struct Retention {
 
 impl Retention {
     /// How long profiles stay in the recycle bin.
-    pub fn profiles(&self) -> profiles::Retention {
-        profiles::Retention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
+    pub fn profiles(&self) -> ProfileRetention {
+        ProfileRetention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
     }
 }
 

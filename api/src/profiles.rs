@@ -376,7 +376,8 @@ async fn copy(app: &App, caller: &Caller, source: Source, name: Option<ProfileNa
             Ok(saved) => break (kept, Some(saved)),
             // A session that ended meanwhile may have left another store in its place.
             Err(CopyError::Read(_)) if unreadable != Some(store) => unreadable = Some(store),
-            Err(error) => return Err(error.into()),
+            Err(CopyError::Read(error)) => return Err(error.into()),
+            Err(CopyError::Save(error)) => return Err(not_kept(app, &error)),
         }
     };
     let name = name.unwrap_or_else(|| source.name(&kept.profile.name));
@@ -462,15 +463,6 @@ impl From<ChangeError> for Problem {
     }
 }
 
-impl From<CopyError> for Problem {
-    fn from(error: CopyError) -> Self {
-        match error {
-            CopyError::Read(error) => error.into(),
-            CopyError::Save(error) => error.into(),
-        }
-    }
-}
-
 impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         match error {
@@ -480,13 +472,13 @@ impl From<ReadError> for Problem {
     }
 }
 
-impl From<SaveError> for Problem {
-    fn from(error: SaveError) -> Self {
-        match error {
-            SaveError::TooLarge(_) => Self::new(&kinds::PAYLOAD_TOO_LARGE, error.to_string()),
-            SaveError::Upload(_) => unavailable(&error),
-            SaveError::Empty | SaveError::Serialize(_) | SaveError::Seal => Self::internal(&error),
-        }
+/// Why there is no new store.
+fn not_kept(app: &App, error: &SaveError) -> Problem {
+    match error {
+        SaveError::TooLarge(_) => Problem::new(&kinds::PAYLOAD_TOO_LARGE, error.to_string())
+            .with("limit_bytes", app.config.limits.profile_store_bytes),
+        SaveError::Upload(_) => unavailable(&error),
+        SaveError::Empty | SaveError::Serialize(_) | SaveError::Seal => Problem::internal(&error),
     }
 }
 

@@ -4,6 +4,7 @@
 //! changed: a profile and its snapshots refer to stores, under the lock of the profile's row, and whoever refers to one no
 //! longer says that it may be removed.
 
+pub mod keeping;
 pub mod snapshots;
 pub mod stores;
 
@@ -108,10 +109,10 @@ pub enum Origin {
     Snapshot(SnapshotId),
     /// A document, and what that says it was written of.
     Document {
-        /// Which profile.
-        profile: String,
-        /// Whose.
-        account: String,
+        /// Which profile, if it says so.
+        profile: Option<String>,
+        /// Whose, if it says so.
+        account: Option<String>,
     },
 }
 

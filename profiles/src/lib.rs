@@ -256,7 +256,8 @@ impl Stores {
         Ok(portable::written(Box::new(write)).await?)
     }
 
-    /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`].
+    /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`]. The
+    /// names of members that it should not have are added to `unknown`, as far as it was read.
     ///
     /// # Errors
     /// When it is no such document, or breaks off.
@@ -268,7 +269,13 @@ impl Stores {
         let scratch = || temporary_file(&self.0.scratch).map_err(DocumentError::Disk);
         let document = portable::receive(body, scratch()?, self.0.document_bytes).await?;
         let bytes = scratch()?;
-        blocking(move || portable::read(document, bytes)).await.map_err(DocumentError::Disk)?
+        let read = move || {
+            let mut unknown = Vec::new();
+            (portable::read(document, bytes, &mut unknown), unknown)
+        };
+        let (document, found) = blocking(read).await.map_err(DocumentError::Disk)?;
+        unknown.extend(found);
+        document
     }
 
     /// Removes a store that nobody refers to any more, if nobody reads it just now.

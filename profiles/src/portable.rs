@@ -41,8 +41,12 @@ const PIECE: usize = 64 * 1024;
 const MAX_TEXT: usize = 16 * 1024;
 /// Bytes of anything else that a document is made of: a member's name, a number, a gap between them.
 const MAX_TOKEN: u64 = 64 * 1024;
-/// How deep a document goes: `origins`, one of them, its `files`, one of them.
-const MAX_DEPTH: u32 = 8;
+/// How deep what we do not know in a document may go, as in any other request.
+const MAX_DEPTH: u32 = 128;
+/// Members that we do not know and that are told of, at most.
+const MAX_UNKNOWN: usize = 100;
+/// Characters of their names, at most.
+const MAX_UNKNOWN_CHARS: usize = 256;
 
 /// The profile that a document is of.
 #[derive(Debug, Clone)]
@@ -269,8 +273,9 @@ pub async fn receive<E: fmt::Display>(
     Ok(file)
 }
 
-/// Reads a document, whose files go into another one.
-pub fn read(document: impl Read, files: File) -> Result<Document, DocumentError> {
+/// Reads a document, whose files go into another one. Members of it that we do not know are as if absent, and those of the
+/// document itself are added to `unknown`.
+pub fn read(document: impl Read, files: File, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
     let mut spool = Spool { to: BufWriter::new(files), at: 0, files: Vec::new(), paths: HashSet::new() };
     let (mut format, mut version, mut name, mut archetype) = (None, None, None, None);
@@ -297,7 +302,12 @@ pub fn read(document: impl Read, files: File) -> Result<Document, DocumentError>
                 })
             })?,
             "files" => json.array(MAX_FILES, |json| json.file(&mut spool))?,
-            _ => return Ok(false),
+            name => {
+                if unknown.len() < MAX_UNKNOWN {
+                    unknown.push(name.chars().take(MAX_UNKNOWN_CHARS).collect());
+                }
+                return Ok(false);
+            }
         }
         Ok(true)
     })?;
@@ -377,7 +387,8 @@ impl<R: Read> Json<R> {
         dotted(&self.reader.current_position(true))
     }
 
-    /// An object, each of whose members `each` reads, once; it answers `false` for those it does not know.
+    /// An object, each of whose members `each` reads, once; it answers `false` for those it does not know, which are passed
+    /// over (interface, "Errors").
     fn object(
         &mut self,
         mut each: impl FnMut(&mut Self, &str) -> Result<bool, DocumentError>,
@@ -390,10 +401,12 @@ impl<R: Read> Json<R> {
             if seen.contains(&name) {
                 return Err(Invalid::field(at, "must be there once").into());
             }
-            if !each(self, &name)? {
-                return Err(Invalid::field(at, "is no member of a profile's document").into());
+            if each(self, &name)? {
+                seen.insert(name);
+            } else {
+                self.ration.set(u64::MAX);
+                self.reader.skip_value()?;
             }
-            seen.insert(name);
         }
         Ok(self.token().end_object()?)
     }
@@ -582,7 +595,7 @@ mod tests {
     }
 
     fn read_text(text: &str) -> Result<Document, DocumentError> {
-        read(text.as_bytes(), tempfile::tempfile().expect("a file"))
+        read(text.as_bytes(), tempfile::tempfile().expect("a file"), &mut Vec::new())
     }
 
     /// Which member breaks a rule.
@@ -641,6 +654,19 @@ mod tests {
     }
 
     #[test]
+    fn members_that_nobody_knows_are_passed_over() {
+        let mut document = document();
+        document["more"] = json!({"deep": [[{"cookies": 1}]]});
+        document["n".repeat(300)] = json!("x".repeat(1024 * 1024));
+        document["cookies"][0]["priority"] = json!("high");
+        document["origins"][0]["files"][0]["mode"] = json!(644);
+        let (mut unknown, files) = (Vec::new(), tempfile::tempfile().expect("a file"));
+        let read = read(document.to_string().as_bytes(), files, &mut unknown).expect("a document");
+        assert_eq!(read.dump.expect("what it holds").cookies, [Cookie::sample("sid")]);
+        assert_eq!(unknown, ["more".to_owned(), "n".repeat(256)]);
+    }
+
+    #[test]
     fn every_member_is_checked() {
         assert_eq!(refused(|document| document["format"] = json!("other")), "format");
         assert_eq!(refused(|document| document["version"] = json!(2)), "version");
@@ -648,7 +674,6 @@ mod tests {
         assert_eq!(refused(|document| document["name"] = json!(null)), "name");
         assert_eq!(refused(|document| document["name"] = json!("a\0b")), "name");
         assert_eq!(refused(|document| document["name"] = json!("n".repeat(MAX_TEXT + 1))), "name");
-        assert_eq!(refused(|document| document["more"] = json!(1)), "more");
         for member in ["format", "version", "name", "archetype"] {
             assert_eq!(refused(|document| drop(document.as_object_mut().and_then(|all| all.remove(member)))), member);
         }
@@ -663,7 +688,6 @@ mod tests {
             ("expires", json!("soon")),
             ("secure", json!(1)),
             ("same_site", json!("lax")),
-            ("other", json!(1)),
         ] {
             assert_eq!(cookie(member, value), format!("cookies.0.{member}"));
         }
@@ -706,7 +730,7 @@ mod tests {
     fn nothing_in_a_document_fills_the_memory() {
         for start in ["{\"", "{\"version\": 1", "{\"name\": \""] {
             let endless = start.as_bytes().chain(io::repeat(b'1'));
-            assert!(read(endless, tempfile::tempfile().expect("a file")).is_err(), "{start}");
+            assert!(read(endless, tempfile::tempfile().expect("a file"), &mut Vec::new()).is_err(), "{start}");
         }
     }
 }

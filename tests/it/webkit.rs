@@ -6,6 +6,7 @@ mod forms;
 mod interaction;
 mod navigation;
 pub mod processes;
+mod profiles;
 mod reading;
 mod waiting;
 

@@ -22,12 +22,15 @@ mod processes;
 mod reading;
 mod sandbox;
 mod simulated;
+mod sites;
 mod webkit;
 
 use std::io;
 
 use kitfleet_domain::operations::{Failure, Operation};
+use kitfleet_domain::profiles::keeping::Held;
 use kitfleet_domain::validation::Invalid;
+use kitfleet_profiles::{SaveError, Saved, Stores};
 use serde_json::{Map, Value};
 
 pub use self::pool::Pool;
@@ -58,6 +61,31 @@ impl Browser {
         match &mut self.0 {
             Engine::Webkit(browser) => browser.died().await,
             Engine::Simulated(_) => std::future::pending().await,
+        }
+    }
+
+    /// Gives it what a profile holds. It has not been anywhere yet.
+    ///
+    /// # Errors
+    /// When what the profile holds cannot be had, or the browser does not take it.
+    pub async fn restore(&mut self, stores: &Stores, held: &Held) -> Result<(), Failure> {
+        match &mut self.0 {
+            Engine::Webkit(browser) => browser.restore(stores, held).await,
+            Engine::Simulated(_) => Ok(()),
+        }
+    }
+
+    /// Ends it in good order and saves what it holds, in a few seconds at most besides what the store takes. A simulated
+    /// one holds nothing that could be saved.
+    ///
+    /// Dropping the future kills it.
+    ///
+    /// # Errors
+    /// When it is not there to give it away, or that cannot be saved. Nothing is left of it then either.
+    pub async fn save(self, stores: &Stores, held: &Held) -> Result<Option<Saved>, NotSaved> {
+        match self.0 {
+            Engine::Webkit(browser) => browser.save(stores, held).await.map(Some),
+            Engine::Simulated(_) => Ok(None),
         }
     }
 
@@ -96,6 +124,17 @@ impl Ended {
     fn invalid(field: &str, message: impl Into<String>) -> Self {
         Self::Invalid(Invalid::field(field, message))
     }
+}
+
+/// Why what a browser held is not saved.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSaved {
+    /// It was not there to give it away.
+    #[error("{}", .0.detail)]
+    Browser(Failure),
+    /// It cannot be stored.
+    #[error(transparent)]
+    Store(#[from] SaveError),
 }
 
 /// What an operation answers when all goes well.

@@ -8,6 +8,7 @@ use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
+use kitfleet_profiles::StoresConfig;
 
 use crate::emails::{PostmarkAccount, Relay, Sender};
 use crate::webhooks::ExtraRoots;
@@ -43,6 +44,8 @@ pub struct WorkerConfig {
     pub result_retention: Duration,
     /// How long finished jobs are kept.
     pub job_retention: Duration,
+    /// What is kept of profiles, and where.
+    pub stores: StoresConfig,
     /// How long profiles stay in the recycle bin.
     pub profile_retention: Retention,
     /// The interface's Limits table.

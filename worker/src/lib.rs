@@ -25,6 +25,7 @@ use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
 use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::MaintenanceJob;
+use kitfleet_profiles::Stores;
 use sqlx::PgPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
@@ -74,6 +75,7 @@ pub(crate) struct Context {
     pub(crate) lazy: PgPool,
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
+    pub(crate) stores: Stores,
     pub(crate) sessions: Sessions,
     pub(crate) mailer: Mailer,
     /// Cancelled when nothing is to be begun any more.
@@ -115,8 +117,9 @@ async fn run_with(
     tracing::info!(worker = %id, name = config.name, driver = %config.driver, max_sessions = config.max_sessions, "worker started");
 
     let lazy = lazy_pool(&db).await?;
+    let stores = Stores::new(db.clone(), config.stores.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
-    let context = Arc::new(Context { id, config, db, lazy, browsers, opener, sessions, mailer, stopping });
+    let context = Arc::new(Context { id, config, db, lazy, browsers, opener, stores, sessions, mailer, stopping });
     let mut queues = JoinSet::new();
     let mut queue = |name: &str| {
         let wakeups = wakeups.take(name).unwrap_or_else(|| unreachable!("listened for above"));
@@ -136,13 +139,17 @@ async fn run_with(
         lost = keep_lease(&context) => Err(lost),
         Some(ended) = queues.join_next() => Err(RunError::Queue(format!("{ended:?}"))),
     };
-    if ended.is_ok() {
-        drain(&context).await;
-    }
-    context.stopping.cancel();
-    // An actor that still waits for the database to write an outcome is left behind: its browser ends with the pool.
-    if tokio::time::timeout(CLOSE_LIMIT, context.sessions.close_all()).await.is_err() {
-        tracing::error!("some sessions did not close in time");
+    let ended = match ended {
+        Ok(()) => tokio::select! {
+            () = drain_and_close(&context) => Ok(()),
+            // Until the last profile is saved, others have to know that this worker lives.
+            lost = keep_lease(&context) => Err(lost),
+        },
+        ended => ended,
+    };
+    match ended {
+        Ok(()) => retire(&context).await,
+        Err(_) => close(&context).await,
     }
     while queues.join_next().await.is_some() {}
     tracing::info!(worker = %id, "worker stopped");
@@ -224,20 +231,45 @@ async fn wait_until_idle(context: &Context) -> sqlx::Result<()> {
     })
 }
 
-/// Takes no more sessions, waits for the operations under way, and ends what is left.
+async fn drain_and_close(context: &Context) {
+    drain(context).await;
+    close(context).await;
+}
+
+/// Begins nothing any more, and closes every browser.
+async fn close(context: &Context) {
+    context.stopping.cancel();
+    // An actor that still waits for the database to write an outcome is left behind: its browser ends with the pool.
+    if tokio::time::timeout(CLOSE_LIMIT, context.sessions.close_all()).await.is_err() {
+        tracing::error!("some sessions did not close in time");
+    }
+}
+
+/// Takes no more sessions, waits for the operations under way, and ends the sessions that are left.
 async fn drain(context: &Context) {
     let result = async {
         workers::drain(&mut *context.db.acquire().await?, context.id).await?;
         wait_until_idle(context).await?;
         let mut tx = context.db.begin().await?;
-        workers::stop(&mut tx, context.id).await?;
         intents::fail_sessions_of(&mut tx, context.id).await?;
-        kitfleet_jobs::inspect::kill_dead(&mut tx).await?;
         tx.commit().await
     };
     match tokio::time::timeout(context.config.drain_timeout + Duration::from_secs(5), result).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(%error, "could not drain in good order; the lease will end what is left"),
         Err(_) => tracing::error!("draining took too long; the lease will end what is left"),
+    }
+}
+
+/// Counts as stopped. Until then those who wait for a profile that is being saved here know that they do not wait in vain.
+async fn retire(context: &Context) {
+    let result = async {
+        let mut tx = context.db.begin().await?;
+        workers::stop(&mut tx, context.id).await?;
+        kitfleet_jobs::inspect::kill_dead(&mut tx).await?;
+        tx.commit().await
+    };
+    if let Err(error) = result.await {
+        tracing::error!(%error, "could not stop in good order; the lease will run out");
     }
 }

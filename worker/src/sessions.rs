@@ -2,29 +2,41 @@
 //!
 //! A browser takes one command at a time, so its actor is the only one to touch it. The actor also watches the browser
 //! while nothing runs, and ends with it.
+//!
+//! A session with a profile has what the profile holds in hand from before its browser opens until that was saved. It is
+//! saved whenever an actor is told to close a browser that lives, after everybody who waited for the session's end was
+//! answered; nothing is saved of a session that errored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::archetypes;
-use kitfleet_domain::ids::{IntentId, SessionId};
+use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::intents::{self, Ending, Started};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
+use kitfleet_domain::profiles::keeping::{self, Held, Reason};
 use kitfleet_domain::sessions as rows;
+use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::Context;
-use crate::browser::{Browser, Ended};
+use crate::browser::{Browser, Ended, NotSaved};
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
 const GRACE: Duration = Duration::from_secs(3);
 /// How long to wait before an outcome that could not be written is written again.
 const RETRY: Duration = Duration::from_millis(200);
+/// How often a session looks whether the one before it has let go of their profile.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long what a browser holds may take to be saved.
+const SAVE_WITHIN: Duration = Duration::from_secs(30);
+/// The same when the worker stops, which waits for its actors somewhat longer than this.
+const SAVE_BEFORE_THE_END: Duration = Duration::from_secs(8);
 
 /// The actors of this worker.
 #[derive(Default)]
@@ -97,7 +109,8 @@ pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) {
         }
         live.insert(session, Handle { orders, close: close.clone() });
     }
-    let actor = Actor { context: Arc::clone(context), session, inbox, close, last: None };
+    let mut actor =
+        Actor { context: Arc::clone(context), session, inbox, close, last: None, has_profile: false, held: None };
     context.sessions.actors.spawn(
         async move {
             if let Some(browser) = actor.open(intent).await {
@@ -161,6 +174,20 @@ struct Actor {
     close: CancellationToken,
     /// The last intent that was carried out.
     last: Option<IntentId>,
+    /// Whether it may have a profile in hand.
+    has_profile: bool,
+    /// What the profile held when the session took it.
+    held: Option<Held>,
+}
+
+/// What follows an operation.
+enum After {
+    /// The next one.
+    GoOn,
+    /// The session was ended. Its browser may live.
+    Close,
+    /// The session has errored.
+    Fail,
 }
 
 impl Drop for Actor {
@@ -171,28 +198,34 @@ impl Drop for Actor {
 
 impl Actor {
     /// The open browser, when the session wanted it to the end.
-    async fn open(&self, intent: IntentId) -> Option<Browser> {
+    async fn open(&mut self, intent: IntentId) -> Option<Browser> {
+        let (context, close) = (Arc::clone(&self.context), self.close.clone());
         let opened = tokio::select! {
-            opened = timeout(self.context.config.open_timeout, self.open_browser()) => opened,
-            () = self.close.cancelled() => return None,
+            opened = timeout(context.config.open_timeout, self.open_browser()) => opened,
+            () = close.cancelled() => {
+                self.let_go().await;
+                return None;
+            }
         };
         let outcome = match opened {
             Ok(Ok(browser)) => {
                 let done = Outcome::Done { value: serde_json::Value::Null };
-                if finish(&self.context, intent, &done.into()).await {
+                if finish(&context, intent, &done.into()).await {
                     return Some(browser);
                 }
                 browser.close().await;
+                self.let_go().await;
                 return None;
             }
             Ok(Err(failure)) => Outcome::Failed { failure },
             Err(_) => failed(FailureClass::Timeout, "the browser did not open in time"),
         };
-        finish(&self.context, intent, &outcome.into()).await;
+        finish(&context, intent, &outcome.into()).await;
+        self.let_go().await;
         None
     }
 
-    async fn open_browser(&self) -> Result<Browser, Failure> {
+    async fn open_browser(&mut self) -> Result<Browser, Failure> {
         let unavailable = |detail: String| Failure { class: FailureClass::NotIntegrated, detail };
         let mut conn = self.context.db.acquire().await.map_err(|error| unavailable(error.to_string()))?;
         let wanted =
@@ -202,43 +235,66 @@ impl Actor {
         let archetype = archetypes::find(&wanted.archetype)
             .or_else(|| wanted.profile_id.is_some().then(archetypes::launch))
             .ok_or_else(|| unavailable(format!("this worker does not know the archetype {}", wanted.archetype)))?;
-        self.context.browsers.open(archetype, wanted.behavioral_profile).await
+        self.has_profile = wanted.profile_id.is_some();
+        if self.has_profile {
+            self.held = Some(self.take_profile().await.map_err(|error| unavailable(error.to_string()))?);
+        }
+        let mut browser = self.context.browsers.open(archetype, wanted.behavioral_profile).await?;
+        if let Some(held) = &self.held {
+            browser.restore(&self.context.stores, held).await?;
+        }
+        Ok(browser)
+    }
+
+    /// Takes the session's profile in hand, when the session before has let go of it.
+    async fn take_profile(&self) -> sqlx::Result<Held> {
+        loop {
+            let mut conn = self.context.db.acquire().await?;
+            if let Some(held) = keeping::take(&mut conn, self.session).await? {
+                return Ok(held);
+            }
+            drop(conn);
+            sleep(LOOK).await;
+        }
     }
 
     /// Obeys until the session ends one way or the other.
     async fn run(mut self, mut browser: Browser) {
-        loop {
+        let after = loop {
             let order = tokio::select! {
                 biased;
-                () = self.close.cancelled() => break,
+                () = self.close.cancelled() => break After::Close,
                 order = self.inbox.recv() => order,
-                failure = browser.died() => {
-                    self.fail_idle(failure).await;
-                    break;
-                }
+                failure = browser.died() => break self.fail_idle(failure).await,
             };
-            let Some(order) = order else { break };
+            let Some(order) = order else { break After::Close };
             // The start of an intent is committed without waiting for the disk. A crash of the database may forget it and
             // hand out its job again, but only to this worker, and it remembers.
             if self.last.replace(order.intent) == Some(order.intent) {
                 continue;
             }
             let span = order.span.clone();
-            if !self.obey(&mut browser, order).instrument(span).await {
-                break;
+            match self.obey(&mut browser, order).instrument(span).await {
+                After::GoOn => {}
+                after => break after,
             }
+        };
+        if let (After::Close, Some(held)) = (after, self.held.take()) {
+            self.keep(browser, &held).await;
+        } else {
+            browser.close().await;
+            self.let_go().await;
         }
-        browser.close().await;
     }
 
-    /// Runs one operation. `false` when the session ended with it.
-    async fn obey(&self, browser: &mut Browser, order: Order) -> bool {
+    /// Runs one operation.
+    async fn obey(&self, browser: &mut Browser, order: Order) -> After {
         let Order { intent, operation, .. } = order;
         let limit = operation.budget() + GRACE;
         let started = Instant::now();
         let ended = tokio::select! {
             ended = timeout(limit, browser.run(&operation)) => ended,
-            () = self.close.cancelled() => return false,
+            () = self.close.cancelled() => return After::Close,
         };
         let (outcome, content) = match ended {
             Ok(Ended::Done { value, content }) => (Outcome::Done { value }, content),
@@ -251,26 +307,111 @@ impl Actor {
             tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
         }
         let ending = Ending { outcome, content, browser_time: Some(started.elapsed()) };
-        let released = finish(&self.context, intent, &ending).await;
-        released && !matches!(ending.outcome, Outcome::Failed { .. })
+        if !finish(&self.context, intent, &ending).await {
+            After::Close
+        } else if matches!(ending.outcome, Outcome::Failed { .. }) {
+            After::Fail
+        } else {
+            After::GoOn
+        }
+    }
+
+    /// Saves what the browser holds, and lets go of the profile.
+    async fn keep(&self, browser: Browser, held: &Held) {
+        let started = Instant::now();
+        let too_late = async {
+            let stopping = async {
+                self.context.stopping.cancelled().await;
+                sleep(SAVE_BEFORE_THE_END).await;
+            };
+            let _ = timeout(SAVE_WITHIN, stopping).await;
+        };
+        let saved = tokio::select! {
+            saved = browser.save(&self.context.stores, held) => saved,
+            () = too_late => Err(SaveError::Upload("it took too long".to_owned()).into()),
+        };
+        let unneeded = loop {
+            match self.settle(held, &saved).await {
+                Ok(unneeded) => break unneeded,
+                Err(error) => tracing::error!(%error, session = %self.session, "cannot write what a profile holds now"),
+            }
+            sleep(RETRY).await;
+        };
+        let profile = held.profile;
+        match &saved {
+            Ok(_) => tracing::debug!(%profile, took = ?started.elapsed(), "saved what a session leaves"),
+            Err(error) => tracing::warn!(%error, %profile, "what a session leaves is not saved"),
+        }
+        if let Some(store) = unneeded
+            && let Err(error) = self.context.stores.remove(store).await
+        {
+            tracing::warn!(%error, %store, "cannot remove a store now; it will be tried again");
+        }
+    }
+
+    /// Writes what became of what the browser held. Answers a store that nobody needs any more.
+    async fn settle(&self, held: &Held, saved: &Result<Option<Saved>, NotSaved>) -> sqlx::Result<Option<StoreId>> {
+        let mut tx = self.context.db.begin().await?;
+        let unneeded = match saved {
+            Ok(Some(saved)) => keeping::replace(&mut tx, held, saved.id, saved.size_bytes).await?,
+            Err(error) if !(held.store.is_none() && matches!(error, NotSaved::Store(SaveError::Empty))) => {
+                keeping::fail(&mut tx, held, reason(error), &error.to_string()).await?;
+                None
+            }
+            // Nothing became of nothing, or the browser was a simulated one.
+            Ok(None) | Err(_) => {
+                keeping::let_go(&mut tx, self.session).await?;
+                None
+            }
+        };
+        tx.commit().await?;
+        Ok(unneeded)
+    }
+
+    /// Lets go of the session's profile, which stays as it is.
+    async fn let_go(&self) {
+        if !self.has_profile {
+            return;
+        }
+        loop {
+            let done = async { keeping::let_go(&mut *self.context.db.acquire().await?, self.session).await };
+            match done.await {
+                Ok(()) => return,
+                Err(error) => tracing::error!(%error, session = %self.session, "cannot let go of a profile"),
+            }
+            sleep(RETRY).await;
+        }
     }
 
     /// A browser that dies between operations errors its session. When an operation was claimed just then, that
     /// operation fails instead: its order finds no actor.
-    async fn fail_idle(&mut self, failure: Failure) {
+    async fn fail_idle(&mut self, failure: Failure) -> After {
         tracing::warn!(session = %self.session, detail = failure.detail, "the browser died");
         let result = async {
             let mut tx = self.context.db.begin().await?;
-            intents::fail_idle(&mut tx, self.context.id, self.session, &failure).await?;
-            tx.commit().await
+            let errored = intents::fail_idle(&mut tx, self.context.id, self.session, &failure).await?;
+            tx.commit().await?;
+            Ok::<_, sqlx::Error>(errored)
         };
-        if let Err(error) = result.await {
+        let mut errored = result.await.unwrap_or_else(|error| {
             tracing::error!(%error, session = %self.session, "cannot tell of a browser's death; the next operation will");
-        }
+            true
+        });
         self.inbox.close();
         while let Some(order) = self.inbox.recv().await {
-            finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
+            errored |= finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
         }
+        if errored { After::Fail } else { After::Close }
+    }
+}
+
+fn reason(error: &NotSaved) -> Reason {
+    match error {
+        NotSaved::Browser(_) | NotSaved::Store(SaveError::Serialize(_)) => Reason::SerializeFailed,
+        NotSaved::Store(SaveError::Empty) => Reason::DegenerateDump,
+        NotSaved::Store(SaveError::Seal) => Reason::SealFailed,
+        NotSaved::Store(SaveError::TooLarge(_)) => Reason::TooLarge,
+        NotSaved::Store(SaveError::Upload(_)) => Reason::UploadFailed,
     }
 }
 

@@ -1,24 +1,20 @@
 //! Profiles as documents that another account, or another deployment, reads (docs/profile-format.md). They are written and
 //! read as they travel, whatever their size.
 
-use std::io;
-
-use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::TryStreamExt;
 use kitfleet_domain::ids::ProfileId;
 use kitfleet_domain::profiles::{self, NewProfile, Origin};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_profiles::{About, DocumentError};
-use tokio_util::task::TaskTracker;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Created, Profile, check, content, insert, require_room, unavailable, wait_until_kept};
+use super::{Created, Profile, check, content, insert, not_kept, require_room, unavailable, wait_until_kept};
 use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::openapi::{AnotherProfile, BeingKept, Body, Database, NoProfile, Restricted};
@@ -50,12 +46,12 @@ struct ProfileDocument {
     #[schema(minimum = 1, maximum = 1)]
     version: u32,
     /// When it was written
-    #[schema(value_type = String, format = DateTime)]
-    exported_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    exported_at: Option<Timestamp>,
     /// Of which profile
-    source_profile_id: String,
+    source_profile_id: Option<String>,
     /// Whose that is
-    source_account_id: String,
+    source_account_id: Option<String>,
     /// What it is called
     #[schema(min_length = 1, max_length = 120)]
     name: String,
@@ -110,7 +106,7 @@ struct DocumentOrigin {
 
 /// A file of a browser
 #[derive(ToSchema)]
-#[schema(example = json!({"path": "storage/salt", "data": "MDEyMzQ1Njc="}))]
+#[schema(example = json!({"path": "localstorage/https_shop.example_0.localstorage", "data": "U1FMaXRl"}))]
 #[expect(dead_code, reason = "as of a document")]
 struct DocumentFile {
     /// Where it is
@@ -160,32 +156,8 @@ async fn export(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>)
     profiles::note_export(&mut *app.db.acquire().await?, &profile, &caller.actor).await?;
     let disposition = format!("attachment; filename=kitfleet-{id}.json");
     let headers = [(CONTENT_TYPE, MEDIA_TYPE.to_owned()), (CONTENT_DISPOSITION, disposition)];
-    let document = in_tasks(app.handlers.clone(), Box::pin(document));
+    let document = document.inspect_err(|error| tracing::error!(%error, "an export of a profile broke off"));
     Ok((headers, axum::body::Body::from_stream(document)).into_response())
-}
-
-/// The same stream, each step of it in a task of its own: an export is dropped when its reader hangs up, and what uses the
-/// database must not be.
-fn in_tasks<S>(tasks: TaskTracker, stream: S) -> impl Stream<Item = io::Result<Bytes>> + Send
-where
-    S: Stream<Item = io::Result<Bytes>> + Send + Unpin + 'static,
-{
-    stream::unfold(Some(stream), move |stream| {
-        let tasks = tasks.clone();
-        async move {
-            let mut stream = stream?;
-            let step = tasks.spawn(async move { (stream.next().await, stream) });
-            match step.await {
-                Ok((Some(Ok(bytes)), stream)) => Some((Ok(bytes), Some(stream))),
-                Ok((Some(Err(error)), _)) => {
-                    tracing::error!(%error, "an export of a profile broke off");
-                    Some((Err(error), None))
-                }
-                Ok((None, _)) => None,
-                Err(panic) => Some((Err(io::Error::other(panic)), None)),
-            }
-        }
-    })
 }
 
 /// Import a profile
@@ -216,7 +188,7 @@ async fn import(caller: Caller, State(app): State<App>, request: Request) -> Res
     let id = ProfileId::generate();
     let sealed_key = stores.new_key(id);
     let saved = match document.dump {
-        Some(dump) => Some(stores.save(id, &sealed_key, dump).await?),
+        Some(dump) => Some(stores.save(id, &sealed_key, dump).await.map_err(|error| not_kept(&app, &error))?),
         None => None,
     };
     let new = NewProfile {
@@ -237,6 +209,7 @@ impl From<DocumentError> for Problem {
             DocumentError::TooLarge(limit) => {
                 Self::new(&kinds::PAYLOAD_TOO_LARGE, error.to_string()).with("limit_bytes", limit)
             }
+            DocumentError::Malformed(_) => Self::bad_request(format!("the request's body is no document: {error}")),
             DocumentError::Body(_) => Self::bad_request("the request's body broke off"),
             DocumentError::Disk(_) => unavailable(&error),
         }

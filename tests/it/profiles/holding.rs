@@ -1,1 +1,304 @@
-//! What profiles hold, on its way.
+//! What profiles hold, on its way from one to another (decisions D8; interface, audit actions). No browser is there: what a
+//! session would leave is put where it leaves it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::ProfileId;
+use kitfleet_profiles::{Cookie, Dump, PlaceConfig, Stores, StoresConfig};
+use reqwest::Method;
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{LAUNCH, PROFILES, at, id};
+use crate::support::records::uuid_of;
+use crate::support::{App, Client, members, unknown_id};
+
+const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
+const IMPORT: &str = "/v1/profiles/import";
+/// Where a browser keeps what a site stores.
+const FILE: &str = "localstorage/https_shop.example_0.localstorage";
+
+impl App {
+    async fn stores(&self) -> Stores {
+        let config = StoresConfig {
+            vault: None,
+            place: PlaceConfig::Database,
+            scratch: self.data_dir.path().join("scratch"),
+            store_bytes: 256 * 1024 * 1024,
+            document_bytes: 300 * 1024 * 1024,
+        };
+        Stores::new(self.database.pool.clone(), config).await.expect("the stores")
+    }
+
+    async fn key_and_store(&self, profile: &str) -> (Vec<u8>, Option<Uuid>) {
+        sqlx::query_as("select sealed_key, store_id from profiles where id = $1")
+            .bind(uuid_of(profile))
+            .fetch_one(&self.database.pool)
+            .await
+            .expect("the profile")
+    }
+
+    /// Leaves a cookie and a file in a profile, as a session does.
+    async fn leave(&self, profile: &str, text: &str) {
+        let folder = self.data_dir.path().join(Uuid::now_v7().to_string());
+        fs::create_dir_all(folder.join("localstorage")).expect("a folder");
+        fs::write(folder.join(FILE), text).expect("a file");
+        let cookie = Cookie {
+            name: "session".to_owned(),
+            value: text.to_owned(),
+            domain: "shop.example".to_owned(),
+            path: "/".to_owned(),
+            expires: None,
+            secure: true,
+            http_only: true,
+            same_site: "Lax".to_owned(),
+        };
+        let (key, _) = self.key_and_store(profile).await;
+        let dump = Dump { cookies: vec![cookie], files: PathBuf::from(&folder).into() };
+        let saved = self.stores().await.save(profile_id(profile), &key, dump).await.expect("a store");
+        sqlx::query(
+            "with kept as (update profile_stores set removable_at = null where id = $2)
+             update profiles set store_id = $2, size_bytes = $3 where id = $1",
+        )
+        .bind(uuid_of(profile))
+        .bind(saved.id.as_uuid())
+        .bind(saved.size_bytes)
+        .execute(&self.database.pool)
+        .await
+        .expect("a statement");
+    }
+
+    /// What [`App::leave`] left there, as a session would find it.
+    async fn found(&self, profile: &str) -> Option<String> {
+        let (key, store) = self.key_and_store(profile).await;
+        let folder = self.data_dir.path().join(Uuid::now_v7().to_string());
+        fs::create_dir_all(&folder).expect("a folder");
+        let restored = self.stores().await.restore(profile_id(profile), &key, store?.into(), &folder).await;
+        let cookies = restored.expect("a store");
+        let text = fs::read_to_string(folder.join(FILE)).expect("a file");
+        assert_eq!((cookies.len(), &cookies[0].value, cookies[0].http_only), (1, &text, true));
+        Some(text)
+    }
+
+    async fn removable(&self) -> i64 {
+        self.count("select count(*) from profile_stores where removable_at <= now()").await
+    }
+}
+
+fn profile_id(profile: &str) -> ProfileId {
+    profile.parse().expect("a profile's id")
+}
+
+impl Client {
+    async fn document_of(&self, profile: &str) -> (HeaderMap, String) {
+        let response = self.request(Method::GET, &at(profile, "/export")).send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        let headers = response.headers().clone();
+        (headers, response.text().await.expect("a document"))
+    }
+
+    async fn import(&self, document: impl Into<reqwest::Body>) -> crate::support::Answer {
+        self.send(self.request(Method::POST, IMPORT).header("content-type", MEDIA_TYPE).body(document)).await
+    }
+}
+
+/// Decisions D8: a clone holds what the profile holds, a restored snapshot what it held then, and none of them has to do with
+/// the others from then on; nobody refers to what was purged.
+#[tokio::test]
+async fn a_clone_and_a_restored_snapshot_hold_what_they_are_of() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let profile = client.profile().await;
+    app.leave(&profile, "one").await;
+    let kept = client.get(&at(&profile, "")).await.expect(200).body;
+    assert!(kept["size_bytes"].as_i64().is_some_and(|size| size > 0), "{kept}");
+    let snapshot = client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201);
+    assert_eq!(snapshot.body["size_bytes"], kept["size_bytes"]);
+    app.leave(&profile, "two, and then some").await;
+
+    let clone = client.post(&at(&profile, "/clone"), json!({})).await.expect(201);
+    let restore = format!("/v1/profile-snapshots/{}/restore", id(&snapshot));
+    let restored = client.post(&restore, json!({})).await.expect(201);
+    assert!(restored.body["size_bytes"].as_i64().is_some_and(|size| size > 0), "{}", restored.body);
+    let (clone, restored) = (id(&clone), id(&restored));
+    app.leave(&profile, "three").await;
+    assert_eq!(app.found(&profile).await.as_deref(), Some("three"));
+    assert_eq!(app.found(&clone).await.as_deref(), Some("two, and then some"));
+    assert_eq!(app.found(&restored).await.as_deref(), Some("one"));
+
+    let elsewhere = client.post(&at(&clone, "/clone"), json!({})).await.expect(201);
+    assert_eq!(app.found(&id(&elsewhere)).await.as_deref(), Some("two, and then some"));
+
+    // A snapshot of what its profile still holds leaves it there.
+    let shared = client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201);
+    client.delete(&format!("/v1/profile-snapshots/{}", id(&shared))).await.expect(204);
+    assert_eq!(app.removable().await, 0);
+    client.delete(&format!("/v1/profile-snapshots/{}", id(&snapshot))).await.expect(204);
+    assert_eq!(app.removable().await, 1);
+    client.delete(&at(&clone, "")).await.expect(204);
+    assert_eq!(app.removable().await, 1, "it can still be restored");
+    client.delete(&at(&clone, "/purge")).await.expect(204);
+    assert_eq!(app.removable().await, 2);
+    assert_eq!(app.found(&profile).await.as_deref(), Some("three"));
+    app.stop().await;
+}
+
+/// Decisions D8: a document has what a profile holds, and makes the same profile on another account; interface, audit actions:
+/// both rows have the source's ids.
+#[tokio::test]
+async fn a_document_makes_the_same_profile_elsewhere() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let wish = json!({"name": "Zürich \"quoted\"", "archetype": "iphone-16-pro-ios-18"});
+    let profile = id(&client.post(PROFILES, wish).await.expect(201));
+    app.leave(&profile, "a login").await;
+
+    let (headers, document) = client.document_of(&profile).await;
+    assert_eq!(headers["content-type"], MEDIA_TYPE);
+    assert_eq!(headers["cache-control"], "no-store");
+    assert_eq!(headers["content-disposition"], format!("attachment; filename=kitfleet-{profile}.json"));
+    let parsed: Value = serde_json::from_str(&document).expect("JSON");
+    let expected = [
+        "archetype",
+        "cookies",
+        "exported_at",
+        "files",
+        "format",
+        "name",
+        "origins",
+        "source_account_id",
+        "source_profile_id",
+        "version",
+    ];
+    assert_eq!(members(&parsed), BTreeSet::from(expected));
+    assert_eq!((&parsed["format"], &parsed["version"]), (&json!("kitfleet.profile"), &json!(1)));
+    assert_eq!(parsed["cookies"][0]["value"], "a login");
+    assert_eq!(parsed["origins"][0]["origin"], "https://shop.example");
+    let source = json!({"source_profile_id": profile, "source_account_id": account.to_string()});
+    assert_eq!(app.last_audited(account, "profile.exported", &profile).await, source);
+
+    let (elsewhere, other) = app.customer(Tier::Enterprise).await;
+    let imported = other.import(document.clone()).await.expect(201);
+    assert_eq!(imported.headers["location"], at(&id(&imported), ""));
+    assert_eq!((&imported.body["name"], &imported.body["archetype"]), (&parsed["name"], &parsed["archetype"]));
+    assert_eq!(imported.body["account_id"], elsewhere.to_string());
+    assert!(imported.body["size_bytes"].as_i64().is_some_and(|size| size > 0), "{}", imported.body);
+    assert_eq!(app.found(&id(&imported)).await.as_deref(), Some("a login"));
+    assert_eq!(app.last_audited(elsewhere, "profile.imported", &id(&imported)).await, source);
+    assert!(app.audited(elsewhere, "profile.created").await.is_empty());
+    // Under any name of JSON, and what nobody knows is as if absent.
+    let more = document.replacen('{', r#"{"surprise": {"deep": [1]}, "#, 1);
+    let again = other.post_raw(IMPORT, more).await.expect(201);
+    assert_eq!(again.headers["x-service-unknown-fields"], "surprise");
+    assert_eq!(app.found(&id(&again)).await.as_deref(), Some("a login"));
+
+    // One that holds nothing has a document, too.
+    let empty = client.profile().await;
+    let imported = other.import(client.document_of(&empty).await.1).await.expect(201).body;
+    assert_eq!((&imported["size_bytes"], &imported["archetype"]), (&json!(0), &json!(LAUNCH)));
+    app.stop().await;
+}
+
+/// Interface, "Profiles and launch" (unknown archetype), "Errors"; decisions D13 (300 MiB): a document that is none, or breaks
+/// a rule, makes nothing.
+#[tokio::test]
+async fn a_bad_document_makes_nothing() {
+    let app = App::simulated()
+        .set("limits.profile_document_bytes", "100000")
+        .set("limits.profile_store_bytes", "20000")
+        .start()
+        .await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let good = json!({
+        "format": "kitfleet.profile", "version": 1, "name": "Shop", "archetype": LAUNCH,
+        "cookies": [], "origins": [], "files": [{"path": FILE, "data": "YSBsb2dpbg=="}],
+    });
+    let with = |pointer: &str, value: Value| {
+        let mut document = good.clone();
+        *document.pointer_mut(pointer).expect("a member") = value;
+        document.to_string()
+    };
+    for (pointer, value, field) in [
+        ("/archetype", json!("nokia-3310"), "archetype"),
+        ("/archetype", json!(16), "archetype"),
+        ("/name", json!(" "), "name"),
+        ("/name", json!("x".repeat(121)), "name"),
+        ("/name", json!("a\nb"), "name"),
+        ("/format", json!("another"), "format"),
+        ("/version", json!(2), "version"),
+        ("/cookies", json!([{"name": "a"}]), "cookies.0.value"),
+        ("/files/0/path", json!("../up"), "files.0.path"),
+        ("/files/0/path", json!("/etc/passwd"), "files.0.path"),
+        ("/files/0/path", json!("localstorage/../../up"), "files.0.path"),
+        ("/files/0/data", json!("not base64"), "files.0.data"),
+    ] {
+        client.import(with(pointer, value)).await.invalid(field);
+    }
+    client.import("{}").await.invalid("format");
+    let text = good.to_string();
+    for malformed in ["", "[", "null", &text[..text.len() - 1], &format!("{text}x"), "\u{0}"] {
+        client.import(malformed.to_owned()).await.expect(400);
+    }
+    let plain = client.request(Method::POST, IMPORT).header("content-type", "text/plain").body(text.clone());
+    client.send(plain).await.problem(415, "unsupported-media-type");
+    let long = client.import(format!("{text}{}", " ".repeat(100_000))).await.problem(413, "payload-too-large");
+    assert_eq!(long.body["limit_bytes"], 100_000);
+    // What cannot be compressed.
+    let noise = base64::engine::general_purpose::STANDARD.encode(rand::random::<[[u8; 32]; 1_024]>().as_flattened());
+    let large = client.import(with("/files/0/data", json!(noise))).await.problem(413, "payload-too-large");
+    assert_eq!(large.body["limit_bytes"], 20_000);
+
+    assert_eq!(app.count("select count(*) from profiles").await, 0);
+    assert_eq!(app.count("select count(*) from profile_stores").await, 0);
+    assert!(app.audited(account, "profile.imported").await.is_empty());
+    let imported = client.import(text).await.expect(201);
+    let payload = app.last_audited(account, "profile.imported", &id(&imported)).await;
+    assert_eq!(payload, json!({"source_profile_id": null, "source_account_id": null}));
+    app.stop().await;
+}
+
+/// Decisions D8: whoever destroys a session and clones its profile, takes a snapshot or exports it finds what the session did,
+/// though the DELETE does not wait for that to be kept.
+#[tokio::test]
+async fn what_a_session_left_is_waited_for() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let profile = client.profile().await;
+    app.leave(&profile, "before").await;
+    let session = id(&client.post(&at(&profile, "/launch"), json!({})).await.expect(201));
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    // Another one that was destroyed, and whose worker still has it in hand.
+    let keeping = uuid_of(&unknown_id("ses"));
+    sqlx::query(
+        "insert into sessions select (jsonb_populate_record(s, jsonb_build_object('id', $1, 'profile_in_hand', true))).*
+         from sessions s where id = $2",
+    )
+    .bind(keeping)
+    .bind(uuid_of(&session))
+    .execute(&app.database.pool)
+    .await
+    .expect("a session");
+    let waiting = ["/clone", "/snapshots"].map(|what| {
+        let (client, path) = (client.clone(), at(&profile, what));
+        tokio::spawn(async move { client.post(&path, json!({})).await })
+    });
+    let exporting = {
+        let (client, profile) = (client.clone(), profile.clone());
+        tokio::spawn(async move { client.document_of(&profile).await.1 })
+    };
+    app.leave(&profile, "after").await;
+    app.execute("update sessions set profile_in_hand = false where id = $1", keeping).await;
+    let [clone, snapshot] = waiting;
+    let clone = clone.await.expect("an answer").expect(201);
+    assert_eq!(app.found(&id(&clone)).await.as_deref(), Some("after"));
+    let snapshot = id(&snapshot.await.expect("an answer").expect(201));
+    let restored = client.post(&format!("/v1/profile-snapshots/{snapshot}/restore"), json!({})).await.expect(201);
+    assert_eq!(app.found(&id(&restored)).await.as_deref(), Some("after"));
+    assert!(exporting.await.expect("an answer").contains("\"after\""));
+    app.stop().await;
+}

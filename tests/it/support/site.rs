@@ -60,6 +60,9 @@ impl Site {
             .route("/dialogs", get(|| page(DIALOGS)))
             .route("/popup", get(|| page("<title>popup</title><a id=open href='/' target=_blank>open</a><script>window.open('/list')</script>")))
             .route("/cookies", get(cookies))
+            .route("/sign-in", get(sign_in))
+            .route("/sign-out", get(sign_out))
+            .route("/remembered", get(remembered))
             .route("/device", get(|| page(DEVICE)))
             .route("/fetch", get(fetch))
             .route("/embed", get(embed))
@@ -225,6 +228,57 @@ async fn cookies() -> Response {
         (header::SET_COOKIE, "hidden=2; Path=/; HttpOnly; SameSite=Strict; Max-Age=3600"),
     ];
     (axum::response::AppendHeaders(cookies), Html("<title>Cookies</title>")).into_response()
+}
+
+#[derive(Deserialize)]
+struct Person {
+    name: String,
+    /// Whether the page never yields once it has stored the name.
+    #[serde(default)]
+    stuck: bool,
+}
+
+/// Keeps a person's name in every way that a site has, and once more when it is left.
+async fn sign_in(Query(Person { name, stuck }): Query<Person>) -> Response {
+    let cookies = [
+        (header::SET_COOKIE, format!("visit={name}; Path=/; HttpOnly")),
+        (header::SET_COOKIE, format!("login={name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600")),
+    ];
+    let then = if stuck {
+        "setTimeout(() => { const request = new XMLHttpRequest(); request.open('GET', '/hit', false); request.send(); while (true) {} }, 100)"
+    } else {
+        ""
+    };
+    let page = format!(
+        "<title>Sign in</title><p id=done></p><script>{DATABASE}
+         localStorage.setItem('name', '{name}'); addEventListener('pagehide', () => localStorage.setItem('left', '{name}'));
+         database().then(db => {{ const change = db.transaction('people', 'readwrite'); change.objectStore('people').put('{name}', 'name');
+         change.oncomplete = () => {{ document.querySelector('#done').textContent = '{name}'; {then} }} }})</script>"
+    );
+    (axum::response::AppendHeaders(cookies), Html(page)).into_response()
+}
+
+const DATABASE: &str = "const database = () => new Promise((resolve, reject) => { const opening = indexedDB.open('site', 1);
+opening.onupgradeneeded = () => opening.result.createObjectStore('people'); opening.onsuccess = () => resolve(opening.result); opening.onerror = reject });";
+
+/// Forgets everything.
+async fn sign_out() -> Response {
+    let cookies =
+        [(header::SET_COOKIE, "visit=; Path=/; Max-Age=0"), (header::SET_COOKIE, "login=; Path=/; Max-Age=0")];
+    let page = "<title>Sign out</title><p id=done></p><script>localStorage.clear(); const gone = indexedDB.deleteDatabase('site');
+        gone.onsuccess = () => { document.querySelector('#done').textContent = 'gone' }</script>";
+    (axum::response::AppendHeaders(cookies), Html(page)).into_response()
+}
+
+/// What the site still knows: by cookies, of which it is told, by local storage, and by its database.
+async fn remembered(request: Request) -> Html<String> {
+    let cookies = request.headers().get(header::COOKIE).and_then(|cookies| cookies.to_str().ok()).unwrap_or_default();
+    Html(format!(
+        "<title>Remembered</title><p id=cookies>{cookies}</p><p id=local></p><p id=database></p><script>{DATABASE}
+         document.querySelector('#local').textContent = `${{localStorage.getItem('name')}} ${{localStorage.getItem('left')}}`;
+         database().then(db => {{ const asked = db.transaction('people').objectStore('people').get('name');
+         asked.onsuccess = () => {{ document.querySelector('#database').textContent = String(asked.result) }} }})</script>"
+    ))
 }
 
 #[derive(Deserialize)]

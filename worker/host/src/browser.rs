@@ -10,12 +10,11 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::{Device, HostError, Message, Page};
 use serde_json::{Value, json};
 use webkit2gtk::{
-    CacheModel, ColorChooserRequestExt, CookieManagerExt, CookiePersistentStorage, DownloadExt, FileChooserRequestExt,
-    HardwareAccelerationPolicy, NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu, OptionMenuExt,
-    PermissionRequestExt, ScriptDialog, ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt,
-    UserContentInjectedFrames, UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime,
-    WebContext, WebContextExt, WebProcessTerminationReason, WebView, WebViewExt, WebsiteDataManager,
-    WebsiteDataManagerExt,
+    CacheModel, ColorChooserRequestExt, DownloadExt, FileChooserRequestExt, HardwareAccelerationPolicy,
+    NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu, OptionMenuExt, PermissionRequestExt,
+    ScriptDialog, ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt, UserContentInjectedFrames,
+    UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime, WebContext, WebContextExt,
+    WebProcessTerminationReason, WebView, WebViewExt, WebsiteDataManager, WebsiteDataManagerExt,
 };
 
 use crate::acknowledgement::{self, Acknowledgements};
@@ -252,9 +251,6 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
     context.set_sandbox_enabled(arguments.sandbox);
     manager.set_tls_errors_policy(TLSErrorsPolicy::Fail);
     use_proxy(&manager, NOWHERE);
-    if let Some(cookies) = manager.cookie_manager() {
-        cookies.set_persistent_storage(&format!("{path}/cookies.sqlite"), CookiePersistentStorage::Sqlite);
-    }
     Ok(context)
 }
 

@@ -99,6 +99,11 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Value, HostErro
         Command::Snapshot { full_page, path } => capture::snapshot(browser, full_page, path).await.map(channel::json),
         Command::Pdf { path } => capture::pdf(browser, &path).await.map(|()| Value::Null),
         Command::Cookies => cookies::all(browser).await.map(channel::json),
+        Command::ReplaceCookies { cookies } => cookies::replace(browser, &cookies).await.map(|()| Value::Null),
+        Command::Leave => {
+            navigation::leave(browser).await;
+            Ok(Value::Null)
+        }
         Command::Page => Ok(channel::json(browser.page().await)),
     }
 }

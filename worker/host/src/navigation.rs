@@ -175,6 +175,24 @@ pub fn load_blank(browser: &Rc<Browser>, loaded: impl FnOnce() + 'static) {
     browser.view.load_uri("about:blank");
 }
 
+/// Goes to the blank page, and waits until the page before has heard that it is left.
+pub async fn leave(browser: &Rc<Browser>) {
+    browser.navigation.reply(Err(failure::net("the page was left")));
+    let (reply, left) = oneshot::channel();
+    let reply = Cell::new(Some(reply));
+    let handler = browser.view.connect_load_changed(move |_, event| {
+        if event == LoadEvent::Committed
+            && let Some(reply) = reply.take()
+        {
+            // The host may be ending.
+            let _ = reply.send(());
+        }
+    });
+    browser.view.load_uri("about:blank");
+    let _ = left.await;
+    browser.view.disconnect(handler);
+}
+
 /// Connects the signals of loads.
 pub fn follow(browser: &Rc<Browser>) {
     let view = &browser.view;

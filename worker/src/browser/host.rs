@@ -1,6 +1,7 @@
 //! One `kitfleet-host` process: how it is started, told what to do, and known to be dead.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,9 @@ const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// How often the network process is looked at.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
+
+/// How long a host that ends by itself may take. It takes 50 ms; one whose main loop hangs ends itself after two seconds.
+const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// What a host may know of the worker's environment, which holds secrets.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
@@ -62,9 +66,24 @@ pub struct Host {
     death: watch::Receiver<Option<Failure>>,
     directory: PathBuf,
     /// While this is there, the host is in use.
-    in_use: oneshot::Sender<()>,
+    in_use: oneshot::Sender<Farewell>,
     burial: JoinHandle<()>,
     _tasks: [AbortOnDropHandle<()>; 3],
+}
+
+/// Asked of whoever buries a host: to let it end by itself.
+struct Farewell {
+    /// Told when no process is left.
+    ended: oneshot::Sender<()>,
+    /// Until the other end is gone, the folder stays.
+    kept: oneshot::Receiver<Infallible>,
+}
+
+/// The folder of a host that has ended by itself. It is removed when this is dropped, in the background.
+pub struct Remains {
+    directory: PathBuf,
+    keep: oneshot::Sender<Infallible>,
+    burial: JoinHandle<()>,
 }
 
 /// Why a command was not done.
@@ -170,6 +189,39 @@ impl Host {
         // A panic there was reported already.
         let _ = burial.await;
     }
+
+    /// Has the host end by itself, and waits for that, so that its network process writes down what sites have stored
+    /// and WebKit has not written yet. Nothing changes its folder then.
+    ///
+    /// # Errors
+    /// When it has been killed already.
+    pub async fn end_in_order(self) -> Result<Remains, Failure> {
+        let Self { requests, in_use, burial, directory, _tasks: pipes, .. } = self;
+        let (ended, has_ended) = oneshot::channel();
+        let (keep, kept) = oneshot::channel();
+        // One that was killed has nobody who hears this, and then nobody says that it has ended.
+        let _ = in_use.send(Farewell { ended, kept });
+        // End of input ends it.
+        drop(requests);
+        let ended = has_ended.await;
+        drop(pipes);
+        ended.map_err(|_| driver_failure("the browser was killed"))?;
+        Ok(Remains { directory, keep, burial })
+    }
+}
+
+impl Remains {
+    /// The folder.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Removes the folder.
+    pub async fn bury(self) {
+        drop(self.keep);
+        // A panic there was reported already.
+        let _ = self.burial.await;
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "these are handed on as they are: no settings of ours are among them")]
@@ -179,12 +231,19 @@ fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
 
 /// Ends the family when its host is no longer in use, or the pool stops. This is a task of its own, so that it is done
 /// whatever becomes of the owner.
-async fn bury(family: Family, directory: PathBuf, released: oneshot::Receiver<()>, stopping: CancellationToken) {
-    tokio::select! {
-        _ = released => {}
-        () = stopping.cancelled() => {}
+async fn bury(family: Family, directory: PathBuf, released: oneshot::Receiver<Farewell>, stopping: CancellationToken) {
+    let farewell = tokio::select! {
+        farewell = released => farewell.ok(),
+        () = stopping.cancelled() => None,
+    };
+    if let Some(Farewell { ended, kept }) = farewell {
+        family.end_in_order(ENDS_WITHIN).await;
+        // Whoever waits for either may have given up.
+        let _ = ended.send(());
+        let _ = stopping.run_until_cancelled(kept).await;
+    } else {
+        family.end().await;
     }
-    family.end().await;
     if let Err(error) = tokio::fs::remove_dir_all(&directory).await {
         tracing::warn!(%error, path = %directory.display(), "could not remove a browser's data");
     }

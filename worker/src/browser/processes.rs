@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long the kernel may take to bury a killed process. It takes milliseconds, unless a disk hangs.
 const BURIED_WITHIN: Duration = Duration::from_secs(5);
@@ -117,14 +117,33 @@ impl Family {
     pub async fn end(mut self) {
         self.signal(Signal::SIGKILL);
         self.leader_ended().await;
-        let deadline = Instant::now() + BURIED_WITHIN;
+        if !self.is_gone_by(Instant::now() + BURIED_WITHIN).await {
+            tracing::error!(group = self.group.as_raw(), "killed processes do not end");
+        }
+    }
+
+    /// Waits until the leader, which was told to, has ended, and then the others, each when it has done what it still
+    /// had to do. Those that are left after `limit` are killed.
+    pub async fn end_in_order(mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        if timeout_at(deadline, self.leader_ended()).await.is_ok() {
+            if self.is_gone_by(deadline).await {
+                return;
+            }
+            // The group's id is still the family's own: a member is there that nobody has waited for.
+            let _ = killpg(self.group, Signal::SIGKILL);
+        }
+        tracing::warn!(group = self.group.as_raw(), "a browser did not end in good order");
+        self.end().await;
+    }
+
+    /// Waits until no member is left. The leader has ended.
+    async fn is_gone_by(&self, deadline: Instant) -> bool {
         let members = Pid::from_raw(-self.group.as_raw());
         loop {
             match waitpid(members, Some(WaitPidFlag::WNOHANG)) {
-                Err(Errno::ECHILD) => return,
-                Ok(WaitStatus::StillAlive) if Instant::now() > deadline => {
-                    return tracing::error!(group = self.group.as_raw(), "killed processes do not end");
-                }
+                Err(Errno::ECHILD) => return true,
+                Ok(WaitStatus::StillAlive) if Instant::now() > deadline => return false,
                 Ok(WaitStatus::StillAlive) => sleep(Duration::from_millis(1)).await,
                 _ => {}
             }

@@ -1,12 +1,17 @@
 //! A session on real WebKit: the operations, each in terms of the host's commands.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{self, Condition, Failure, FailureClass, Navigate, OnTimeout, Operation, Wait};
+use kitfleet_domain::profiles::keeping::Held;
 use kitfleet_domain::sessions::BehavioralProfile;
-use kitfleet_host_protocol::{Command, Device, HostError, Navigated, Page, PageError, PageErrorKind, WaitUntil};
+use kitfleet_host_protocol::{
+    Command, Cookie, Device, HostError, Navigated, Page, PageError, PageErrorKind, WaitUntil,
+};
+use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use regex::Regex;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -15,10 +20,14 @@ use super::egress::{Guard, Rules};
 use super::host::{CallError, Host, driver_failure};
 use super::pace::Pace;
 use super::page::{self, POLL, Target};
-use super::{Done, Ended};
+use super::sites::{self, KEPT};
+use super::{Done, Ended, NotSaved};
 
 /// How long the host itself, which no page can keep busy, may take to say where it is.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a page may take to save what pages save when they are left.
+const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 
 /// A browser on a host of its own, behind a guard of its own.
 pub struct Webkit {
@@ -189,6 +198,45 @@ impl Webkit {
             Ok(page) => Ok(page?),
             Err(_) => Err(Ended::Failed(driver_failure("the browser does not answer"))),
         }
+    }
+
+    /// Gives a blank browser back what its sites had kept, before it goes anywhere.
+    ///
+    /// # Errors
+    /// When what they had kept cannot be had, or the browser does not take it.
+    pub async fn restore(&mut self, stores: &Stores, held: &Held) -> Result<(), Failure> {
+        let Some(store) = held.store else { return Ok(()) };
+        let (directory, kept) = (self.host.directory(), self.host.directory().join(KEPT));
+        let failed = |error: io::Error| driver_failure(format!("the profile cannot be restored: {error}"));
+        tokio::fs::create_dir(&kept).await.map_err(failed)?;
+        let cookies = stores.restore(held.profile, &held.sealed_key, store, &kept).await;
+        let cookies = cookies.map_err(|error| driver_failure(format!("the profile cannot be restored: {error}")))?;
+        sites::move_all(&kept, directory).await.map_err(failed)?;
+        tokio::fs::remove_dir_all(kept).await.map_err(failed)?;
+        let cookies = cookies.into_iter().map(sites::to_browser).collect();
+        self.host.call::<()>(Command::ReplaceCookies { cookies }).await.map_err(CallError::into_failure)
+    }
+
+    /// Ends it in good order, and saves what its sites have kept.
+    ///
+    /// # Errors
+    /// When the browser is not there to give it away, or it cannot be saved.
+    pub async fn save(self, stores: &Stores, held: &Held) -> Result<Saved, NotSaved> {
+        // A page that never yields is not waited for: what it stored before is with the network process.
+        if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(Command::Leave)).await {
+            return Err(NotSaved::Browser(error.into_failure()));
+        }
+        let cookies = match timeout(ADDRESS_WITHIN, self.host.call::<Vec<Cookie>>(Command::Cookies)).await {
+            Ok(cookies) => cookies.map_err(CallError::into_failure),
+            Err(_) => Err(driver_failure("the browser does not answer")),
+        };
+        let cookies = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
+        let remains = self.host.end_in_order().await.map_err(NotSaved::Browser)?;
+        let kept = remains.directory().join(KEPT);
+        sites::move_all(remains.directory(), &kept).await.map_err(SaveError::Serialize)?;
+        let saved = stores.save(held.profile, &held.sealed_key, Dump { cookies, files: kept.into() }).await;
+        remains.bury().await;
+        Ok(saved?)
     }
 
     /// Resolves when the browser has ended by itself.

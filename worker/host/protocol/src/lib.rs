@@ -65,6 +65,14 @@ pub enum Command {
     },
     /// Reply with every cookie of the browser, those of other hosts and `HttpOnly` ones too, as a list of [`Cookie`].
     Cookies,
+    /// Replace every cookie of the browser by these. Replies `null` when that is done.
+    ReplaceCookies {
+        /// Those of all hosts, session cookies too.
+        cookies: Vec<Cookie>,
+    },
+    /// Leave the page for a blank one, so that it can save what pages save when they are left. Replies `null` when it is
+    /// gone, which a page that never yields never is.
+    Leave,
     /// Reply with a [`Page`].
     Page,
 }
@@ -82,6 +90,8 @@ impl Command {
             Self::Snapshot { .. } => "snapshot",
             Self::Pdf { .. } => "pdf",
             Self::Cookies => "cookies",
+            Self::ReplaceCookies { .. } => "replace_cookies",
+            Self::Leave => "leave",
             Self::Page => "page",
         }
     }

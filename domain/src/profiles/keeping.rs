@@ -1,0 +1,159 @@
+//! In whose hands a profile's state is.
+//!
+//! A session that opens with a profile takes it in hand: its browser is given what the profile holds, and from then on
+//! knows better. The one that follows waits until that was written back, so that nobody starts from a state that is about
+//! to be replaced; but it waits for no worker that is gone, and what such a worker had in hand is lost. Should two of them
+//! write after all, the session that came later wins, whichever is faster.
+
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::events::{self, EventType};
+use crate::ids::{AccountId, ProfileId, SessionId, StoreId};
+use crate::profiles::stores;
+use crate::workers;
+
+/// A profile in a session's hands.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// The session.
+    pub session: SessionId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// The profile.
+    pub profile: ProfileId,
+    /// How many sessions have had it, this one included.
+    pub generation: i64,
+    /// What its stores are sealed with, sealed.
+    pub sealed_key: Vec<u8>,
+    /// What it holds, if anything was ever kept.
+    pub store: Option<StoreId>,
+}
+
+/// Why a session's end did not replace what its profile holds (interface, "Event payloads").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The browser did not give it away, or its files could not be read.
+    SerializeFailed,
+    /// The profile's key cannot be opened.
+    SealFailed,
+    /// It is larger than a store may be.
+    TooLarge,
+    /// It could not be put where stores are kept.
+    UploadFailed,
+    /// There was nothing in it, and there is something in the profile.
+    DegenerateDump,
+    /// A session that came later was faster, or the profile was purged.
+    Superseded,
+}
+
+impl Reason {
+    /// As the interface spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SerializeFailed => "serialize_failed",
+            Self::SealFailed => "seal_failed",
+            Self::TooLarge => "too_large",
+            Self::UploadFailed => "upload_failed",
+            Self::DegenerateDump => "degenerate_dump",
+            Self::Superseded => "superseded",
+        }
+    }
+}
+
+/// Takes the profile of a session that is being created in hand. `None` as long as another session on a living worker has
+/// it, and for a session that has ended or has no profile.
+///
+/// # Errors
+/// When the database fails.
+pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<Held>> {
+    sqlx::query_as!(
+        Held,
+        r#"update sessions s set profile_in_hand = true
+           from profiles p
+           where s.id = $1 and s.status = 'creating' and p.id = s.profile_id and not exists (
+               select from sessions o join workers w on w.id = o.worker_id
+               where o.profile_id = s.profile_id and o.profile_in_hand and o.id <> s.id
+                 and w.status in ('active', 'draining') and w.last_seen_at > now() - make_interval(secs => $2))
+           returning s.id as session, s.account_id as account, p.id as profile, s.profile_generation as "generation!",
+                     p.sealed_key, p.store_id as store"#,
+        session as _,
+        workers::LEASE.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Lets go of what a session had in hand, if it had: its profile stays as it is. The session must not be `creating` any
+/// more, or it could take it once again.
+///
+/// # Errors
+/// When the database fails.
+pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<()> {
+    sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Makes a new store what a profile holds and lets go of the profile. When that cannot be,
+/// `session.profile_save_failed` says why. Answers which of the two stores nobody needs any more, unless a snapshot does.
+///
+/// # Errors
+/// When the database fails.
+pub async fn replace(
+    conn: &mut PgConnection,
+    held: &Held,
+    store: StoreId,
+    size_bytes: i64,
+) -> sqlx::Result<Option<StoreId>> {
+    let profile =
+        sqlx::query!("select store_id, stored_generation from profiles where id = $1 for update", held.profile as _,)
+            .fetch_optional(&mut *conn)
+            .await?;
+    let before = match profile {
+        // Who asks for it again has not heard that it is done.
+        Some(profile) if profile.store_id == Some(store) => return Ok(None),
+        Some(profile) if profile.stored_generation < held.generation => profile.store_id,
+        _ => {
+            super::release(&mut *conn, store).await?;
+            let detail = "The profile was purged, or a session that opened later has been saved already.";
+            fail(conn, held, Reason::Superseded, detail).await?;
+            return Ok(Some(store));
+        }
+    };
+    if !stores::keep(&mut *conn, store).await? {
+        fail(conn, held, Reason::UploadFailed, "It took so long that what was stored had been given up.").await?;
+        return Ok(None);
+    }
+    sqlx::query!(
+        "update profiles set store_id = $2, size_bytes = $3, stored_generation = $4, updated_at = now() where id = $1",
+        held.profile as _,
+        store as _,
+        size_bytes,
+        held.generation,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if let Some(before) = before {
+        super::release(&mut *conn, before).await?;
+    }
+    let_go(conn, held.session).await?;
+    Ok(before)
+}
+
+/// Tells that a session's end did not replace what its profile holds, and lets go of the profile.
+///
+/// # Errors
+/// When the database fails.
+pub async fn fail(conn: &mut PgConnection, held: &Held, reason: Reason, detail: &str) -> sqlx::Result<()> {
+    let data = json!({
+        "session_id": held.session,
+        "profile_id": held.profile,
+        "reason": reason.name(),
+        "detail": detail,
+    });
+    events::record(&mut *conn, held.account, EventType::SessionProfileSaveFailed, data).await?;
+    let_go(conn, held.session).await
+}

@@ -1,0 +1,318 @@
+//! What a profile gives a browser and gets of it.
+
+use std::time::Duration;
+
+use kitfleet_domain::ids::ProfileId;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::support::{App, Client, Role, Site, eventually};
+use crate::webkit::{text, until_status};
+
+/// A service, a site, and a customer with a profile.
+struct Scene {
+    app: App,
+    site: Site,
+    client: Client,
+    profile: String,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        Self::of(App::webkit().start().await).await
+    }
+
+    /// The same with a worker that can be stopped or killed: it is process 1.
+    async fn with_a_worker_of_its_own() -> Self {
+        Self::of(App::webkit().roles(&[Role::Api, Role::Worker]).start().await).await
+    }
+
+    async fn of(app: App) -> Self {
+        let (site, client) = (Site::start().await, app.client().await);
+        let profile = client.profile().await;
+        Self { app, site, client, profile }
+    }
+
+    /// A session with the profile.
+    async fn launch(&self) -> String {
+        self.client.session_with(json!({"profile_id": self.profile})).await
+    }
+
+    async fn destroy(&self, session: &str) {
+        self.client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+
+    /// Has the site keep a name in every way that it has.
+    async fn sign_in(&self, session: &str, name: &str) {
+        self.client.navigate(session, &self.site.url(&format!("/sign-in?name={name}"))).await;
+        self.until_shown(session, "#done", name).await;
+    }
+
+    async fn until_shown(&self, session: &str, selector: &str, wanted: &str) {
+        eventually(Duration::from_secs(5), wanted, async || {
+            (text(&self.client, session, selector).await == wanted).then_some(())
+        })
+        .await;
+    }
+
+    /// Asserts that the site knows the person of this name, in every way that it has.
+    async fn assert_remembered(&self, session: &str, name: &str) {
+        self.assert_remembered_with(session, name, name).await;
+    }
+
+    /// The same of a page that kept another name when it was left.
+    async fn assert_remembered_with(&self, session: &str, name: &str, left: &str) {
+        self.client.navigate(session, &self.site.url("/remembered")).await;
+        self.until_shown(session, "#database", name).await;
+        assert_eq!(text(&self.client, session, "#local").await, format!("{name} {left}"));
+        let cookies = text(&self.client, session, "#cookies").await;
+        let mut cookies: Vec<_> = cookies.as_str().expect("text").split("; ").collect();
+        cookies.sort_unstable();
+        assert_eq!(cookies, [format!("login={name}"), format!("visit={name}")]);
+    }
+
+    /// Waits for the one `session.profile_save_failed`, and answers its data.
+    async fn failed_save(&self) -> Value {
+        let told = eventually(Duration::from_secs(10), "it is told of", async || {
+            let told: Vec<Value> =
+                sqlx::query_scalar("select data from events where type = 'session.profile_save_failed'")
+                    .fetch_all(&self.app.database.pool)
+                    .await
+                    .expect("events");
+            (!told.is_empty()).then_some(told)
+        })
+        .await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        told[0].clone()
+    }
+
+    /// Interface, "Event payloads": what a failed save says.
+    async fn assert_not_saved(&self, session: &str, reason: &str) {
+        let mut told = self.failed_save().await;
+        let detail = told.as_object_mut().expect("an object").remove("detail");
+        assert!(detail.is_some_and(|detail| detail.as_str().is_some_and(|detail| !detail.is_empty())));
+        assert_eq!(told, json!({"session_id": session, "profile_id": self.profile, "reason": reason}));
+    }
+
+    async fn assert_no_failed_save(&self) {
+        assert_eq!(self.app.count("select count(*) from events where type = 'session.profile_save_failed'").await, 0);
+    }
+
+    /// Which of the profile's sessions its state is of.
+    async fn stored_generation(&self) -> i64 {
+        sqlx::query_scalar("select stored_generation from profiles where id = $1")
+            .bind(self.profile.parse::<ProfileId>().expect("an id"))
+            .fetch_one(&self.app.database.pool)
+            .await
+            .expect("the profile")
+    }
+
+    async fn until_saved(&self, generation: i64) {
+        eventually(Duration::from_secs(10), "the profile is saved", async || {
+            (self.stored_generation().await == generation).then_some(())
+        })
+        .await;
+    }
+
+    /// The one host of a session, on a service without others.
+    fn host(&self) -> Pid {
+        let [host] = self.app.processes("kitfleet-host")[..] else { unreachable!("one session has one host") };
+        host
+    }
+}
+
+/// Decisions D8: cookies, `HttpOnly` ones and those that end with the browser too, local storage and `IndexedDB` are there
+/// in the next session, whichever worker has it.
+#[tokio::test]
+async fn a_login_is_there_in_the_next_session_on_another_worker() {
+    let mut scene = Scene::with_a_worker_of_its_own().await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    scene.destroy(&first).await;
+    scene.until_saved(1).await;
+    let answer = scene.client.get(&format!("/v1/profiles/{}", scene.profile)).await.expect(200);
+    assert!(answer.body["size_bytes"].as_i64() > Some(0), "{}", answer.body);
+
+    scene.app.signal(1, Signal::SIGTERM).await;
+    scene.app.start(Role::Worker);
+    scene.app.ready().await;
+    let second = scene.launch().await;
+    scene.assert_remembered(&second, "ada").await;
+    // A session without the profile knows nothing of it.
+    let stranger = scene.client.session().await;
+    scene.client.navigate(&stranger, &scene.site.url("/remembered")).await;
+    assert_eq!(text(&scene.client, &stranger, "#cookies").await, "");
+    assert_eq!(text(&scene.client, &stranger, "#local").await, "null null");
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D8: a session that comes right after another begins where that one ended, as often as one likes.
+#[tokio::test]
+async fn a_launch_right_after_a_destroy_gets_the_newest_state() {
+    let scene = Scene::start().await;
+    let mut session = scene.launch().await;
+    for name in ["ada", "grace", "mary", "joan"] {
+        scene.sign_in(&session, name).await;
+        scene.destroy(&session).await;
+        session = scene.launch().await;
+        scene.assert_remembered(&session, name).await;
+    }
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D8, of a worker that is told to stop: its sessions end, and what they hold is kept.
+#[tokio::test]
+async fn a_worker_that_stops_saves_the_profiles_of_its_sessions() {
+    let mut scene = Scene::with_a_worker_of_its_own().await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    scene.app.signal(1, Signal::SIGTERM).await;
+    assert_eq!(scene.client.status(&first).await, "errored");
+    assert_eq!(scene.stored_generation().await, 1);
+
+    scene.app.start(Role::Worker);
+    scene.app.ready().await;
+    let second = scene.launch().await;
+    scene.assert_remembered(&second, "ada").await;
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D8, of a page that never yields: what it stored before is kept, and nobody waits for it for long.
+#[tokio::test]
+async fn a_page_that_never_yields_does_not_keep_its_session_from_being_saved() {
+    let scene = Scene::start().await;
+    let first = scene.launch().await;
+    scene.client.navigate(&first, &scene.site.url("/sign-in?name=ada&stuck=true")).await;
+    eventually(Duration::from_secs(5), "it spins", async || (scene.site.hits() == 1).then_some(())).await;
+    scene.destroy(&first).await;
+    let second = scene.launch().await;
+    // It could not hear that it was left.
+    scene.assert_remembered_with(&second, "ada", "null").await;
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Interface, `session.profile_save_failed`, `degenerate_dump`: what holds nothing does not replace what holds something.
+#[tokio::test]
+async fn a_browser_that_holds_nothing_leaves_the_profile_as_it_was() {
+    let scene = Scene::start().await;
+    // Of a profile that never held anything there is nothing to be told.
+    let empty = scene.launch().await;
+    scene.destroy(&empty).await;
+    let first = scene.launch().await;
+    scene.assert_no_failed_save().await;
+    scene.sign_in(&first, "ada").await;
+    scene.destroy(&first).await;
+
+    let second = scene.launch().await;
+    scene.client.navigate(&second, &scene.site.url("/sign-out")).await;
+    scene.until_shown(&second, "#done", "gone").await;
+    scene.destroy(&second).await;
+    scene.assert_not_saved(&second, "degenerate_dump").await;
+
+    let third = scene.launch().await;
+    scene.assert_remembered(&third, "ada").await;
+    scene.app.stop().await;
+}
+
+/// Interface, `session.profile_save_failed`, `superseded`: of two sessions that end, the one that came later wins.
+#[tokio::test]
+async fn a_session_that_ends_after_a_later_one_does_not_replace_what_that_left() {
+    let scene = Scene::start().await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    scene.destroy(&first).await;
+    let second = scene.launch().await;
+    scene.sign_in(&second, "grace").await;
+    // As a later session would have left it, of a worker that was thought to be dead.
+    sqlx::query("update profiles set generation = 7, stored_generation = 7")
+        .execute(&scene.app.database.pool)
+        .await
+        .expect("it is set");
+    scene.destroy(&second).await;
+    scene.assert_not_saved(&second, "superseded").await;
+    let third = scene.launch().await;
+    scene.assert_remembered(&third, "ada").await;
+    let stores = "select count(*) from profile_stores";
+    eventually(Duration::from_secs(5), "what nobody refers to is gone", async || {
+        (scene.app.count(stores).await == 1).then_some(())
+    })
+    .await;
+    scene.app.stop().await;
+}
+
+/// Interface, `session.profile_save_failed`, `serialize_failed`: a browser that gives nothing away is not waited for.
+#[tokio::test]
+async fn a_browser_that_hangs_when_its_session_ends_leaves_the_profile_as_it_was() {
+    let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    scene.destroy(&first).await;
+    let second = scene.launch().await;
+    scene.sign_in(&second, "grace").await;
+    kill(scene.host(), Signal::SIGSTOP).expect("it runs");
+    scene.destroy(&second).await;
+    scene.assert_not_saved(&second, "serialize_failed").await;
+    let third = scene.launch().await;
+    scene.assert_remembered(&third, "ada").await;
+    scene.app.stop().await;
+}
+
+/// Interface, "Sessions": nothing is saved of a session that errored, and the next one has not to wait for it.
+#[tokio::test]
+async fn nothing_is_saved_of_a_session_whose_browser_died() {
+    let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    scene.destroy(&first).await;
+    let second = scene.launch().await;
+    scene.sign_in(&second, "grace").await;
+    kill(scene.host(), Signal::SIGKILL).expect("it runs");
+    until_status(&scene.client, &second, "errored").await;
+    let third = scene.launch().await;
+    scene.assert_remembered(&third, "ada").await;
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D8, of a worker that is killed while it saves: the profile is as it was before.
+#[tokio::test]
+async fn a_worker_that_is_killed_while_it_saves_leaves_the_profile_as_it_was() {
+    let mut scene = Scene::with_a_worker_of_its_own().await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    scene.destroy(&first).await;
+    let second = scene.launch().await;
+    scene.sign_in(&second, "grace").await;
+
+    // Stores can be read, but not written.
+    let mut lock = scene.app.database.pool.begin().await.expect("a transaction");
+    sqlx::query("lock table profile_stores, profile_store_chunks in exclusive mode")
+        .execute(&mut *lock)
+        .await
+        .expect("a lock");
+    scene.destroy(&second).await;
+    eventually(Duration::from_secs(10), "the worker writes", async || {
+        let waiting = "select count(*) from pg_locks where not granted and relation in
+                       ('profile_stores'::regclass, 'profile_store_chunks'::regclass)";
+        (scene.app.count(waiting).await > 0).then_some(())
+    })
+    .await;
+    scene.app.signal(1, Signal::SIGKILL).await;
+    lock.rollback().await.expect("it ends");
+
+    scene.app.start(Role::Worker);
+    // Until the new worker has said that the old one is dead, sessions may be placed there.
+    let third = eventually(Duration::from_secs(30), "the service is well again", async || {
+        let created = scene.client.post("/v1/sessions", json!({"profile_id": scene.profile})).await;
+        created.body["id"].as_str().filter(|_| created.status == 201).map(ToOwned::to_owned)
+    })
+    .await;
+    scene.assert_remembered(&third, "ada").await;
+    assert_eq!(scene.stored_generation().await, 1);
+    scene.app.stop().await;
+}
