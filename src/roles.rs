@@ -240,7 +240,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         job_retention: config.retention.finished_jobs,
         profile_retention: config.retention.profiles(),
         webhooks: config.webhooks()?,
-        stores: stores(config),
+        stores: config.stores()?,
         limits: config.limits.clone(),
     })
 }

@@ -20,7 +20,7 @@ pub enum MaintenanceJob {
     GiveUpDeliveries,
     /// Mails the owners of webhook endpoints whose secrets are old, or stop to sign soon.
     RemindWebhookSecrets,
-    /// Purges profiles that were in the recycle bin for long enough.
+    /// Purges profiles that were in the recycle bin for long enough, and what nobody refers to any more.
     SweepRetention,
     /// Wipes results and deletes finished jobs.
     PurgeFinished,

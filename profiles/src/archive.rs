@@ -254,7 +254,7 @@ mod tests {
             assert!(refused(&with("files/databases/y", kind, io::empty(), 0)), "{kind:?}");
         }
         let found: Vec<PathBuf> = fs::read_dir(outside.path()).expect("a folder").flatten().map(|e| e.path()).collect();
-        assert_eq!(found, [into.clone()]);
+        assert_eq!(found, std::slice::from_ref(&into));
         assert!(!into.join("databases/y").exists());
     }
 

@@ -197,7 +197,7 @@ impl Stores {
         })
         .await
         .map_err(SaveError::Serialize)??;
-        self.write(profile, key, move |mut sealer| archive::pack(&cookies, &files, &mut sealer)).await
+        self.write(profile, key, move |sealer| archive::pack(&cookies, &files, sealer)).await
     }
 
     /// Puts the files of a store into a folder, where they replace those of the same name, and answers the cookies.
@@ -253,7 +253,7 @@ impl Stores {
             Some((key, sealed)) => portable::write(&about, Some(Opener::new(key, sealed)?), to),
             None => portable::write(&about, None::<io::Empty>, to),
         };
-        Ok(portable::written(Box::new(write)).await?)
+        Ok(portable::written(write).await?)
     }
 
     /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`]. The

@@ -15,7 +15,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use base64::read::DecoderReader;
 use base64::write::EncoderWriter;
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt as _};
 use kitfleet_domain::ids::{AccountId, ProfileId};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Invalid;
@@ -221,8 +222,8 @@ impl<W: Write> Writer<W> {
 
 /// What `write` writes, as a stream. An error before the first piece is answered instead of one.
 pub async fn written(
-    write: Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>,
-) -> io::Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>> {
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
     let (to, mut pieces) = mpsc::channel(CHUNKS_UNDER_WAY);
     tokio::task::spawn_blocking(move || {
         let mut document = BufWriter::with_capacity(PIECE, Pieces(&to));
@@ -235,7 +236,7 @@ pub async fn written(
     });
     let first = pieces.recv().await.unwrap_or_else(|| Err(io::Error::other("nothing was written")))?;
     let rest = stream::poll_fn(move |context| pieces.poll_recv(context));
-    Ok(stream::iter([Ok(first)]).chain(rest))
+    Ok(stream::iter([Ok(first)]).chain(rest).boxed())
 }
 
 struct Pieces<'a>(&'a Sender<io::Result<Bytes>>);
@@ -289,7 +290,10 @@ pub fn read(document: impl Read, files: File, unknown: &mut Vec<String>) -> Resu
             "source_profile_id" => source_profile_id = Some(json.text()?),
             "source_account_id" => source_account_id = Some(json.text()?),
             "exported_at" => drop(json.text()?),
-            "cookies" => json.array(MAX_COOKIES, |json| Ok(cookies.push(json.cookie()?)))?,
+            "cookies" => json.array(MAX_COOKIES, |json| {
+                cookies.push(json.cookie()?);
+                Ok(())
+            })?,
             "origins" => json.array(MAX_FILES, |json| {
                 json.object(|json, member| {
                     match member {
@@ -404,11 +408,37 @@ impl<R: Read> Json<R> {
             if each(self, &name)? {
                 seen.insert(name);
             } else {
-                self.ration.set(u64::MAX);
-                self.reader.skip_value()?;
+                self.skip()?;
             }
         }
         Ok(self.token().end_object()?)
+    }
+
+    /// Passes over a value, whatever its size. The crate's own way would remember names, however long they are.
+    fn skip(&mut self) -> Result<(), DocumentError> {
+        match self.token().peek()? {
+            ValueType::Array => {
+                self.token().begin_array()?;
+                while self.token().has_next()? {
+                    self.skip()?;
+                }
+                self.token().end_array()?;
+            }
+            ValueType::Object => {
+                self.token().begin_object()?;
+                while self.token().has_next()? {
+                    self.token().skip_name()?;
+                    self.skip()?;
+                }
+                self.token().end_object()?;
+            }
+            ValueType::String => {
+                self.ration.set(u64::MAX);
+                self.reader.skip_value()?;
+            }
+            ValueType::Number | ValueType::Boolean | ValueType::Null => self.token().skip_value()?,
+        }
+        Ok(())
     }
 
     /// An array, each of whose items `each` reads.
@@ -715,7 +745,7 @@ mod tests {
     #[test]
     fn what_is_no_json_is_refused() {
         let good = document().to_string();
-        let twice = good.replacen("{", r#"{"name": "a", "#, 1);
+        let twice = good.replacen('{', r#"{"name": "a", "#, 1);
         assert!(matches!(read_text(&twice), Err(DocumentError::Invalid(_))));
         let deep = good.replacen(r#""version":1"#, &format!(r#""version":{}"#, "[".repeat(100_000)), 1);
         assert!(read_text(&deep).is_err());
@@ -728,7 +758,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_document_fills_the_memory() {
-        for start in ["{\"", "{\"version\": 1", "{\"name\": \""] {
+        for start in ["{\"", "{\"version\": 1", "{\"name\": \"", "{\"more\": {\"", "{\"more\": [1"] {
             let endless = start.as_bytes().chain(io::repeat(b'1'));
             assert!(read(endless, tempfile::tempfile().expect("a file"), &mut Vec::new()).is_err(), "{start}");
         }

@@ -15,6 +15,7 @@ use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
+use kitfleet_profiles::Stores;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
@@ -36,6 +37,7 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
         }
         MaintenanceJob::SweepRetention => {
             sweep_retention(&context.db, context.config.profile_retention).await?;
+            remove_stores(&context.stores).await?;
         }
         MaintenanceJob::PurgeFinished => purge_finished(&context).await?,
     }
@@ -175,6 +177,21 @@ async fn purge_profile(db: &PgPool, profile: ProfileId) -> sqlx::Result<Option<u
 
 fn count_purged(arm: &'static str, outcome: &'static str, count: u64) {
     metrics::counter!("service_retention_purge_total", "arm" => arm, "outcome" => outcome).increment(count);
+}
+
+/// Removes what profiles held and nobody refers to any more, and what was written in vain.
+async fn remove_stores(stores: &Stores) -> sqlx::Result<()> {
+    let mut removed = 0;
+    loop {
+        match stores.sweep(BATCH).await? {
+            0 => break,
+            some => removed += some,
+        }
+    }
+    if removed > 0 {
+        tracing::debug!(removed, "removed what profiles held");
+    }
+    Ok(())
 }
 
 async fn purge_finished(context: &Context) -> sqlx::Result<()> {
