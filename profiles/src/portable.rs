@@ -100,11 +100,11 @@ pub enum DocumentError {
 }
 
 /// Writes a document of the profile whose archive `archive` is.
-pub fn write(about: &About, archive: Option<impl Read>, to: impl Write) -> io::Result<()> {
+pub fn write(about: &About, archive: Option<&mut dyn Read>, to: &mut dyn Write) -> io::Result<()> {
     let mut writer = Writer { json: JsonStreamWriter::new(to), stage: Stage::Origins(None) };
     writer.begin(about)?;
     match archive {
-        Some(archive) => archive::read(archive, |item| match item {
+        Some(archive) => archive::read(archive, &mut |item| match item {
             Item::Cookies(cookies) => writer.cookies(&cookies),
             Item::File { path, content } => writer.file(path, content),
         })?,
@@ -276,7 +276,7 @@ pub async fn receive<E: fmt::Display>(
 
 /// Reads a document, whose files go into another one. Members of it that we do not know are as if absent, and those of the
 /// document itself are added to `unknown`.
-pub fn read(document: impl Read, files: File, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
+pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
     let mut spool = Spool { to: BufWriter::new(files), at: 0, files: Vec::new(), paths: HashSet::new() };
     let (mut format, mut version, mut name, mut archetype) = (None, None, None, None);
@@ -625,7 +625,7 @@ mod tests {
     }
 
     fn read_text(text: &str) -> Result<Document, DocumentError> {
-        read(text.as_bytes(), tempfile::tempfile().expect("a file"), &mut Vec::new())
+        read(&mut text.as_bytes(), tempfile::tempfile().expect("a file"), &mut Vec::new())
     }
 
     /// Which member breaks a rule.
@@ -659,11 +659,11 @@ mod tests {
         };
         let archive = archived(read.dump.expect("what it holds"));
         let folder = tempfile::tempdir().expect("a folder");
-        archive::unpack(archive.as_slice(), folder.path()).expect("an archive");
+        archive::unpack(&mut archive.as_slice(), folder.path()).expect("an archive");
         assert_eq!(fs::read(folder.path().join(LOCAL)).expect("a file"), [0, 1, 2, 255]);
 
         let mut text = Vec::new();
-        write(&about, Some(archive.as_slice()), &mut text).expect("a document");
+        write(&about, Some(&mut archive.as_slice()), &mut text).expect("a document");
         let written: Value = serde_json::from_slice(&text).expect("JSON");
         let mut expected = document();
         expected["source_profile_id"] = json!(about.profile);
@@ -671,7 +671,7 @@ mod tests {
         assert_eq!(written, expected);
 
         let mut nothing = Vec::new();
-        write(&about, None::<io::Empty>, &mut nothing).expect("a document");
+        write(&about, None, &mut nothing).expect("a document");
         let read = read_text(std::str::from_utf8(&nothing).expect("text")).expect("a document");
         assert!(read.dump.is_none() && read.name == "Shop");
     }
@@ -691,7 +691,7 @@ mod tests {
         document["cookies"][0]["priority"] = json!("high");
         document["origins"][0]["files"][0]["mode"] = json!(644);
         let (mut unknown, files) = (Vec::new(), tempfile::tempfile().expect("a file"));
-        let read = read(document.to_string().as_bytes(), files, &mut unknown).expect("a document");
+        let read = read(&mut document.to_string().as_bytes(), files, &mut unknown).expect("a document");
         assert_eq!(read.dump.expect("what it holds").cookies, [Cookie::sample("sid")]);
         assert_eq!(unknown, ["more".to_owned(), "n".repeat(256)]);
     }
@@ -759,8 +759,8 @@ mod tests {
     #[test]
     fn nothing_in_a_document_fills_the_memory() {
         for start in ["{\"", "{\"version\": 1", "{\"name\": \"", "{\"more\": {\"", "{\"more\": [1"] {
-            let endless = start.as_bytes().chain(io::repeat(b'1'));
-            assert!(read(endless, tempfile::tempfile().expect("a file"), &mut Vec::new()).is_err(), "{start}");
+            let mut endless = start.as_bytes().chain(io::repeat(b'1'));
+            assert!(read(&mut endless, tempfile::tempfile().expect("a file"), &mut Vec::new()).is_err(), "{start}");
         }
     }
 }
