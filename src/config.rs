@@ -659,6 +659,9 @@ mod tests {
         assert!(told("url = \"https://s3.example/bucket\"").contains("`profiles.store.url`"));
         assert!(told("url = \"bucket\"").contains("`profiles.store.url`"));
         assert!(told("url = \"s3://b\"\naccess_key_id = \"k\"").contains("`profiles.store.secret_access_key`"));
+        let in_clear = "url = \"s3://b\"\nendpoint = \"http://s3.example\"";
+        assert!(told(in_clear).contains("`profiles.store.url`: its server must be an https one"));
+        assert!(told("url = \"s3://k:s@b\"").contains("`profiles.store.url`"));
         assert!(told("endpoint = \"s3.example\"").contains("`profiles.store.endpoint`"));
         let store = "[profiles.store]\nurl = \"s3://b/p/q\"\nendpoint = \"http://127.0.0.1:9000\"";
         let stores = read(store, &[]).expect("a good configuration").stores().expect("a place");

@@ -34,7 +34,7 @@ pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
 }
 
 /// Writes cookies and files.
-pub fn pack(cookies: &[u8], files: &[Entry], to: impl Write) -> io::Result<()> {
+pub fn pack(cookies: &[u8], files: &[Entry], to: &mut dyn Write) -> io::Result<()> {
     let mut archive = Builder::new(zstd::Encoder::new(to, LEVEL)?);
     archive.append_data(&mut header(cookies.len() as u64), COOKIES, cookies)?;
     for file in files {
@@ -84,7 +84,7 @@ pub enum Item<'a> {
 }
 
 /// Reads an archive to its end and shows each item.
-pub fn read(from: impl Read, mut show: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
     let clear = zstd::Decoder::new(from)?;
     let mut archive = Archive::new(AtMost { from: clear, left: MAX_ARCHIVE_BYTES });
     let mut files = 0;
@@ -126,9 +126,9 @@ pub fn read(from: impl Read, mut show: impl FnMut(Item<'_>) -> io::Result<()>) -
 }
 
 /// Puts the files of an archive into a folder, and answers the cookies. A file that is there is replaced.
-pub fn unpack(from: impl Read, folder: &Path) -> io::Result<Vec<Cookie>> {
+pub fn unpack(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<Cookie>> {
     let mut cookies = Vec::new();
-    read(from, |item| match item {
+    let mut put = |item: Item<'_>| match item {
         Item::Cookies(all) => {
             cookies = all;
             Ok(())
@@ -143,7 +143,8 @@ pub fn unpack(from: impl Read, folder: &Path) -> io::Result<Vec<Cookie>> {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             io::copy(content, &mut file).map(drop)
         }
-    })?;
+    };
+    read(from, &mut put)?;
     Ok(cookies)
 }
 
@@ -193,7 +194,7 @@ mod tests {
         let into = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(into.path().join("databases/indexeddb")).expect("a folder");
         fs::write(into.path().join("databases/indexeddb/a"), "of a fresh browser").expect("a file");
-        assert_eq!(unpack(archive.as_slice(), into.path()).expect("an archive"), [Cookie::sample("sid")]);
+        assert_eq!(unpack(&mut archive.as_slice(), into.path()).expect("an archive"), [Cookie::sample("sid")]);
         let all = |folder: &Path| {
             let entries = files::list(folder.to_owned().into()).expect("a list");
             let read =
@@ -208,7 +209,7 @@ mod tests {
         let (_folder, archive) = packed();
         let into = tempfile::tempdir().expect("a folder");
         for length in [0, 10, archive.len() / 2, archive.len() - 1] {
-            assert!(unpack(&archive[..length], into.path()).is_err(), "{length}");
+            assert!(unpack(&mut &archive[..length], into.path()).is_err(), "{length}");
         }
     }
 
@@ -233,8 +234,9 @@ mod tests {
         let into = outside.path().join("into");
         fs::create_dir(&into).expect("a folder");
         let absolute = format!("files/{}", outside.path().join("absolute").display());
-        let refused =
-            |archive: &[u8]| unpack(archive, &into).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData);
+        let refused = |mut archive: &[u8]| {
+            unpack(&mut archive, &into).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
+        };
         assert!(!refused(&with("files/databases/x", EntryType::Regular, &b"x"[..], 1)));
         for name in ["files/../up", "files/a/../../up", "files/", "files//etc/x", "/etc/x", "other", &absolute] {
             assert!(refused(&with(name, EntryType::Regular, &b"x"[..], 1)), "{name}");
@@ -254,7 +256,7 @@ mod tests {
             assert!(refused(&with("files/databases/y", kind, io::empty(), 0)), "{kind:?}");
         }
         let found: Vec<PathBuf> = fs::read_dir(outside.path()).expect("a folder").flatten().map(|e| e.path()).collect();
-        assert_eq!(found, [into.clone()]);
+        assert_eq!(found, std::slice::from_ref(&into));
         assert!(!into.join("databases/y").exists());
     }
 
@@ -264,7 +266,7 @@ mod tests {
             with("files/databases/z", EntryType::Regular, io::repeat(0).take(MAX_ARCHIVE_BYTES), MAX_ARCHIVE_BYTES);
         assert!(bomb.len() < 1024 * 1024);
         let mut given = 0;
-        let read = read(bomb.as_slice(), |item| match item {
+        let read = read(&mut bomb.as_slice(), &mut |item| match item {
             Item::File { content, .. } => io::copy(content, &mut io::sink()).map(|bytes| given += bytes),
             Item::Cookies(_) => Ok(()),
         });
@@ -273,6 +275,6 @@ mod tests {
 
         // A name that would fill the memory.
         let long = with("././@LongLink", EntryType::GNULongName, io::repeat(b'a').take(50_000_000), 50_000_000);
-        assert!(super::read(long.as_slice(), |_| Ok(())).is_ok());
+        assert!(super::read(&mut long.as_slice(), &mut |_| Ok(())).is_ok());
     }
 }

@@ -23,7 +23,7 @@ use kitfleet_domain::ids::{ProfileId, StoreId};
 use kitfleet_domain::profiles::stores;
 use kitfleet_domain::vault::Vault;
 use sqlx::{PgConnection, PgPool};
-use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::spawn_blocking;
 
 pub use self::cookies::Cookie;
@@ -197,7 +197,7 @@ impl Stores {
         })
         .await
         .map_err(SaveError::Serialize)??;
-        self.write(profile, key, move |mut sealer| archive::pack(&cookies, &files, &mut sealer)).await
+        self.write(profile, key, Box::new(move |sealer| archive::pack(&cookies, &files, sealer))).await
     }
 
     /// Puts the files of a store into a folder, where they replace those of the same name, and answers the cookies.
@@ -213,7 +213,7 @@ impl Stores {
     ) -> Result<Vec<Cookie>, ReadError> {
         let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
         let (key, into) = (StoreKey::derive(&key, profile, store), into.to_owned());
-        Ok(self.fetch(store, move |sealed| archive::unpack(Opener::new(key, sealed)?, &into)).await?)
+        Ok(self.fetch(store, move |sealed| archive::unpack(&mut Opener::new(key, Box::new(sealed))?, &into)).await?)
     }
 
     /// Copies a store to another profile, whose key seals the copy.
@@ -225,8 +225,9 @@ impl Stores {
         let new_key = self.key(to.0, to.1).ok_or(SaveError::Seal)?;
         let sealed = self.spool(from.2).await.map_err(ReadError::from)?;
         let key = StoreKey::derive(&key, from.0, from.2);
-        let copied = self
-            .write(to.0, new_key, move |mut sealer| io::copy(&mut Opener::new(key, sealed)?, &mut sealer).map(drop));
+        let reseal =
+            move |mut sealer: &mut dyn Write| io::copy(&mut Opener::new(key, Box::new(sealed))?, &mut sealer).map(drop);
+        let copied = self.write(to.0, new_key, Box::new(reseal));
         copied.await.map_err(|error| match error {
             SaveError::Serialize(error) => CopyError::Read(error.into()),
             error => CopyError::Save(error),
@@ -250,10 +251,10 @@ impl Stores {
             None => None,
         };
         let write = move |to: &mut dyn Write| match sealed {
-            Some((key, sealed)) => portable::write(&about, Some(Opener::new(key, sealed)?), to),
-            None => portable::write(&about, None::<io::Empty>, to),
+            Some((key, sealed)) => portable::write(&about, Some(&mut Opener::new(key, Box::new(sealed))?), to),
+            None => portable::write(&about, None, to),
         };
-        Ok(portable::written(Box::new(write)).await?)
+        Ok(portable::written(write).await?)
     }
 
     /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`]. The
@@ -267,11 +268,11 @@ impl Stores {
         E: std::fmt::Display,
     {
         let scratch = || temporary_file(&self.0.scratch).map_err(DocumentError::Disk);
-        let document = portable::receive(body, scratch()?, self.0.document_bytes).await?;
+        let mut document = portable::receive(body, scratch()?, self.0.document_bytes).await?;
         let bytes = scratch()?;
         let read = move || {
             let mut unknown = Vec::new();
-            (portable::read(document, bytes, &mut unknown), unknown)
+            (portable::read(&mut document, bytes, &mut unknown), unknown)
         };
         let (document, found) = blocking(read).await.map_err(DocumentError::Disk)?;
         unknown.extend(found);
@@ -345,34 +346,12 @@ impl Stores {
     }
 
     /// Seals what `produce` writes, as a new store of the profile.
-    async fn write(
-        &self,
-        profile: ProfileId,
-        key: [u8; 32],
-        produce: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
-    ) -> Result<Saved, SaveError> {
+    async fn write(&self, profile: ProfileId, key: [u8; 32], produce: Produce) -> Result<Saved, SaveError> {
         let id = StoreId::generate();
         let (key, limit) = (StoreKey::derive(&key, profile, id), self.0.store_bytes);
         stores::begin(&mut *self.connection().await?, id, profile).await.map_err(upload)?;
         let (to_place, chunks) = mpsc::channel(CHUNKS_UNDER_WAY);
-        let produced = blocking(move || {
-            let (mut size, mut refused) = (0, None);
-            let mut sealer = Sealer::new(key, |chunk| {
-                size += chunk.len() as u64;
-                if size > limit {
-                    refused = Some(SaveError::TooLarge(format!("more than {limit} bytes")));
-                } else if to_place.blocking_send(Bytes::from(chunk)).is_err() {
-                    refused = Some(SaveError::Upload("nobody takes it".to_owned()));
-                }
-                if refused.is_some() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
-            });
-            let done = produce(&mut sealer).and_then(|()| sealer.finish());
-            match (refused, done) {
-                (Some(refused), _) => Err(refused),
-                (None, Err(error)) => Err(SaveError::Serialize(error)),
-                (None, Ok(())) => Ok(size),
-            }
-        });
+        let produced = blocking(move || seal_all(key, limit, &to_place, produce));
         let (kept, produced) = tokio::join!(self.0.place.write(id, chunks), produced);
         // What the place says comes first: it is why nobody took the rest.
         let written = match (kept, produced.map_err(SaveError::Serialize).flatten()) {
@@ -445,6 +424,30 @@ impl Stores {
             Ok(file)
         })
         .await
+    }
+}
+
+/// Writes what is to be sealed.
+type Produce = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
+
+/// Seals what `produce` writes, in chunks for a place. Answers how many bytes they have, which are no more than `limit`.
+fn seal_all(key: StoreKey, limit: u64, to_place: &Sender<Bytes>, produce: Produce) -> Result<u64, SaveError> {
+    let (mut size, mut refused) = (0, None);
+    let mut take = |chunk: Vec<u8>| {
+        size += chunk.len() as u64;
+        if size > limit {
+            refused = Some(SaveError::TooLarge(format!("more than {limit} bytes")));
+        } else if to_place.blocking_send(Bytes::from(chunk)).is_err() {
+            refused = Some(SaveError::Upload("nobody takes it".to_owned()));
+        }
+        if refused.is_some() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    };
+    let mut sealer = Sealer::new(key, &mut take);
+    let done = produce(&mut sealer).and_then(|()| sealer.finish());
+    match (refused, done) {
+        (Some(refused), _) => Err(refused),
+        (None, Err(error)) => Err(SaveError::Serialize(error)),
+        (None, Ok(())) => Ok(size),
     }
 }
 

@@ -119,11 +119,14 @@ impl Objects {
                 "must not hold what opens it, which would be shown: see profiles.store.access_key_id".to_owned()
             );
         }
-        let loopback = bucket.endpoint.is_some_and(is_loopback);
+        let in_clear = bucket.endpoint.is_some_and(|endpoint| endpoint.starts_with("http:"));
+        if in_clear && !bucket.endpoint.is_some_and(is_loopback) {
+            return Err("its server must be an https one, or on this machine".to_owned());
+        }
         let mut s3 = AmazonS3Builder::new()
             .with_bucket_name(name)
             .with_region(bucket.region)
-            .with_client_options(ClientOptions::new().with_timeout(Self::REQUEST_LIMIT).with_allow_http(loopback))
+            .with_client_options(ClientOptions::new().with_timeout(Self::REQUEST_LIMIT).with_allow_http(in_clear))
             .with_retry(RetryConfig { max_retries: 3, retry_timeout: Self::RETRY_LIMIT, ..RetryConfig::default() });
         if let Some(endpoint) = bucket.endpoint {
             s3 = s3.with_endpoint(endpoint);

@@ -3,6 +3,9 @@
 //!
 //! A store's key is derived from its profile's and from what the store is, so that it opens as no other store and for no other
 //! profile.
+//!
+//! Nothing here is generic, and nor is what uses it: what is, is built with whoever awaits it, and without optimization in
+//! development, which makes a hundred times of the time that sealing takes.
 
 use std::io::{self, Read, Write};
 
@@ -34,18 +37,21 @@ impl StoreKey {
 }
 
 /// Seals what is written to it, and hands the sealed chunks on.
-pub struct Sealer<F> {
+pub struct Sealer<'a> {
     stream: EncryptorBE32<Aes256Gcm>,
     /// What goes before the next chunk.
     header: Vec<u8>,
     /// What is not sealed yet. A full chunk waits in case that it is the last one.
     clear: Vec<u8>,
-    take: F,
+    take: Take<'a>,
 }
 
-impl<F: FnMut(Vec<u8>) -> io::Result<()>> Sealer<F> {
+/// Takes a sealed chunk.
+type Take<'a> = &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>;
+
+impl<'a> Sealer<'a> {
     /// Seals with a key that has sealed nothing before.
-    pub fn new(key: StoreKey, take: F) -> Self {
+    pub fn new(key: StoreKey, take: Take<'a>) -> Self {
         let nonce = rand::random::<[u8; NONCE]>();
         let stream = EncryptorBE32::from_aead(key.0, &nonce.into());
         Self { stream, header: [MAGIC.as_slice(), &nonce].concat(), clear: Vec::new(), take }
@@ -60,7 +66,7 @@ impl<F: FnMut(Vec<u8>) -> io::Result<()>> Sealer<F> {
     }
 }
 
-impl<F: FnMut(Vec<u8>) -> io::Result<()>> Write for Sealer<F> {
+impl Write for Sealer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.clear.len() == CHUNK - TAG && !bytes.is_empty() {
             self.stream.encrypt_next_in_place(&[], &mut self.clear).map_err(|_| too_long())?;
@@ -87,8 +93,8 @@ fn too_long() -> io::Error {
 }
 
 /// Opens what a [`Sealer`] sealed. Nothing is handed out before it is known to be what was sealed.
-pub struct Opener<R> {
-    from: R,
+pub struct Opener {
+    from: Box<dyn Read + Send>,
     /// `None` at the end.
     stream: Option<DecryptorBE32<Aes256Gcm>>,
     /// The chunk after the one that is open: the last one is the one that none comes after.
@@ -97,10 +103,10 @@ pub struct Opener<R> {
     given: usize,
 }
 
-impl<R: Read> Opener<R> {
+impl Opener {
     /// # Errors
     /// When it does not begin like something sealed, or cannot be read.
-    pub fn new(key: StoreKey, mut from: R) -> io::Result<Self> {
+    pub fn new(key: StoreKey, mut from: Box<dyn Read + Send>) -> io::Result<Self> {
         let mut header = [0; MAGIC.len() + NONCE];
         from.read_exact(&mut header).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => cannot_open(),
@@ -117,7 +123,7 @@ impl<R: Read> Opener<R> {
     }
 }
 
-impl<R: Read> Read for Opener<R> {
+impl Read for Opener {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.given == self.open.len() {
             let Some(mut stream) = self.stream.take() else { return Ok(0) };
@@ -140,7 +146,7 @@ impl<R: Read> Read for Opener<R> {
 }
 
 /// The next sealed chunk; nothing at the end.
-fn chunk(from: &mut impl Read) -> io::Result<Vec<u8>> {
+fn chunk(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut chunk = Vec::new();
     from.take(CHUNK as u64).read_to_end(&mut chunk)?;
     Ok(chunk)
@@ -156,10 +162,11 @@ mod tests {
 
     fn sealed(key: StoreKey, clear: &[u8]) -> Vec<Vec<u8>> {
         let mut chunks = Vec::new();
-        let mut sealer = Sealer::new(key, |chunk| {
+        let mut take = |chunk| {
             chunks.push(chunk);
             Ok(())
-        });
+        };
+        let mut sealer = Sealer::new(key, &mut take);
         sealer.write_all(clear).expect("a sealer takes everything");
         sealer.finish().expect("a sealer ends");
         chunks
@@ -167,7 +174,7 @@ mod tests {
 
     fn opened(key: StoreKey, sealed: &[u8]) -> io::Result<Vec<u8>> {
         let mut clear = Vec::new();
-        Opener::new(key, sealed)?.read_to_end(&mut clear)?;
+        Opener::new(key, Box::new(io::Cursor::new(sealed.to_vec())))?.read_to_end(&mut clear)?;
         Ok(clear)
     }
 

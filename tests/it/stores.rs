@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{TryStreamExt as _, stream};
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::vault::Vault;
@@ -359,7 +359,7 @@ fn about(profile: &Profile) -> About {
 /// Sends a document in pieces of this size.
 async fn read(stores: &Stores, document: Bytes, piece: usize) -> Result<Document, DocumentError> {
     let pieces: Vec<_> = document.chunks(piece).map(|piece| Ok::<_, String>(document.slice_ref(piece))).collect();
-    stores.read_document(stream::iter(pieces)).await
+    stores.read_document(stream::iter(pieces), &mut Vec::new()).await
 }
 
 /// Decisions D8: a portable archive with cookies and the storage of each origin, and the way back.
@@ -407,7 +407,7 @@ async fn a_document_is_whole_or_nothing() {
     let cut = read(&stores, empty.slice(..empty.len() - 1), 100).await;
     assert!(matches!(cut, Err(DocumentError::Malformed(_))), "{cut:?}");
     let broken = stream::iter([Ok(empty), Err("the client is gone")]);
-    assert!(matches!(stores.read_document(broken).await, Err(DocumentError::Body(_))));
+    assert!(matches!(stores.read_document(broken, &mut Vec::new()).await, Err(DocumentError::Body(_))));
 
     let saved = save(&stores, &profile, b"x").await;
     let other = Profile::new(&stores);
@@ -435,7 +435,7 @@ async fn memory_stays_flat() {
         let saved = stores.save(profile.id, &profile.key, dump(&browser)).await.expect("a store");
         stores.restore(profile.id, &profile.key, saved.id, into.path()).await.expect("a store");
         let exported = stores.export(about(&profile), &profile.key, Some(saved.id)).await.expect("a document");
-        let read = stores.read_document(exported.boxed()).await.expect("a document");
+        let read = stores.read_document(exported, &mut Vec::new()).await.expect("a document");
         stores.save(profile.id, &profile.key, read.dump.expect("something")).await.expect("a store");
         let grown = peak() - before;
         assert!(grown < allowed, "{grown} MiB more");
