@@ -169,12 +169,8 @@ pub async fn sweep_retention(db: &PgPool, stores: &Stores, retention: Retention)
             }
         }
     }
-    loop {
-        match stores.sweep(BATCH).await? {
-            0 => return Ok(purged),
-            removed => purged.stores += removed,
-        }
-    }
+    purged.stores = remove_stores(stores).await?;
+    Ok(purged)
 }
 
 async fn purge_profile(db: &PgPool, profile: ProfileId) -> sqlx::Result<Option<u64>> {
@@ -186,6 +182,21 @@ async fn purge_profile(db: &PgPool, profile: ProfileId) -> sqlx::Result<Option<u
 
 fn count_purged(arm: &'static str, outcome: &'static str, count: u64) {
     metrics::counter!("service_retention_purge_total", "arm" => arm, "outcome" => outcome).increment(count);
+}
+
+/// Removes what profiles held and nobody refers to any more, and what was written in vain. Answers how many stores.
+async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
+    let mut removed = 0;
+    loop {
+        match stores.sweep(BATCH).await? {
+            0 => break,
+            some => removed += some,
+        }
+    }
+    if removed > 0 {
+        tracing::debug!(removed, "removed what profiles held");
+    }
+    Ok(removed)
 }
 
 async fn purge_finished(context: &Context) -> sqlx::Result<()> {

@@ -37,7 +37,7 @@ struct Arguments {
     /// The device pixel ratio.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4))]
     scale: u32,
-    /// Where cookies and the storage of web sites live.
+    /// Where the storage of web sites lives. Cookies are in memory only.
     #[arg(long)]
     data_dir: PathBuf,
     /// Run web processes in bubblewrap.

@@ -82,8 +82,7 @@ struct Farewell {
 /// The folder of a host that has ended by itself. It is removed when this is dropped, in the background.
 pub struct Remains {
     directory: PathBuf,
-    keep: oneshot::Sender<Infallible>,
-    burial: JoinHandle<()>,
+    _keep: oneshot::Sender<Infallible>,
 }
 
 /// Why a command was not done.
@@ -196,7 +195,7 @@ impl Host {
     /// # Errors
     /// When it has been killed already.
     pub async fn end_in_order(self) -> Result<Remains, Failure> {
-        let Self { requests, in_use, burial, directory, _tasks: pipes, .. } = self;
+        let Self { requests, in_use, directory, _tasks: pipes, .. } = self;
         let (ended, has_ended) = oneshot::channel();
         let (keep, kept) = oneshot::channel();
         // One that was killed has nobody who hears this, and then nobody says that it has ended.
@@ -206,7 +205,7 @@ impl Host {
         let ended = has_ended.await;
         drop(pipes);
         ended.map_err(|_| driver_failure("the browser was killed"))?;
-        Ok(Remains { directory, keep, burial })
+        Ok(Remains { directory, _keep: keep })
     }
 }
 
@@ -214,13 +213,6 @@ impl Remains {
     /// The folder.
     pub fn directory(&self) -> &Path {
         &self.directory
-    }
-
-    /// Removes the folder.
-    pub async fn bury(self) {
-        drop(self.keep);
-        // A panic there was reported already.
-        let _ = self.burial.await;
     }
 }
 

@@ -234,9 +234,7 @@ impl Webkit {
         let remains = self.host.end_in_order().await.map_err(NotSaved::Browser)?;
         let kept = remains.directory().join(KEPT);
         sites::move_all(remains.directory(), &kept).await.map_err(SaveError::Serialize)?;
-        let saved = stores.save(held.profile, &held.sealed_key, Dump { cookies, files: kept.into() }).await;
-        remains.bury().await;
-        Ok(saved?)
+        Ok(stores.save(held.profile, &held.sealed_key, Dump { cookies, files: kept.into() }).await?)
     }
 
     /// Resolves when the browser has ended by itself.
