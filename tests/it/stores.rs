@@ -427,8 +427,8 @@ async fn memory_stays_flat() {
     let setting = Setting::new().await;
     let browser = browser(b"");
     let mut file = fs::File::create(browser.path().join(LOCAL)).expect("a file");
-    std::io::copy(&mut fs::File::open("/dev/urandom").expect("noise").take(150 * MIB), &mut file).expect("noise");
-    for (place, allowed) in setting.places().into_iter().zip([32, 96]) {
+    std::io::copy(&mut fs::File::open("/dev/urandom").expect("noise").take(100 * MIB), &mut file).expect("noise");
+    for (place, allowed) in setting.places().into_iter().zip([32, 64]) {
         let stores = setting.stores(setting.config(place)).await;
         let (profile, into) = (Profile::new(&stores), folder());
         let before = peak();
