@@ -33,8 +33,8 @@ const GRACE: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(200);
 /// How often a session looks whether the one before it has let go of their profile.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what a browser holds may take to be saved.
-const SAVE_WITHIN: Duration = Duration::from_secs(30);
+/// How long what a browser holds may take to be saved, at most.
+const SAVE_WITHIN: Duration = Duration::from_secs(20);
 /// The same when the worker stops, which waits for its actors somewhat longer than this.
 const SAVE_BEFORE_THE_END: Duration = Duration::from_secs(8);
 
@@ -193,6 +193,11 @@ enum After {
 impl Drop for Actor {
     fn drop(&mut self) {
         self.context.sessions.lock().remove(&self.session);
+        // Nobody else lets go of what a living worker has in hand.
+        if self.has_profile && std::thread::panicking() {
+            let (context, session) = (Arc::clone(&self.context), self.session);
+            tokio::spawn(async move { let_go(&context, session).await });
+        }
     }
 }
 
@@ -324,7 +329,8 @@ impl Actor {
                 self.context.stopping.cancelled().await;
                 sleep(SAVE_BEFORE_THE_END).await;
             };
-            let _ = timeout(SAVE_WITHIN, stopping).await;
+            // Who launches the profile meanwhile waits for it as a part of opening, and then has to open.
+            let _ = timeout(SAVE_WITHIN.min(self.context.config.open_timeout * 2 / 3), stopping).await;
         };
         let saved = tokio::select! {
             saved = browser.save(&self.context.stores, held) => saved,
@@ -355,7 +361,7 @@ impl Actor {
         let unneeded = match saved {
             Ok(Some(saved)) => keeping::replace(&mut tx, held, saved.id, saved.size_bytes).await?,
             Err(error) if !(held.store.is_none() && matches!(error, NotSaved::Store(SaveError::Empty))) => {
-                keeping::fail(&mut tx, held, reason(error), &error.to_string()).await?;
+                keeping::fail(&mut tx, held, reason(error)).await?;
                 None
             }
             // Nothing became of nothing, or the browser was a simulated one.
@@ -370,16 +376,8 @@ impl Actor {
 
     /// Lets go of the session's profile, which stays as it is.
     async fn let_go(&self) {
-        if !self.has_profile {
-            return;
-        }
-        loop {
-            let done = async { keeping::let_go(&mut *self.context.db.acquire().await?, self.session).await };
-            match done.await {
-                Ok(()) => return,
-                Err(error) => tracing::error!(%error, session = %self.session, "cannot let go of a profile"),
-            }
-            sleep(RETRY).await;
+        if self.has_profile {
+            let_go(&self.context, self.session).await;
         }
     }
 
@@ -402,6 +400,18 @@ impl Actor {
             errored |= finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
         }
         if errored { After::Fail } else { After::Close }
+    }
+}
+
+/// Lets go of a session's profile, however long the database is away.
+async fn let_go(context: &Context, session: SessionId) {
+    loop {
+        let done = async { keeping::let_go(&mut *context.db.acquire().await?, session).await };
+        match done.await {
+            Ok(_) => return,
+            Err(error) => tracing::error!(%error, %session, "cannot let go of a profile"),
+        }
+        sleep(RETRY).await;
     }
 }
 

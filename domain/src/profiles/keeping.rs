@@ -60,6 +60,18 @@ impl Reason {
             Self::Superseded => "superseded",
         }
     }
+
+    /// The same in words. What exactly went wrong is for the operator, in the log: it names places of ours.
+    fn detail(self) -> &'static str {
+        match self {
+            Self::SerializeFailed => "The browser did not give away what it holds, or it could not be read.",
+            Self::SealFailed => "The profile's key cannot be opened with the deployment's keys.",
+            Self::TooLarge => "What the browser holds is larger than a profile may be.",
+            Self::UploadFailed => "What the browser holds could not be stored, or not in time.",
+            Self::DegenerateDump => "The browser holds nothing, and the profile holds something.",
+            Self::Superseded => "The profile was purged, or a session that opened later has been saved already.",
+        }
+    }
 }
 
 /// Takes the profile of a session that is being created in hand. `None` as long as another session on a living worker has
@@ -85,16 +97,17 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
     .await
 }
 
-/// Lets go of what a session had in hand, if it had: its profile stays as it is. The session must not be `creating` any
-/// more, or it could take it once again.
+/// Lets go of what a session had in hand: its profile stays as it is. `false` when it had nothing. The session must not be
+/// `creating` any more, or it could take it once again.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<()> {
-    sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
-        .execute(conn)
-        .await?;
-    Ok(())
+pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
+    let had =
+        sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
+            .execute(conn)
+            .await?;
+    Ok(had.rows_affected() == 1)
 }
 
 /// Makes a new store what a profile holds and lets go of the profile. When that cannot be,
@@ -118,13 +131,13 @@ pub async fn replace(
         Some(profile) if profile.stored_generation < held.generation => profile.store_id,
         _ => {
             super::release(&mut *conn, store).await?;
-            let detail = "The profile was purged, or a session that opened later has been saved already.";
-            fail(conn, held, Reason::Superseded, detail).await?;
+            fail(conn, held, Reason::Superseded).await?;
             return Ok(Some(store));
         }
     };
     if !stores::keep(&mut *conn, store).await? {
-        fail(conn, held, Reason::UploadFailed, "It took so long that what was stored had been given up.").await?;
+        // It took so long that it was removed.
+        fail(conn, held, Reason::UploadFailed).await?;
         return Ok(None);
     }
     sqlx::query!(
@@ -143,17 +156,21 @@ pub async fn replace(
     Ok(before)
 }
 
-/// Tells that a session's end did not replace what its profile holds, and lets go of the profile.
+/// Lets go of the profile, and tells that the session's end did not replace what it holds: once, though whoever did not
+/// hear that it is done asks again.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn fail(conn: &mut PgConnection, held: &Held, reason: Reason, detail: &str) -> sqlx::Result<()> {
+pub async fn fail(conn: &mut PgConnection, held: &Held, reason: Reason) -> sqlx::Result<()> {
+    if !let_go(&mut *conn, held.session).await? {
+        return Ok(());
+    }
     let data = json!({
         "session_id": held.session,
         "profile_id": held.profile,
         "reason": reason.name(),
-        "detail": detail,
+        "detail": reason.detail(),
     });
-    events::record(&mut *conn, held.account, EventType::SessionProfileSaveFailed, data).await?;
-    let_go(conn, held.session).await
+    events::record(conn, held.account, EventType::SessionProfileSaveFailed, data).await?;
+    Ok(())
 }
