@@ -370,8 +370,12 @@ pub async fn delete(
 /// # Errors
 /// When the database fails.
 pub(crate) async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    // In the order of their ids, as whoever changes many profiles does: two of them wait for each other, not both.
     sqlx::query!(
-        "update profiles set deleted_at = now(), updated_at = now() where account_id = $1 and deleted_at is null",
+        "with held as (
+             select id from profiles where account_id = $1 and deleted_at is null order by id for update
+         )
+         update profiles p set deleted_at = now(), updated_at = now() from held where p.id = held.id",
         account as _,
     )
     .execute(conn)
@@ -462,13 +466,20 @@ pub async fn due_for_purge(
 }
 
 /// Ends a profile that is due ([`due_for_purge`]), as [`purge`] does, but with nobody to tell of. Answers how many snapshots
-/// it had; `None` when it was taken out of the recycle bin meanwhile, or somebody does something with it.
+/// it had; `None` when it is not due any more, or somebody does something with it.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn purge_due(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<Option<u64>> {
+pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: ProfileId) -> sqlx::Result<Option<u64>> {
+    // Its owner may have taken it out of the recycle bin meanwhile, and put it there once more.
     let held = sqlx::query_scalar!(
-        "select id from profiles where id = $1 and deleted_at is not null for update skip locked",
+        "select p.id from profiles p join accounts a on a.id = p.account_id
+         where p.id = $3
+           and p.deleted_at <= now() - case when a.status = 'deleted' then make_interval(secs => $1)
+                                            else make_interval(secs => $2) end
+         for update of p skip locked",
+        retention.of_deleted_accounts.as_secs_f64(),
+        retention.deleted.as_secs_f64(),
         id as _,
     )
     .fetch_optional(&mut *conn)
@@ -553,8 +564,12 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
     .await
 }
 
-/// Says of a store of a profile, whose row its caller has locked, that it may be removed, unless somebody refers to it.
-async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
+/// Says of a store that it may be removed, unless somebody refers to it. Its caller has locked the row of its profile, or has
+/// not got one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now()
          where id = $1 and not exists (select from profiles where store_id = $1)

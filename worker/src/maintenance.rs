@@ -152,7 +152,7 @@ pub async fn sweep_retention(db: &PgPool, stores: &Stores, retention: Retention)
         let Some(last) = due.last() else { break };
         after = Some(*last);
         for profile in due {
-            match purge_profile(db, profile).await {
+            match purge_profile(db, retention, profile).await {
                 Ok(Some(snapshots)) => {
                     tracing::info!(%profile, snapshots, "a deleted profile reached its age and was purged");
                     count_purged("profiles", "purged", 1);
@@ -173,9 +173,9 @@ pub async fn sweep_retention(db: &PgPool, stores: &Stores, retention: Retention)
     Ok(purged)
 }
 
-async fn purge_profile(db: &PgPool, profile: ProfileId) -> sqlx::Result<Option<u64>> {
+async fn purge_profile(db: &PgPool, retention: Retention, profile: ProfileId) -> sqlx::Result<Option<u64>> {
     let mut tx = db.begin().await?;
-    let snapshots = profiles::purge_due(&mut tx, profile).await?;
+    let snapshots = profiles::purge_due(&mut tx, retention, profile).await?;
     tx.commit().await?;
     Ok(snapshots)
 }
