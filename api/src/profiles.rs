@@ -2,7 +2,7 @@
 //!
 //! What profiles hold is read and written by [`Stores`](kitfleet_profiles::Stores), without a transaction: it takes as long
 //! as its size wants. So a profile that is made of something gets its store first, which nobody refers to, and its row when
-//! that is whole; a store whose row never comes is removed after a while.
+//! that is whole; a store whose row is refused is removed at once, and one whose row never comes after a while.
 
 mod documents;
 mod snapshots;
@@ -15,7 +15,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::archetypes;
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::ids::{AccountId, ProfileId, SnapshotId};
+use kitfleet_domain::ids::{AccountId, ProfileId, SnapshotId, StoreId};
 use kitfleet_domain::profiles::{
     self, ChangeError, Content, CreateError, Filter, Kept, NewProfile, Origin, ProfileName, snapshots as kept_once,
 };
@@ -155,10 +155,27 @@ fn check(name: &str, archetype: &str) -> Result<ProfileName, Invalid> {
 }
 
 async fn insert(app: &App, caller: &Caller, new: &NewProfile<'_>) -> Result<Created> {
-    let mut tx = app.db.begin().await?;
-    let profile = profiles::create(&mut tx, caller.account_id, new, &app.config.limits, &caller.actor).await?;
-    tx.commit().await?;
-    Ok(created(profile))
+    let inserted = async {
+        let mut tx = app.db.begin().await?;
+        let profile = profiles::create(&mut tx, caller.account_id, new, &app.config.limits, &caller.actor).await?;
+        tx.commit().await?;
+        Ok(created(profile))
+    };
+    let inserted: Result<Created> = inserted.await;
+    if let (Err(_), Some(Content { store, .. })) = (&inserted, new.content)
+        && let Err(error) = give_up(app, store).await
+    {
+        tracing::warn!(%error, %store, "cannot remove a store that was written in vain; it will be tried again");
+    }
+    inserted
+}
+
+/// Removes a store whose profile was refused, unless its row was written after all.
+async fn give_up(app: &App, store: StoreId) -> Result<(), ReadError> {
+    let mut conn = app.db.acquire().await.map_err(std::io::Error::other)?;
+    profiles::release(&mut conn, store).await.map_err(std::io::Error::other)?;
+    drop(conn);
+    app.stores().await.map_err(std::io::Error::other)?.remove(store).await
 }
 
 /// A page of profiles, newest first
@@ -361,6 +378,7 @@ impl Source {
 
 async fn copy(app: &App, caller: &Caller, source: Source, name: Option<ProfileName>) -> Result<Created> {
     let account = caller.account_id;
+    source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| source.missing())?;
     require_room(app, caller).await?;
     if let Source::Profile(id) = source {
         wait_until_kept(app, account, id).await?;

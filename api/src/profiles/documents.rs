@@ -6,6 +6,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use futures_util::TryStreamExt;
+use http_body::Body as _;
 use kitfleet_domain::ids::ProfileId;
 use kitfleet_domain::profiles::{self, NewProfile, Origin};
 use kitfleet_domain::timestamp::Timestamp;
@@ -175,8 +176,18 @@ async fn export(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>)
 )]
 async fn import(caller: Caller, State(app): State<App>, request: Request) -> Result<Created> {
     let (parts, body) = request.into_parts();
-    json::require_json(&parts.headers)?;
-    require_room(&app, &caller).await?;
+    let body = if body.is_end_stream() {
+        // As everywhere, no body is an empty object.
+        axum::body::Body::from("{}")
+    } else {
+        json::require_json(&parts.headers)?;
+        body
+    };
+    // The declared length is known before a byte of the body is.
+    let limit = app.config.limits.profile_document_bytes;
+    if body.size_hint().lower() > limit {
+        return Err(DocumentError::TooLarge(limit).into());
+    }
     let stores = app.stores().await?;
     let mut unknown = Vec::new();
     let reading = stores.read_document(body.into_data_stream(), &mut unknown);
@@ -184,6 +195,7 @@ async fn import(caller: Caller, State(app): State<App>, request: Request) -> Res
     unknown_fields::note(&parts.extensions, unknown.iter().map(String::as_str));
     let document = read.map_err(|_| Problem::body_too_slow())??;
     let name = check(&document.name, &document.archetype)?;
+    require_room(&app, &caller).await?;
 
     let id = ProfileId::generate();
     let sealed_key = stores.new_key(id);
