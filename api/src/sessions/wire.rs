@@ -71,8 +71,8 @@ pub struct LaunchBody {
 }
 
 impl From<LaunchBody> for CreateBody {
-    fn from(LaunchBody { purpose, label, metadata, behavioral_profile, _proxy }: LaunchBody) -> Self {
-        Self { archetype: None, purpose, label, metadata, profile_id: None, behavioral_profile, _proxy }
+    fn from(LaunchBody { purpose, label, metadata, behavioral_profile, _proxy: () }: LaunchBody) -> Self {
+        Self { archetype: None, purpose, label, metadata, profile_id: None, behavioral_profile, _proxy: () }
     }
 }
 
