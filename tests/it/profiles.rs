@@ -132,7 +132,7 @@ async fn a_deleted_profile_is_in_the_recycle_bin_until_it_is_purged() {
         (client.listed("").await, client.listed("?deleted=true").await),
         (vec![kept.clone()], vec![profile.clone()])
     );
-    assert_eq!(client.listed("?deleted=false").await, [kept.clone()]);
+    assert_eq!(client.listed("?deleted=false").await, std::slice::from_ref(&kept));
     client.get(&format!("{PROFILES}?deleted=perhaps")).await.invalid("deleted");
     let binned = client.get(&format!("{PROFILES}?deleted=true")).await.body["data"][0].clone();
     assert_timestamp(&binned["deleted_at"]);
@@ -190,11 +190,28 @@ async fn an_account_has_as_many_profiles_as_its_tier_allows() {
 
     let profile = id(&made[0]);
     let snapshot = id(&client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201));
-    let elsewhere =
-        [at(&profile, "/clone"), format!("/v1/profile-snapshots/{snapshot}/restore"), format!("{PROFILES}/import")];
-    for another in &elsewhere {
-        client.post(another, json!({})).await.problem(403, "feature-unavailable");
+    let mut document = client.get(&at(&profile, "/export")).await.expect(200).body;
+    let (clone, restore) = (at(&profile, "/clone"), format!("/v1/profile-snapshots/{snapshot}/restore"));
+    let import = format!("{PROFILES}/import");
+    for (another, body) in [(&clone, json!({})), (&restore, json!({})), (&import, document.clone())] {
+        client.post(another, body).await.problem(403, "feature-unavailable");
     }
+    // What is missing, foreign or wrong is told as to anybody else.
+    let foreign = app.client().await;
+    let theirs = foreign.profile().await;
+    let their_snapshot = id(&foreign.post(&at(&theirs, "/snapshots"), json!({})).await.expect(201));
+    for missing in [theirs, unknown_id("prof")] {
+        client.post(&at(&missing, "/clone"), json!({})).await.problem(404, "not-found");
+    }
+    for missing in [their_snapshot, unknown_id("psnap")] {
+        let restore = format!("/v1/profile-snapshots/{missing}/restore");
+        client.post(&restore, json!({})).await.problem(404, "not-found");
+    }
+    client.post(&clone, json!({"name": ""})).await.invalid("name");
+    client.post(PROFILES, json!({"name": "x", "archetype": "nokia-3310"})).await.invalid("archetype");
+    document["archetype"] = json!("nokia-3310");
+    client.post(&import, document).await.invalid("archetype");
+    client.post(&import, json!({})).await.invalid("format");
     client.delete(&at(&profile, "")).await.expect(204);
     client.post(PROFILES, json!({"name": "x"})).await.problem(403, "feature-unavailable");
     client.delete(&at(&profile, "/purge")).await.expect(204);

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{LAUNCH, PROFILES, at, id};
 use crate::support::records::uuid_of;
-use crate::support::{App, Client, Role, members, unknown_id};
+use crate::support::{App, Client, Role, at_once, members, raw, unknown_id};
 
 const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
 const IMPORT: &str = "/v1/profiles/import";
@@ -246,14 +246,24 @@ async fn a_bad_document_makes_nothing() {
         client.import(with(pointer, value)).await.invalid(field);
     }
     client.import("{}").await.invalid("format");
+    client.import("").await.invalid("format");
+    client.send(client.request(Method::POST, IMPORT)).await.invalid("format");
     let text = good.to_string();
-    for malformed in ["", "[", "null", &text[..text.len() - 1], &format!("{text}x"), "\u{0}"] {
+    for malformed in ["[", "null", &text[..text.len() - 1], &format!("{text}x"), "\u{0}"] {
         client.import(malformed.to_owned()).await.expect(400);
     }
     let plain = client.request(Method::POST, IMPORT).header("content-type", "text/plain").body(text.clone());
     client.send(plain).await.problem(415, "unsupported-media-type");
     let long = client.import(format!("{text}{}", " ".repeat(100_000))).await.problem(413, "payload-too-large");
     assert_eq!(long.body["limit_bytes"], 100_000);
+    // Nobody waits for the body to say so.
+    let announced = format!(
+        "POST {IMPORT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: {MEDIA_TYPE}\r\n\
+         content-length: 100001\r\nconnection: close\r\n\r\n",
+        client.key.as_deref().expect("a key"),
+    );
+    let answer = raw::exchange(&app.base_url, announced.as_bytes()).await;
+    assert_eq!(raw::status(&answer), Some(413), "{answer}");
     // What cannot be compressed.
     let noise = base64::engine::general_purpose::STANDARD.encode(rand::random::<[[u8; 32]; 1_024]>().as_flattened());
     let large = client.import(with("/files/0/data", json!(noise))).await.problem(413, "payload-too-large");
@@ -265,6 +275,41 @@ async fn a_bad_document_makes_nothing() {
     let imported = client.import(text).await.expect(201);
     let payload = app.last_audited(account, "profile.imported", &id(&imported)).await;
     assert_eq!(payload, json!({"source_profile_id": null, "source_account_id": null}));
+    app.stop().await;
+}
+
+/// Decisions D8: however profiles are made, no more of them come of a race than the cap allows; and who is refused leaves
+/// nothing behind of what was written for him.
+#[tokio::test]
+async fn a_raced_cap_leaves_no_stores() {
+    // Without a worker nobody removes stores but who is told to.
+    let app = App::simulated().roles(&[Role::Api]).set("limits.profiles.api_starter", "3").start().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    let profile = client.profile().await;
+    app.leave(&profile, "a login").await;
+    let snapshot = id(&client.post(&at(&profile, "/snapshots"), json!({})).await.expect(201));
+    let document = client.document_of(&profile).await.1;
+    let racing = (0..18).map(|nth| {
+        let (client, document) = (client.clone(), document.clone());
+        let (clone, restore) = (at(&profile, "/clone"), format!("/v1/profile-snapshots/{snapshot}/restore"));
+        async move {
+            match nth % 3 {
+                0 => client.post(&clone, json!({})).await,
+                1 => client.post(&restore, json!({})).await,
+                _ => client.import(document).await,
+            }
+        }
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = at_once(racing).await.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!((made.len(), refused.len()), (2, 16));
+    for answer in refused {
+        answer.problem(403, "feature-unavailable");
+    }
+    for made in made {
+        assert_eq!(app.found(&id(&made)).await.as_deref(), Some("a login"));
+    }
+    assert_eq!(app.count("select count(*) from profiles").await, 3);
+    assert_eq!(app.count("select count(*) from profile_stores").await, 3);
     app.stop().await;
 }
 

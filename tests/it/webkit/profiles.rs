@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::ProfileId;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -91,7 +92,8 @@ impl Scene {
     async fn assert_not_saved(&self, session: &str, reason: &str) {
         let mut told = self.failed_save().await;
         let detail = told.as_object_mut().expect("an object").remove("detail");
-        assert!(detail.is_some_and(|detail| detail.as_str().is_some_and(|detail| !detail.is_empty())));
+        // It is in words of the service's own, whatever went wrong below it.
+        assert!(detail.is_some_and(|detail| detail.as_str().is_some_and(|detail| detail.ends_with('.'))));
         assert_eq!(told, json!({"session_id": session, "profile_id": self.profile, "reason": reason}));
     }
 
@@ -160,6 +162,131 @@ async fn a_launch_right_after_a_destroy_gets_the_newest_state() {
         scene.assert_remembered(&session, name).await;
     }
     scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D8: a login is there in whatever is made of its profile: a clone, a snapshot that was taken before another one
+/// signed in, and on another account what was exported.
+#[tokio::test]
+async fn a_login_is_there_wherever_its_profile_is_copied_to() {
+    let mut scene = Scene::start().await;
+    let made = async |client: &Client, path: &str, body: Value| {
+        let made = client.post(path, body).await.expect(201).body;
+        made["id"].as_str().expect("an id").to_owned()
+    };
+    let at = format!("/v1/profiles/{}", scene.profile);
+    // Nobody who asks waits for a session's end to be kept: the service does.
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    scene.destroy(&first).await;
+    let snapshot = made(&scene.client, &format!("{at}/snapshots"), json!({})).await;
+    let second = scene.launch().await;
+    scene.sign_in(&second, "grace").await;
+    scene.destroy(&second).await;
+    let document = scene.client.get(&format!("{at}/export")).await.expect(200).body;
+    let clone = made(&scene.client, &format!("{at}/clone"), json!({})).await;
+    let restored = made(&scene.client, &format!("/v1/profile-snapshots/{snapshot}/restore"), json!({})).await;
+    let stranger = scene.app.client().await;
+    let imported = made(&stranger, "/v1/profiles/import", document).await;
+
+    let (owner, original) = (scene.client.clone(), scene.profile.clone());
+    for (client, profile, name) in [
+        (&owner, clone, "grace"),
+        (&owner, restored, "ada"),
+        (&stranger, imported, "grace"),
+        (&owner, original, "grace"),
+    ] {
+        (scene.client, scene.profile) = (client.clone(), profile);
+        let session = scene.launch().await;
+        scene.assert_remembered(&session, name).await;
+    }
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Interface, "Driver session" and "Limits"; decisions D8: what a session holds is kept too when the service ends it, at the
+/// free tier's cap or because its account is suspended.
+#[tokio::test]
+async fn a_session_that_the_service_ends_is_saved() {
+    let app = App::webkit().set("sessions.free_tier_cap", "1s").start().await;
+    let account = app.account(Tier::SoloManual).await;
+    let (site, client) = (Site::start().await, app.client_of(account, &["account_owner"]).await);
+    let profile = client.profile().await;
+    let scene = Scene { app, site, client, profile };
+    let order = async |order: &[&str]| {
+        scene.app.run(&[&["account", order[0], &account.to_string()], &order[1..]].concat()).await.code(0);
+    };
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    order(&["set-tier", "free"]).await;
+    eventually(Duration::from_secs(10), "it is as old as it may get", async || {
+        scene.app.run(&["sweep", "free-tier"]).await.code(0);
+        (scene.app.status_of(&first).await == "destroyed").then_some(())
+    })
+    .await;
+    scene.until_saved(1).await;
+
+    order(&["set-tier", "solo_manual"]).await;
+    let second = scene.launch().await;
+    scene.assert_remembered(&second, "ada").await;
+    scene.sign_in(&second, "grace").await;
+    order(&["suspend"]).await;
+    assert_eq!(scene.app.status_of(&second).await, "destroyed");
+    scene.until_saved(2).await;
+
+    order(&["reactivate"]).await;
+    let third = scene.launch().await;
+    scene.assert_remembered(&third, "grace").await;
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D8: however often a profile is used, it holds what the site keeps, and no more: no store is left behind, and the
+/// one that stays does not grow.
+#[tokio::test]
+async fn a_profile_does_not_grow_with_its_use() {
+    let scene = Scene::start().await;
+    let mut sizes = Vec::new();
+    for round in 1..=20 {
+        let session = scene.launch().await;
+        scene.sign_in(&session, "ada").await;
+        scene.destroy(&session).await;
+        scene.until_saved(round).await;
+        let profile = scene.client.get(&format!("/v1/profiles/{}", scene.profile)).await.expect(200).body;
+        sizes.push(profile["size_bytes"].as_i64().expect("a size"));
+        // The one before goes right after.
+        eventually(Duration::from_secs(5), "one store is left", async || {
+            (scene.app.count("select count(*) from profile_stores").await == 1).then_some(())
+        })
+        .await;
+    }
+    let last = scene.launch().await;
+    scene.assert_remembered(&last, "ada").await;
+    // A database is stored with its journal, or without.
+    let (early, late) = sizes.split_at(sizes.len() / 2);
+    assert!(late.iter().max().map(|late| late * 4) <= early.iter().max().map(|early| early * 5), "{sizes:?}");
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D8; interface, `session.profile_save_failed`, `upload_failed`: a save that hangs is given up while whoever waits
+/// for the profile has time left to open it.
+#[tokio::test]
+async fn a_save_that_hangs_leaves_time_for_the_next_session() {
+    let scene = Scene::of(App::webkit().set("sessions.open_timeout", "12s").start().await).await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    scene.destroy(&first).await;
+    let second = scene.launch().await;
+    scene.sign_in(&second, "grace").await;
+    // Stores can be read, but not written.
+    let mut lock = scene.app.database.pool.begin().await.expect("a transaction");
+    sqlx::query("lock table profile_stores in share mode").execute(&mut *lock).await.expect("a lock");
+    scene.destroy(&second).await;
+    let third = scene.launch().await;
+    scene.assert_remembered(&third, "ada").await;
+    scene.assert_not_saved(&second, "upload_failed").await;
+    lock.rollback().await.expect("it ends");
     scene.app.stop().await;
 }
 
