@@ -553,7 +553,7 @@ async fn metrics_have_bounded_labels() {
     // What has not happened is there, at zero.
     let audited = samples.iter().filter_map(|sample| labels(sample, "service_account_audit_emit_total"));
     let audited: BTreeSet<_> = audited.map(|labels| (labels["prefix"], labels["actor_type"])).collect();
-    let customers = ["account", "api_key", "session", "team", "webhook_delivery", "webhook_endpoint"];
+    let customers = ["account", "api_key", "profile", "session", "team", "webhook_delivery", "webhook_endpoint"];
     let systems = ["api_key", "session", "subscription"];
     let expected =
         customers.map(|prefix| (prefix, "customer")).into_iter().chain(systems.map(|prefix| (prefix, "system")));
