@@ -10,7 +10,7 @@ use std::path::Path;
 
 use tar::{Archive, Builder, EntryType, Header};
 
-use crate::files::{Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
+use crate::files::{Count, Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
 use crate::{Cookie, SaveError};
 
 /// The entry that holds the cookies, which comes first.
@@ -87,7 +87,7 @@ pub enum Item<'a> {
 pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
     let clear = zstd::Decoder::new(from)?;
     let mut archive = Archive::new(AtMost { from: clear, left: MAX_ARCHIVE_BYTES });
-    let mut files = 0;
+    let mut count = Count::default();
     let mut long_name = None;
     // Raw, because the crate reads the names of long paths whatever their length.
     for entry in archive.entries()?.raw(true) {
@@ -110,14 +110,13 @@ pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()
             show(Item::Cookies(cookies))?;
             continue;
         }
-        files += 1;
-        if files > MAX_FILES {
-            return Err(refuse("too many files"));
-        }
         let path = name
             .strip_prefix(FILES)
             .and_then(RelativePath::parse)
             .ok_or_else(|| refuse("a path that leads elsewhere"))?;
+        if !count.add(&path) {
+            return Err(refuse("too many files"));
+        }
         show(Item::File { path: &path, content: &mut entry })?;
     }
     // Up to the seal's end, so that one that was cut off there is noticed.

@@ -28,7 +28,7 @@ use tokio::sync::mpsc::{self, Sender};
 
 use crate::archive::{self, Item};
 use crate::cookies::{Cookie, MAX_COOKIES};
-use crate::files::{FOLDERS, MAX_FILES, RelativePath, Spooled, SpooledFile};
+use crate::files::{Count, FOLDERS, MAX_FILES, RelativePath, Spooled, SpooledFile};
 use crate::places::CHUNKS_UNDER_WAY;
 use crate::{Dump, Files};
 
@@ -278,7 +278,8 @@ pub async fn receive<E: fmt::Display>(
 /// document itself are added to `unknown`.
 pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
-    let mut spool = Spool { to: BufWriter::new(files), at: 0, files: Vec::new(), paths: HashSet::new() };
+    let mut spool =
+        Spool { to: BufWriter::new(files), at: 0, files: Vec::new(), paths: HashSet::new(), count: Count::default() };
     let (mut format, mut version, mut name, mut archetype) = (None, None, None, None);
     let (mut source_profile_id, mut source_account_id, mut cookies) = (None, None, Vec::new());
     json.object(|json, member| {
@@ -335,13 +336,13 @@ struct Spool {
     at: u64,
     files: Vec<SpooledFile>,
     paths: HashSet<RelativePath>,
+    count: Count,
 }
 
 impl Spool {
     fn finish(self) -> Result<Spooled, DocumentError> {
         for path in &self.paths {
-            let is_file = |folder: &str| RelativePath::parse(folder).is_some_and(|folder| self.paths.contains(&folder));
-            if path.folders().any(is_file) {
+            if path.folders().any(|folder| self.paths.contains(folder)) {
                 let message = format!("{} lies in what is a file", path.as_str());
                 return Err(Invalid::field("files", message).into());
             }
@@ -533,8 +534,9 @@ impl<R: Read> Json<R> {
         })?;
         let path = present(path, &format!("{at}.path"))?;
         let size = present(size, &format!("{at}.data"))?;
-        if spool.files.len() == MAX_FILES {
-            return Err(Invalid::field(at, format!("there must be at most {MAX_FILES} files")).into());
+        if !spool.count.add(&path) {
+            let message = format!("there must be at most {MAX_FILES} files and folders, with shorter paths");
+            return Err(Invalid::field(at, message).into());
         }
         if !spool.paths.insert(path.clone()) {
             return Err(Invalid::field(format!("{at}.path"), "must be that of one file only").into());
@@ -732,6 +734,7 @@ mod tests {
         for path in outside {
             assert_eq!(file(path), "files.0.path", "{path}");
         }
+        assert_eq!(file(&format!("databases/{}file", "a/".repeat(20))), "files.0.path");
         // One that is there, and one below what is a file.
         assert_eq!(file(LOCAL), "files.0.path");
         assert_eq!(file(&format!("{LOCAL}/below")), "files");
@@ -740,6 +743,13 @@ mod tests {
             "origins.1.files.0.data"
         );
         assert_eq!(refused(|document| document["files"][0]["data"] = json!("####")), "files.0.data");
+    }
+
+    #[test]
+    fn many_folders_are_refused() {
+        let path = |n: usize| format!("databases/{n}/{}file", "a/".repeat(12));
+        let files: Vec<_> = (0..4_000).map(|n| json!({"path": path(n), "data": ""})).collect();
+        assert_eq!(refused(|document| document["files"] = json!(files)), "files.3570");
     }
 
     #[test]
