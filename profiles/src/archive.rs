@@ -10,6 +10,7 @@ use std::path::Path;
 
 use tar::{Archive, Builder, EntryType, Header};
 
+use crate::cookies::{self, MAX_COOKIES};
 use crate::files::{Count, Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
 use crate::{Cookie, SaveError};
 
@@ -17,8 +18,8 @@ use crate::{Cookie, SaveError};
 const COOKIES: &str = "cookies.json";
 /// What the other entries' names begin with.
 const FILES: &str = "files/";
-/// Bytes of the cookies, at most.
-const MAX_COOKIE_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes of the cookies, at most: no character of theirs takes more than twice its room, and the rest of each is short.
+const MAX_COOKIE_BYTES: u64 = 2 * cookies::MAX_BYTES as u64 + 256 * MAX_COOKIES as u64;
 /// Bytes of an archive before it is compressed, at most: the files, and two blocks for each.
 const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (MAX_FILES as u64) * 3 * 1024;
 /// The fastest of zstd's usual levels: a session's end should not cost more than its beginning.
@@ -26,11 +27,11 @@ const LEVEL: i32 = 1;
 
 /// Cookies, as [`pack`] takes them.
 pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
-    let spelled = serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))?;
-    if spelled.len() as u64 > MAX_COOKIE_BYTES {
-        return Err(SaveError::TooLarge(format!("more than {MAX_COOKIE_BYTES} bytes of cookies")));
+    if cookies.len() > MAX_COOKIES || cookies.iter().map(Cookie::bytes).sum::<usize>() > cookies::MAX_BYTES {
+        let bytes = cookies::MAX_BYTES;
+        return Err(SaveError::TooLarge(format!("more than {MAX_COOKIES} cookies, or than {bytes} bytes of them")));
     }
-    Ok(spelled)
+    serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))
 }
 
 /// Writes cookies and files.
@@ -201,6 +202,17 @@ mod tests {
             entries.iter().map(read).collect::<Vec<_>>()
         };
         assert_eq!(all(into.path()), all(folder.path()));
+    }
+
+    #[test]
+    fn many_or_fat_cookies_are_refused() {
+        let cookie = |bytes: usize| Cookie { value: "\"".repeat(bytes), ..Cookie::sample("sid") };
+        let refused = |cookies: &[Cookie]| matches!(spell(cookies), Err(SaveError::TooLarge(_)));
+        assert!(!refused(&vec![cookie(1); MAX_COOKIES]));
+        assert!(refused(&vec![cookie(1); MAX_COOKIES + 1]));
+        assert!(refused(&vec![cookie(4_000); MAX_COOKIES / 2]));
+        let most = spell(&vec![cookie(1_600); MAX_COOKIES]).expect("cookies");
+        assert!(most.len() as u64 <= MAX_COOKIE_BYTES);
     }
 
     #[test]

@@ -182,14 +182,20 @@ impl Stores {
         self.0.vault.seal(PURPOSE, &profile.to_string(), &rand::random::<[u8; 32]>())
     }
 
-    /// Writes what a browser holds as a new store of a profile.
+    /// Writes what a browser holds as a new store of a profile, but for cookies that no document could have: browsers that
+    /// keep to the rules ignore those, and what is kept can be exported and imported.
     ///
     /// # Errors
     /// When it holds nothing, or the store cannot be made.
-    pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], dump: Dump) -> Result<Saved, SaveError> {
+    pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], mut dump: Dump) -> Result<Saved, SaveError> {
         let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
         let (cookies, files) = blocking(move || {
             let files = files::list(dump.files)?;
+            let of_browser = dump.cookies.len();
+            dump.cookies.retain(|cookie| cookie.check().is_ok());
+            if dump.cookies.len() < of_browser {
+                tracing::warn!(%profile, left_out = of_browser - dump.cookies.len(), "cookies against the rules are not kept");
+            }
             if dump.cookies.is_empty() && files.iter().all(|file| file.size == 0) {
                 return Err(SaveError::Empty);
             }

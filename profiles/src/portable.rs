@@ -27,7 +27,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc::{self, Sender};
 
 use crate::archive::{self, Item};
-use crate::cookies::{Cookie, MAX_COOKIES};
+use crate::cookies::{self, Cookie, MAX_COOKIES};
 use crate::files::{Count, FOLDERS, MAX_FILES, RelativePath, Spooled, SpooledFile};
 use crate::places::CHUNKS_UNDER_WAY;
 use crate::{Dump, Files};
@@ -40,6 +40,8 @@ const VERSION: u32 = 1;
 const PIECE: usize = 64 * 1024;
 /// Bytes of a text in a document, at most, but for a file's.
 const MAX_TEXT: usize = 16 * 1024;
+/// Characters of where a document comes from, at most: an id of ours has fewer.
+const MAX_SOURCE: usize = 64;
 /// Bytes of anything else that a document is made of: a member's name, a number, a gap between them.
 const MAX_TOKEN: u64 = 64 * 1024;
 /// How deep what we do not know in a document may go, as in any other request.
@@ -281,18 +283,25 @@ pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> 
     let mut spool =
         Spool { to: BufWriter::new(files), at: 0, files: Vec::new(), paths: HashSet::new(), count: Count::default() };
     let (mut format, mut version, mut name, mut archetype) = (None, None, None, None);
-    let (mut source_profile_id, mut source_account_id, mut cookies) = (None, None, Vec::new());
+    let (mut source_profile_id, mut source_account_id) = (None, None);
+    let (mut cookies, mut cookie_bytes) = (Vec::new(), 0);
     json.object(|json, member| {
         match member {
             "format" => format = Some(json.text_that(|text| text == FORMAT, "must be kitfleet.profile")?),
             "version" => version = Some(json.number_that(|number| number == i64::from(VERSION), "must be 1")?),
             "name" => name = Some(json.text()?),
             "archetype" => archetype = Some(json.text()?),
-            "source_profile_id" => source_profile_id = Some(json.text()?),
-            "source_account_id" => source_account_id = Some(json.text()?),
+            "source_profile_id" => source_profile_id = Some(json.source()?),
+            "source_account_id" => source_account_id = Some(json.source()?),
             "exported_at" => drop(json.text()?),
             "cookies" => json.array(MAX_COOKIES, |json| {
-                cookies.push(json.cookie()?);
+                let (at, cookie) = (json.here(), json.cookie()?);
+                cookie_bytes += cookie.bytes();
+                if cookie_bytes > cookies::MAX_BYTES {
+                    let message = format!("all cookies must have at most {} bytes", cookies::MAX_BYTES);
+                    return Err(Invalid::field(at, message).into());
+                }
+                cookies.push(cookie);
                 Ok(())
             })?,
             "origins" => json.array(MAX_FILES, |json| {
@@ -481,6 +490,10 @@ impl<R: Read> Json<R> {
         if rule(&text) { Ok(text) } else { Err(Invalid::field(at, message).into()) }
     }
 
+    fn source(&mut self) -> Result<String, DocumentError> {
+        self.text_that(|text| text.chars().count() <= MAX_SOURCE, &format!("must have at most {MAX_SOURCE} characters"))
+    }
+
     fn number_that(&mut self, rule: impl Fn(i64) -> bool, message: &str) -> Result<i64, DocumentError> {
         let at = self.here();
         let number = self.token().next_number::<i64>()?.ok().filter(|number| rule(*number));
@@ -495,7 +508,7 @@ impl<R: Read> Json<R> {
             match member {
                 "name" => name = Some(json.text()?),
                 "value" => value = Some(json.text()?),
-                "domain" => domain = Some(json.text()?),
+                "domain" => domain = Some(json.text()?.to_ascii_lowercase()),
                 "path" => path = Some(json.text()?),
                 "same_site" => same_site = Some(json.text()?),
                 "expires" if json.token().peek()? == ValueType::Null => json.token().next_null()?,
@@ -706,6 +719,9 @@ mod tests {
         assert_eq!(refused(|document| document["name"] = json!(null)), "name");
         assert_eq!(refused(|document| document["name"] = json!("a\0b")), "name");
         assert_eq!(refused(|document| document["name"] = json!("n".repeat(MAX_TEXT + 1))), "name");
+        for member in ["source_profile_id", "source_account_id"] {
+            assert_eq!(refused(|document| document[member] = json!("p".repeat(MAX_SOURCE + 1))), member);
+        }
         for member in ["format", "version", "name", "archetype"] {
             assert_eq!(refused(|document| drop(document.as_object_mut().and_then(|all| all.remove(member)))), member);
         }
@@ -715,6 +731,9 @@ mod tests {
             ("value", json!("a;b")),
             ("domain", json!("a/b")),
             ("domain", json!("")),
+            ("domain", json!(".")),
+            ("value", json!("v".repeat(4096))),
+            ("path", json!(format!("/{}", "p".repeat(1024)))),
             ("path", json!("x")),
             ("expires", json!(-1)),
             ("expires", json!("soon")),
@@ -725,6 +744,17 @@ mod tests {
         }
         let many = |document: &mut Value| document["cookies"] = json!(vec![Cookie::sample("a"); MAX_COOKIES + 1]);
         assert_eq!(refused(many), "cookies");
+        let fat = Cookie { value: "v".repeat(4_000), ..Cookie::sample("a") };
+        let fits = cookies::MAX_BYTES / fat.bytes();
+        assert_eq!(refused(|document| document["cookies"] = json!(vec![fat; 5_000])), format!("cookies.{fits}"));
+    }
+
+    #[test]
+    fn a_domain_may_be_spelled_otherwise() {
+        let mut document = document();
+        document["cookies"][0]["domain"] = json!(".Example.COM");
+        let dump = read_text(&document.to_string()).expect("a document").dump.expect("what it holds");
+        assert_eq!(dump.cookies, [Cookie::sample("sid")]);
     }
 
     #[test]
