@@ -3,8 +3,8 @@
 //! What is read from one is trusted as far as its seal goes, and no further: a path that leads elsewhere, anything that is
 //! not a plain file, and more than a store may hold are refused.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use tar::{Archive, Builder, EntryType, Header};
 
 use crate::cookies::{self, MAX_COOKIES};
 use crate::files::{Count, Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
+use crate::gate::Gate;
 use crate::{Cookie, SaveError};
 
 /// The entry that holds the cookies, which comes first.
@@ -22,6 +23,8 @@ const FILES: &str = "files/";
 const MAX_COOKIE_BYTES: u64 = 2 * cookies::MAX_BYTES as u64 + 256 * MAX_COOKIES as u64;
 /// Bytes of an archive before it is compressed, at most: the files, and two blocks for each.
 const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (MAX_FILES as u64) * 3 * 1024;
+/// Bytes that are written to a file at once.
+const AT_ONCE: usize = 64 * 1024;
 /// The fastest of zstd's usual levels: a session's end should not cost more than its beginning.
 const LEVEL: i32 = 1;
 
@@ -125,8 +128,9 @@ pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()
     Ok(())
 }
 
-/// Puts the files of an archive into a folder, and answers the cookies. A file that is there is replaced.
-pub fn unpack(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<Cookie>> {
+/// Puts the files of an archive into a folder, and answers the cookies. A file that is there is replaced. Behind a gate that is
+/// closed, nothing is written.
+pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Vec<Cookie>> {
     let mut cookies = Vec::new();
     let mut put = |item: Item<'_>| match item {
         Item::Cookies(all) => {
@@ -135,17 +139,37 @@ pub fn unpack(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<Cookie>> {
         }
         Item::File { path, content } => {
             let path = folder.join(path.as_str());
-            fs::create_dir_all(path.parent().unwrap_or(folder))?;
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-            io::copy(content, &mut file).map(drop)
+            let file = gate.pass(|| {
+                fs::create_dir_all(path.parent().unwrap_or(folder))?;
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)
+            })?;
+            let mut file = BufWriter::with_capacity(AT_ONCE, Gated { file, gate });
+            io::copy(content, &mut file)?;
+            file.flush()
         }
     };
     read(from, &mut put)?;
     Ok(cookies)
+}
+
+/// A file behind a gate.
+struct Gated<'a> {
+    file: File,
+    gate: &'a Gate,
+}
+
+impl Write for Gated<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.gate.pass(|| self.file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Ends with an error instead of giving more than so many bytes.
@@ -194,7 +218,10 @@ mod tests {
         let into = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(into.path().join("databases/indexeddb")).expect("a folder");
         fs::write(into.path().join("databases/indexeddb/a"), "of a fresh browser").expect("a file");
-        assert_eq!(unpack(&mut archive.as_slice(), into.path()).expect("an archive"), [Cookie::sample("sid")]);
+        assert_eq!(
+            unpack(&mut archive.as_slice(), into.path(), &Gate::default()).expect("an archive"),
+            [Cookie::sample("sid")]
+        );
         let all = |folder: &Path| {
             let entries = files::list(folder.to_owned().into()).expect("a list");
             let read =
@@ -220,8 +247,18 @@ mod tests {
         let (_folder, archive) = packed();
         let into = tempfile::tempdir().expect("a folder");
         for length in [0, 10, archive.len() / 2, archive.len() - 1] {
-            assert!(unpack(&mut &archive[..length], into.path()).is_err(), "{length}");
+            assert!(unpack(&mut &archive[..length], into.path(), &Gate::default()).is_err(), "{length}");
         }
+    }
+
+    #[test]
+    fn nothing_is_written_once_it_is_given_up() {
+        let into = tempfile::tempdir().expect("a folder");
+        let gate = Gate::default();
+        let (_folder, archive) = packed();
+        drop(gate.close_when_dropped());
+        assert!(unpack(&mut archive.as_slice(), into.path(), &gate).is_err());
+        assert_eq!(fs::read_dir(into.path()).expect("a folder").count(), 0);
     }
 
     /// An archive with one entry whose name nobody has looked at.
@@ -246,7 +283,7 @@ mod tests {
         fs::create_dir(&into).expect("a folder");
         let absolute = format!("files/{}", outside.path().join("absolute").display());
         let refused = |mut archive: &[u8]| {
-            unpack(&mut archive, &into).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
+            unpack(&mut archive, &into, &Gate::default()).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
         };
         assert!(!refused(&with("files/databases/x", EntryType::Regular, &b"x"[..], 1)));
         for name in ["files/../up", "files/a/../../up", "files/", "files//etc/x", "/etc/x", "other", &absolute] {

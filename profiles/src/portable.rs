@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek as _, Write};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 use base64::read::DecoderReader;
@@ -24,6 +25,9 @@ use struson::reader::json_path::JsonPathPiece;
 use struson::reader::{JsonReader as _, JsonReaderPosition, JsonStreamReader, ReaderError, ReaderSettings, ValueType};
 use struson::writer::{JsonStreamWriter, JsonWriter as _, StringValueWriter as _};
 use tokio::io::AsyncWriteExt as _;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::mpsc::{self, Sender};
 
 use crate::archive::{self, Item};
@@ -38,6 +42,8 @@ const FORMAT: &str = "kitfleet.profile";
 const VERSION: u32 = 1;
 /// Bytes of a document that are handed on at once.
 const PIECE: usize = 64 * 1024;
+/// How long one of them may wait for somebody to take it, with a thread that could do something else.
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of a text in a document, at most, but for a file's.
 const MAX_TEXT: usize = 16 * 1024;
 /// Characters of where a document comes from, at most: an id of ours has fewer.
@@ -79,6 +85,8 @@ pub struct Document {
     pub archetype: String,
     /// What the profile held; `None` when that was nothing.
     pub dump: Option<Dump>,
+    /// Its turn among those that are read at once.
+    pub(crate) _turn: Option<OwnedSemaphorePermit>,
 }
 
 /// Why a document is not imported.
@@ -222,31 +230,38 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// What `write` writes, as a stream. An error before the first piece is answered instead of one.
+/// What `write` writes, as a stream. An error before the first piece is answered instead of one; a later one ends the stream.
 pub async fn written(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
     let (to, mut pieces) = mpsc::channel(CHUNKS_UNDER_WAY);
-    tokio::task::spawn_blocking(move || {
-        let mut document = BufWriter::with_capacity(PIECE, Pieces(&to));
-        if let Err(error) = write(&mut document).and_then(|()| document.flush()) {
-            // What is left of it, and not to be sent any more.
-            let _ = document.into_parts();
-            // Nobody may be there to hear of it: then that is why.
-            let _ = to.blocking_send(Err(error));
-        }
+    let writing = tokio::task::spawn_blocking(move || {
+        let mut document = BufWriter::with_capacity(PIECE, Pieces { to, runtime: Handle::current() });
+        let written = write(&mut document).and_then(|()| document.flush());
+        // What is left of one that breaks off is not to be sent any more.
+        let _ = document.into_parts();
+        written
     });
-    let first = pieces.recv().await.unwrap_or_else(|| Err(io::Error::other("nothing was written")))?;
-    let rest = stream::poll_fn(move |context| pieces.poll_recv(context));
-    Ok(stream::iter([Ok(first)]).chain(rest).boxed())
+    // Nobody may take an error off a thread that could not even hand on a piece: it comes from the thread's end.
+    let end = stream::once(writing).filter_map(async |end| end.map_err(io::Error::other).flatten().err().map(Err));
+    let mut document = stream::poll_fn(move |context| pieces.poll_recv(context)).map(Ok).chain(end).boxed();
+    let first = document.next().await.unwrap_or_else(|| Err(io::Error::other("nothing was written")))?;
+    Ok(stream::iter([Ok(first)]).chain(document).boxed())
 }
 
-struct Pieces<'a>(&'a Sender<io::Result<Bytes>>);
+struct Pieces {
+    to: Sender<Bytes>,
+    runtime: Handle,
+}
 
-impl Write for Pieces<'_> {
+impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes)));
-        sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let sent = self.to.send_timeout(Bytes::copy_from_slice(bytes), TAKEN_WITHIN);
+        match self.runtime.block_on(sent) {
+            Ok(()) => Ok(bytes.len()),
+            Err(SendTimeoutError::Timeout(_)) => Err(io::ErrorKind::TimedOut.into()),
+            Err(SendTimeoutError::Closed(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -332,7 +347,7 @@ pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> 
     let files = spool.finish()?;
     let holds_nothing = cookies.is_empty() && files.files.iter().all(|file| file.size == 0);
     let dump = (!holds_nothing).then_some(Dump { cookies, files: Files::Spooled(files) });
-    Ok(Document { source_profile_id, source_account_id, name, archetype, dump })
+    Ok(Document { source_profile_id, source_account_id, name, archetype, dump, _turn: None })
 }
 
 fn present<T>(member: Option<T>, field: &str) -> Result<T, Invalid> {
@@ -621,6 +636,7 @@ mod tests {
 
     use super::*;
     use crate::files;
+    use crate::gate::Gate;
 
     const LOCAL: &str = "localstorage/https_a.example_0.localstorage";
     const INDEXED: &str = "databases/indexeddb/v1/https_b.example_0/1/IndexedDB.sqlite3";
@@ -674,7 +690,7 @@ mod tests {
         };
         let archive = archived(read.dump.expect("what it holds"));
         let folder = tempfile::tempdir().expect("a folder");
-        archive::unpack(&mut archive.as_slice(), folder.path()).expect("an archive");
+        archive::unpack(&mut archive.as_slice(), folder.path(), &Gate::default()).expect("an archive");
         assert_eq!(fs::read(folder.path().join(LOCAL)).expect("a file"), [0, 1, 2, 255]);
 
         let mut text = Vec::new();
