@@ -3,34 +3,38 @@
 //! What is read from one is trusted as far as its seal goes, and no further: a path that leads elsewhere, anything that is
 //! not a plain file, and more than a store may hold are refused.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use tar::{Archive, Builder, EntryType, Header};
 
-use crate::files::{Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
+use crate::cookies::{self, MAX_COOKIES};
+use crate::files::{Count, Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
+use crate::gate::Gate;
 use crate::{Cookie, SaveError};
 
 /// The entry that holds the cookies, which comes first.
 const COOKIES: &str = "cookies.json";
 /// What the other entries' names begin with.
 const FILES: &str = "files/";
-/// Bytes of the cookies, at most.
-const MAX_COOKIE_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes of the cookies, at most: no character of theirs takes more than twice its room, and the rest of each is short.
+const MAX_COOKIE_BYTES: u64 = 2 * cookies::MAX_BYTES as u64 + 256 * MAX_COOKIES as u64;
 /// Bytes of an archive before it is compressed, at most: the files, and two blocks for each.
 const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (MAX_FILES as u64) * 3 * 1024;
+/// Bytes that are written to a file at once.
+const AT_ONCE: usize = 64 * 1024;
 /// The fastest of zstd's usual levels: a session's end should not cost more than its beginning.
 const LEVEL: i32 = 1;
 
 /// Cookies, as [`pack`] takes them.
 pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
-    let spelled = serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))?;
-    if spelled.len() as u64 > MAX_COOKIE_BYTES {
-        return Err(SaveError::TooLarge(format!("more than {MAX_COOKIE_BYTES} bytes of cookies")));
+    if cookies.len() > MAX_COOKIES || cookies.iter().map(Cookie::bytes).sum::<usize>() > cookies::MAX_BYTES {
+        let bytes = cookies::MAX_BYTES;
+        return Err(SaveError::TooLarge(format!("more than {MAX_COOKIES} cookies, or than {bytes} bytes of them")));
     }
-    Ok(spelled)
+    serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))
 }
 
 /// Writes cookies and files.
@@ -87,7 +91,7 @@ pub enum Item<'a> {
 pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
     let clear = zstd::Decoder::new(from)?;
     let mut archive = Archive::new(AtMost { from: clear, left: MAX_ARCHIVE_BYTES });
-    let mut files = 0;
+    let mut count = Count::default();
     let mut long_name = None;
     // Raw, because the crate reads the names of long paths whatever their length.
     for entry in archive.entries()?.raw(true) {
@@ -110,14 +114,13 @@ pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()
             show(Item::Cookies(cookies))?;
             continue;
         }
-        files += 1;
-        if files > MAX_FILES {
-            return Err(refuse("too many files"));
-        }
         let path = name
             .strip_prefix(FILES)
             .and_then(RelativePath::parse)
             .ok_or_else(|| refuse("a path that leads elsewhere"))?;
+        if !count.add(&path) {
+            return Err(refuse("too many files"));
+        }
         show(Item::File { path: &path, content: &mut entry })?;
     }
     // Up to the seal's end, so that one that was cut off there is noticed.
@@ -125,8 +128,9 @@ pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()
     Ok(())
 }
 
-/// Puts the files of an archive into a folder, and answers the cookies. A file that is there is replaced.
-pub fn unpack(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<Cookie>> {
+/// Puts the files of an archive into a folder, and answers the cookies. A file that is there is replaced. Behind a gate that is
+/// closed, nothing is written.
+pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Vec<Cookie>> {
     let mut cookies = Vec::new();
     let mut put = |item: Item<'_>| match item {
         Item::Cookies(all) => {
@@ -135,17 +139,37 @@ pub fn unpack(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<Cookie>> {
         }
         Item::File { path, content } => {
             let path = folder.join(path.as_str());
-            fs::create_dir_all(path.parent().unwrap_or(folder))?;
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-            io::copy(content, &mut file).map(drop)
+            let file = gate.pass(|| {
+                fs::create_dir_all(path.parent().unwrap_or(folder))?;
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)
+            })?;
+            let mut file = BufWriter::with_capacity(AT_ONCE, Gated { file, gate });
+            io::copy(content, &mut file)?;
+            file.flush()
         }
     };
     read(from, &mut put)?;
     Ok(cookies)
+}
+
+/// A file behind a gate.
+struct Gated<'a> {
+    file: File,
+    gate: &'a Gate,
+}
+
+impl Write for Gated<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.gate.pass(|| self.file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Ends with an error instead of giving more than so many bytes.
@@ -194,7 +218,10 @@ mod tests {
         let into = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(into.path().join("databases/indexeddb")).expect("a folder");
         fs::write(into.path().join("databases/indexeddb/a"), "of a fresh browser").expect("a file");
-        assert_eq!(unpack(&mut archive.as_slice(), into.path()).expect("an archive"), [Cookie::sample("sid")]);
+        assert_eq!(
+            unpack(&mut archive.as_slice(), into.path(), &Gate::default()).expect("an archive"),
+            [Cookie::sample("sid")]
+        );
         let all = |folder: &Path| {
             let entries = files::list(folder.to_owned().into()).expect("a list");
             let read =
@@ -205,12 +232,33 @@ mod tests {
     }
 
     #[test]
+    fn many_or_fat_cookies_are_refused() {
+        let cookie = |bytes: usize| Cookie { value: "\"".repeat(bytes), ..Cookie::sample("sid") };
+        let refused = |cookies: &[Cookie]| matches!(spell(cookies), Err(SaveError::TooLarge(_)));
+        assert!(!refused(&vec![cookie(1); MAX_COOKIES]));
+        assert!(refused(&vec![cookie(1); MAX_COOKIES + 1]));
+        assert!(refused(&vec![cookie(4_000); MAX_COOKIES / 2]));
+        let most = spell(&vec![cookie(1_600); MAX_COOKIES]).expect("cookies");
+        assert!(most.len() as u64 <= MAX_COOKIE_BYTES);
+    }
+
+    #[test]
     fn an_archive_that_breaks_off_is_refused() {
         let (_folder, archive) = packed();
         let into = tempfile::tempdir().expect("a folder");
         for length in [0, 10, archive.len() / 2, archive.len() - 1] {
-            assert!(unpack(&mut &archive[..length], into.path()).is_err(), "{length}");
+            assert!(unpack(&mut &archive[..length], into.path(), &Gate::default()).is_err(), "{length}");
         }
+    }
+
+    #[test]
+    fn nothing_is_written_once_it_is_given_up() {
+        let into = tempfile::tempdir().expect("a folder");
+        let gate = Gate::default();
+        let (_folder, archive) = packed();
+        drop(gate.close_when_dropped());
+        assert!(unpack(&mut archive.as_slice(), into.path(), &gate).is_err());
+        assert_eq!(fs::read_dir(into.path()).expect("a folder").count(), 0);
     }
 
     /// An archive with one entry whose name nobody has looked at.
@@ -235,7 +283,7 @@ mod tests {
         fs::create_dir(&into).expect("a folder");
         let absolute = format!("files/{}", outside.path().join("absolute").display());
         let refused = |mut archive: &[u8]| {
-            unpack(&mut archive, &into).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
+            unpack(&mut archive, &into, &Gate::default()).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
         };
         assert!(!refused(&with("files/databases/x", EntryType::Regular, &b"x"[..], 1)));
         for name in ["files/../up", "files/a/../../up", "files/", "files//etc/x", "/etc/x", "other", &absolute] {

@@ -3,17 +3,23 @@
 //! WebKit names what it keeps for a site by the site's origin: `localstorage/https_example.com_0.localstorage`, and below
 //! `databases/indexeddb/v1/https_example.com_0/`, where what a frame of another site keeps has a folder of that one's.
 
+use std::borrow::Borrow;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Files of a store, at most.
+/// Files of a store and the folders that they lie in, at most.
 pub const MAX_FILES: usize = 50_000;
 /// Bytes of a file's path, at most.
 pub const MAX_PATH: usize = 1_024;
 /// Bytes of a name in a path, at most: Linux has no longer ones.
 const MAX_NAME: usize = 255;
+/// Names in a path, at most. The longest of WebKit's paths have seven.
+const MAX_NAMES: usize = 16;
+/// Bytes of all paths of a store, at most: they are in memory.
+const MAX_PATHS: usize = 8 * 1024 * 1024;
 /// Bytes of all files of a store, at most. What a browser has to be given must fit its machine's disk.
 pub const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
@@ -64,7 +70,8 @@ impl RelativePath {
     pub fn parse(path: &str) -> Option<Self> {
         let normal = Path::new(path).components().all(|component| matches!(component, Component::Normal(_)));
         // `a//b`, `a/./b` and `a/` have normal components only, and are other spellings of what has one already.
-        let spelled = path.split('/').all(|name| !name.is_empty() && name != "." && name.len() <= MAX_NAME);
+        let spelled = path.split('/').all(|name| !name.is_empty() && name != "." && name.len() <= MAX_NAME)
+            && path.split('/').count() <= MAX_NAMES;
         (normal && spelled && path.len() <= MAX_PATH && !path.contains('\0')).then(|| Self(path.to_owned()))
     }
 
@@ -90,6 +97,37 @@ impl RelativePath {
             ["databases", "indexeddb", _, site, _, ..] => origin(site),
             _ => None,
         }
+    }
+}
+
+impl Borrow<str> for RelativePath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Counts files, and the folders that they lie in, each of which is one more on the disk of whoever gets them.
+#[derive(Default)]
+pub struct Count {
+    files: usize,
+    folders: HashSet<String>,
+    bytes: usize,
+}
+
+impl Count {
+    /// Counts a file. `false` when a store does not hold so many.
+    pub fn add(&mut self, file: &RelativePath) -> bool {
+        self.files += 1;
+        self.bytes += file.as_str().len();
+        for folder in file.folders() {
+            // One that is known lies in folders that are known.
+            if self.folders.contains(folder) {
+                break;
+            }
+            self.bytes += folder.len();
+            self.folders.insert(folder.to_owned());
+        }
+        self.files + self.folders.len() <= MAX_FILES && self.bytes <= MAX_PATHS
     }
 }
 
@@ -139,7 +177,7 @@ impl Entry {
 pub enum ListError {
     #[error(transparent)]
     Unreadable(#[from] io::Error),
-    #[error("more than {MAX_FILES} files")]
+    #[error("more than {MAX_FILES} files and folders, or {MAX_PATHS} bytes of their paths")]
     TooMany,
     #[error("more than {MAX_BYTES} bytes of files")]
     TooLarge,
@@ -149,7 +187,7 @@ pub enum ListError {
 pub fn list(files: Files) -> Result<Vec<Entry>, ListError> {
     let mut entries = Vec::new();
     match files {
-        Files::Folder(folder) => walk(&folder, "", &mut entries)?,
+        Files::Folder(folder) => walk(&folder, "", &mut entries, &mut Count::default())?,
         Files::Spooled(Spooled { bytes, files }) => entries.extend(files.into_iter().map(|file| Entry {
             path: file.path,
             size: file.size,
@@ -166,7 +204,7 @@ pub fn list(files: Files) -> Result<Vec<Entry>, ListError> {
     Ok(entries)
 }
 
-fn walk(folder: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<(), ListError> {
+fn walk(folder: &Path, prefix: &str, entries: &mut Vec<Entry>, count: &mut Count) -> Result<(), ListError> {
     for found in fs::read_dir(folder)? {
         let found = found?;
         let kind = found.file_type()?;
@@ -176,9 +214,9 @@ fn walk(folder: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<(), Lis
         let path =
             RelativePath::parse(&format!("{prefix}{}", name.to_str().ok_or_else(strange)?)).ok_or_else(strange)?;
         if kind.is_dir() {
-            walk(&found.path(), &format!("{}/", path.as_str()), entries)?;
+            walk(&found.path(), &format!("{}/", path.as_str()), entries, count)?;
         } else if kind.is_file() {
-            if entries.len() == MAX_FILES {
+            if !count.add(&path) {
                 return Err(ListError::TooMany);
             }
             entries.push(Entry { path, size: found.metadata()?.len(), source: Source::File(found.path()) });
@@ -201,6 +239,21 @@ mod tests {
             assert_eq!(RelativePath::parse(bad), None, "{bad}");
         }
         assert_eq!(RelativePath::parse(&"a/".repeat(600)), None);
+        assert!(RelativePath::parse(&["a"; MAX_NAMES].join("/")).is_some());
+        assert_eq!(RelativePath::parse(&["a"; MAX_NAMES + 1].join("/")), None);
+    }
+
+    #[test]
+    fn folders_count_like_files() {
+        let path = |text: String| RelativePath::parse(&text).expect("a path");
+        let (mut one, mut many, mut long) = (Count::default(), Count::default(), Count::default());
+        let added = |count: &mut Count, name: &dyn Fn(usize) -> String| {
+            (0..MAX_FILES).take_while(|n| count.add(&path(name(*n)))).count()
+        };
+        assert_eq!(added(&mut one, &|n| format!("databases/{n}")), MAX_FILES - 1);
+        assert_eq!(added(&mut many, &|n| format!("databases/{n}/a/b/c")), (MAX_FILES - 1) / 4);
+        let name = "n".repeat(200);
+        assert!(added(&mut long, &|n| format!("databases/{name}/{name}/{name}/{n}")) < MAX_PATHS / 600);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod archive;
 mod cookies;
 mod files;
+mod gate;
 mod places;
 mod portable;
 mod seal;
@@ -15,6 +16,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
@@ -24,11 +26,14 @@ use kitfleet_domain::profiles::stores;
 use kitfleet_domain::vault::Vault;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 pub use self::cookies::Cookie;
 use self::files::ListError;
 pub use self::files::{FOLDERS, Files};
+use self::gate::Gate;
 pub use self::places::{Bucket, Objects};
 use self::places::{CHUNKS_UNDER_WAY, Place, Rows};
 pub use self::portable::{About, Document, DocumentError};
@@ -38,6 +43,12 @@ use self::seal::{Opener, Sealer, StoreKey};
 const PURPOSE: &str = "profiles";
 /// Keys that are sealed anew in a transaction.
 const BATCH: i64 = 500;
+/// Documents and copies that are made or read at once. Each has hundreds of megabytes on disk, and a thread.
+const TURNS: usize = 16;
+/// How long a store's bytes may take to go. A place that is away would hold up all others, and connections with them.
+const REMOVE_WITHIN: Duration = Duration::from_secs(10);
+/// Stores that cannot be removed before a sweep leaves the rest to the next one.
+const FAILURES: u32 = 3;
 
 /// How stores are sealed, and where they are kept.
 #[derive(Debug, Clone)]
@@ -161,6 +172,8 @@ struct Shared {
     scratch: PathBuf,
     store_bytes: u64,
     document_bytes: u64,
+    turns: Arc<Semaphore>,
+    sweep: Mutex<()>,
 }
 
 impl Stores {
@@ -173,7 +186,8 @@ impl Stores {
             PlaceConfig::Objects(objects) => Box::new(objects),
         };
         let StoresConfig { scratch, store_bytes, document_bytes, .. } = config;
-        Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes })))
+        let (turns, sweep) = (Arc::new(Semaphore::new(TURNS)), Mutex::new(()));
+        Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
     }
 
     /// A fresh key for a profile's stores, sealed with the deployment's: what `profiles.sealed_key` holds.
@@ -182,14 +196,20 @@ impl Stores {
         self.0.vault.seal(PURPOSE, &profile.to_string(), &rand::random::<[u8; 32]>())
     }
 
-    /// Writes what a browser holds as a new store of a profile.
+    /// Writes what a browser holds as a new store of a profile, but for cookies that no document could have: browsers that
+    /// keep to the rules ignore those, and what is kept can be exported and imported.
     ///
     /// # Errors
     /// When it holds nothing, or the store cannot be made.
-    pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], dump: Dump) -> Result<Saved, SaveError> {
+    pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], mut dump: Dump) -> Result<Saved, SaveError> {
         let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
         let (cookies, files) = blocking(move || {
             let files = files::list(dump.files)?;
+            let of_browser = dump.cookies.len();
+            dump.cookies.retain(|cookie| cookie.check().is_ok());
+            if dump.cookies.len() < of_browser {
+                tracing::warn!(%profile, left_out = of_browser - dump.cookies.len(), "cookies against the rules are not kept");
+            }
             if dump.cookies.is_empty() && files.iter().all(|file| file.size == 0) {
                 return Err(SaveError::Empty);
             }
@@ -200,7 +220,8 @@ impl Stores {
         self.write(profile, key, Box::new(move |sealer| archive::pack(&cookies, &files, sealer))).await
     }
 
-    /// Puts the files of a store into a folder, where they replace those of the same name, and answers the cookies.
+    /// Puts the files of a store into a folder, where they replace those of the same name, and answers the cookies. Once its
+    /// future is dropped, nothing more is written, and the folder can be removed.
     ///
     /// # Errors
     /// When the store cannot be read. Then the folder holds some of it.
@@ -213,16 +234,21 @@ impl Stores {
     ) -> Result<Vec<Cookie>, ReadError> {
         let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
         let (key, into) = (StoreKey::derive(&key, profile, store), into.to_owned());
-        Ok(self.fetch(store, move |sealed| archive::unpack(&mut Opener::new(key, Box::new(sealed))?, &into)).await?)
+        let gate = Gate::default();
+        let _closing = gate.close_when_dropped();
+        Ok(self
+            .fetch(store, move |sealed| archive::unpack(&mut Opener::new(key, Box::new(sealed))?, &into, &gate))
+            .await?)
     }
 
-    /// Copies a store to another profile, whose key seals the copy.
+    /// Copies a store to another profile, whose key seals the copy. It waits for its turn.
     ///
     /// # Errors
     /// When the store cannot be read, or the copy cannot be kept.
     pub async fn copy(&self, from: (ProfileId, &[u8], StoreId), to: (ProfileId, &[u8])) -> Result<Saved, CopyError> {
         let key = self.key(from.0, from.1).ok_or(ReadError::Sealed)?;
         let new_key = self.key(to.0, to.1).ok_or(SaveError::Seal)?;
+        let _turn = self.turn().await.map_err(ReadError::from)?;
         let sealed = self.spool(from.2).await.map_err(ReadError::from)?;
         let key = StoreKey::derive(&key, from.0, from.2);
         let reseal =
@@ -235,6 +261,7 @@ impl Stores {
     }
 
     /// A profile as a document, made as fast as somebody takes it. Without a store it is that of a profile that holds nothing.
+    /// It waits for its turn, and breaks off when nobody takes any of it for some time.
     ///
     /// # Errors
     /// When the store cannot be read. What is found out later ends the stream with an error.
@@ -246,18 +273,23 @@ impl Stores {
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, ReadError> {
         let profile = about.profile;
         let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
+        let turn = self.turn().await?;
         let sealed = match store {
             Some(store) => Some((StoreKey::derive(&key, profile, store), self.spool(store).await?)),
             None => None,
         };
-        let write = move |to: &mut dyn Write| match sealed {
-            Some((key, sealed)) => portable::write(&about, Some(&mut Opener::new(key, Box::new(sealed))?), to),
-            None => portable::write(&about, None, to),
+        let write = move |to: &mut dyn Write| {
+            let _turn = turn;
+            match sealed {
+                Some((key, sealed)) => portable::write(&about, Some(&mut Opener::new(key, Box::new(sealed))?), to),
+                None => portable::write(&about, None, to),
+            }
         };
         Ok(portable::written(write).await?)
     }
 
-    /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`]. The
+    /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`]. It
+    /// waits for its turn, which lasts as long as the document is there. The
     /// names of members that it should not have are added to `unknown`, as far as it was read.
     ///
     /// # Errors
@@ -267,6 +299,7 @@ impl Stores {
         B: Stream<Item = Result<Bytes, E>> + Send,
         E: std::fmt::Display,
     {
+        let turn = self.turn().await.map_err(DocumentError::Disk)?;
         let scratch = || temporary_file(&self.0.scratch).map_err(DocumentError::Disk);
         let mut document = portable::receive(body, scratch()?, self.0.document_bytes).await?;
         let bytes = scratch()?;
@@ -276,7 +309,7 @@ impl Stores {
         };
         let (document, found) = blocking(read).await.map_err(DocumentError::Disk)?;
         unknown.extend(found);
-        document
+        Ok(Document { _turn: Some(turn), ..document? })
     }
 
     /// Removes a store that nobody refers to any more, if nobody reads it just now.
@@ -291,12 +324,14 @@ impl Stores {
         Ok(tx.commit().await.map_err(io::Error::other)?)
     }
 
-    /// Removes up to `batch` stores that nobody refers to any more. Answers how many.
+    /// Removes up to `batch` stores that nobody refers to any more. Answers how many: none while another sweep of this
+    /// process is under way, and few when the place is away.
     ///
     /// # Errors
     /// When the database fails. A store that cannot be removed now is tried again later.
     pub async fn sweep(&self, batch: i64) -> sqlx::Result<u64> {
-        let mut removed = 0;
+        let Ok(_alone) = self.0.sweep.try_lock() else { return Ok(0) };
+        let (mut removed, mut failures) = (0, 0);
         for _ in 0..batch {
             let mut tx = self.0.db.begin().await?;
             let Some(store) = stores::take_removable(&mut tx).await? else { break };
@@ -309,6 +344,10 @@ impl Stores {
                     tx.rollback().await?;
                     tracing::warn!(%store, %error, "a store of a profile cannot be removed; trying again later");
                     stores::postpone_removal(&mut *self.0.db.acquire().await?, store).await?;
+                    failures += 1;
+                    if failures == FAILURES {
+                        break;
+                    }
                 }
             }
         }
@@ -393,7 +432,12 @@ impl Stores {
     /// The row goes first, which nobody may refer to; if the bytes cannot be removed, it comes back.
     async fn remove_taken(&self, conn: &mut PgConnection, store: StoreId) -> io::Result<()> {
         stores::delete(conn, store).await.map_err(io::Error::other)?;
-        self.0.place.remove(store).await
+        timeout(REMOVE_WITHIN, self.0.place.remove(store)).await?
+    }
+
+    /// Waits until few enough documents and copies are under way.
+    async fn turn(&self) -> io::Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.turns).acquire_owned().await.map_err(io::Error::other)
     }
 
     /// Has `consume` read the sealed bytes of a store, which is not removed meanwhile.

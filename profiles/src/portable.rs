@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek as _, Write};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 use base64::read::DecoderReader;
@@ -24,11 +25,14 @@ use struson::reader::json_path::JsonPathPiece;
 use struson::reader::{JsonReader as _, JsonReaderPosition, JsonStreamReader, ReaderError, ReaderSettings, ValueType};
 use struson::writer::{JsonStreamWriter, JsonWriter as _, StringValueWriter as _};
 use tokio::io::AsyncWriteExt as _;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::mpsc::{self, Sender};
 
 use crate::archive::{self, Item};
-use crate::cookies::{Cookie, MAX_COOKIES};
-use crate::files::{FOLDERS, MAX_FILES, RelativePath, Spooled, SpooledFile};
+use crate::cookies::{self, Cookie, MAX_COOKIES};
+use crate::files::{Count, FOLDERS, MAX_FILES, RelativePath, Spooled, SpooledFile};
 use crate::places::CHUNKS_UNDER_WAY;
 use crate::{Dump, Files};
 
@@ -38,8 +42,12 @@ const FORMAT: &str = "kitfleet.profile";
 const VERSION: u32 = 1;
 /// Bytes of a document that are handed on at once.
 const PIECE: usize = 64 * 1024;
+/// How long one of them may wait for somebody to take it, with a thread that could do something else.
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of a text in a document, at most, but for a file's.
 const MAX_TEXT: usize = 16 * 1024;
+/// Characters of where a document comes from, at most: an id of ours has fewer.
+const MAX_SOURCE: usize = 64;
 /// Bytes of anything else that a document is made of: a member's name, a number, a gap between them.
 const MAX_TOKEN: u64 = 64 * 1024;
 /// How deep what we do not know in a document may go, as in any other request.
@@ -77,6 +85,8 @@ pub struct Document {
     pub archetype: String,
     /// What the profile held; `None` when that was nothing.
     pub dump: Option<Dump>,
+    /// Its turn among those that are read at once.
+    pub(crate) _turn: Option<OwnedSemaphorePermit>,
 }
 
 /// Why a document is not imported.
@@ -220,31 +230,38 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// What `write` writes, as a stream. An error before the first piece is answered instead of one.
+/// What `write` writes, as a stream. An error before the first piece is answered instead of one; a later one ends the stream.
 pub async fn written(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
     let (to, mut pieces) = mpsc::channel(CHUNKS_UNDER_WAY);
-    tokio::task::spawn_blocking(move || {
-        let mut document = BufWriter::with_capacity(PIECE, Pieces(&to));
-        if let Err(error) = write(&mut document).and_then(|()| document.flush()) {
-            // What is left of it, and not to be sent any more.
-            let _ = document.into_parts();
-            // Nobody may be there to hear of it: then that is why.
-            let _ = to.blocking_send(Err(error));
-        }
+    let writing = tokio::task::spawn_blocking(move || {
+        let mut document = BufWriter::with_capacity(PIECE, Pieces { to, runtime: Handle::current() });
+        let written = write(&mut document).and_then(|()| document.flush());
+        // What is left of one that breaks off is not to be sent any more.
+        let _ = document.into_parts();
+        written
     });
-    let first = pieces.recv().await.unwrap_or_else(|| Err(io::Error::other("nothing was written")))?;
-    let rest = stream::poll_fn(move |context| pieces.poll_recv(context));
-    Ok(stream::iter([Ok(first)]).chain(rest).boxed())
+    // Nobody may take an error off a thread that could not even hand on a piece: it comes from the thread's end.
+    let end = stream::once(writing).filter_map(async |end| end.map_err(io::Error::other).flatten().err().map(Err));
+    let mut document = stream::poll_fn(move |context| pieces.poll_recv(context)).map(Ok).chain(end).boxed();
+    let first = document.next().await.unwrap_or_else(|| Err(io::Error::other("nothing was written")))?;
+    Ok(stream::iter([Ok(first)]).chain(document).boxed())
 }
 
-struct Pieces<'a>(&'a Sender<io::Result<Bytes>>);
+struct Pieces {
+    to: Sender<Bytes>,
+    runtime: Handle,
+}
 
-impl Write for Pieces<'_> {
+impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes)));
-        sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let sent = self.to.send_timeout(Bytes::copy_from_slice(bytes), TAKEN_WITHIN);
+        match self.runtime.block_on(sent) {
+            Ok(()) => Ok(bytes.len()),
+            Err(SendTimeoutError::Timeout(_)) => Err(io::ErrorKind::TimedOut.into()),
+            Err(SendTimeoutError::Closed(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -278,20 +295,28 @@ pub async fn receive<E: fmt::Display>(
 /// document itself are added to `unknown`.
 pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
-    let mut spool = Spool { to: BufWriter::new(files), at: 0, files: Vec::new(), paths: HashSet::new() };
+    let mut spool =
+        Spool { to: BufWriter::new(files), at: 0, files: Vec::new(), paths: HashSet::new(), count: Count::default() };
     let (mut format, mut version, mut name, mut archetype) = (None, None, None, None);
-    let (mut source_profile_id, mut source_account_id, mut cookies) = (None, None, Vec::new());
+    let (mut source_profile_id, mut source_account_id) = (None, None);
+    let (mut cookies, mut cookie_bytes) = (Vec::new(), 0);
     json.object(|json, member| {
         match member {
             "format" => format = Some(json.text_that(|text| text == FORMAT, "must be kitfleet.profile")?),
             "version" => version = Some(json.number_that(|number| number == i64::from(VERSION), "must be 1")?),
             "name" => name = Some(json.text()?),
             "archetype" => archetype = Some(json.text()?),
-            "source_profile_id" => source_profile_id = Some(json.text()?),
-            "source_account_id" => source_account_id = Some(json.text()?),
+            "source_profile_id" => source_profile_id = Some(json.source()?),
+            "source_account_id" => source_account_id = Some(json.source()?),
             "exported_at" => drop(json.text()?),
             "cookies" => json.array(MAX_COOKIES, |json| {
-                cookies.push(json.cookie()?);
+                let (at, cookie) = (json.here(), json.cookie()?);
+                cookie_bytes += cookie.bytes();
+                if cookie_bytes > cookies::MAX_BYTES {
+                    let message = format!("all cookies must have at most {} bytes", cookies::MAX_BYTES);
+                    return Err(Invalid::field(at, message).into());
+                }
+                cookies.push(cookie);
                 Ok(())
             })?,
             "origins" => json.array(MAX_FILES, |json| {
@@ -322,7 +347,7 @@ pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> 
     let files = spool.finish()?;
     let holds_nothing = cookies.is_empty() && files.files.iter().all(|file| file.size == 0);
     let dump = (!holds_nothing).then_some(Dump { cookies, files: Files::Spooled(files) });
-    Ok(Document { source_profile_id, source_account_id, name, archetype, dump })
+    Ok(Document { source_profile_id, source_account_id, name, archetype, dump, _turn: None })
 }
 
 fn present<T>(member: Option<T>, field: &str) -> Result<T, Invalid> {
@@ -335,13 +360,13 @@ struct Spool {
     at: u64,
     files: Vec<SpooledFile>,
     paths: HashSet<RelativePath>,
+    count: Count,
 }
 
 impl Spool {
     fn finish(self) -> Result<Spooled, DocumentError> {
         for path in &self.paths {
-            let is_file = |folder: &str| RelativePath::parse(folder).is_some_and(|folder| self.paths.contains(&folder));
-            if path.folders().any(is_file) {
+            if path.folders().any(|folder| self.paths.contains(folder)) {
                 let message = format!("{} lies in what is a file", path.as_str());
                 return Err(Invalid::field("files", message).into());
             }
@@ -480,6 +505,10 @@ impl<R: Read> Json<R> {
         if rule(&text) { Ok(text) } else { Err(Invalid::field(at, message).into()) }
     }
 
+    fn source(&mut self) -> Result<String, DocumentError> {
+        self.text_that(|text| text.chars().count() <= MAX_SOURCE, &format!("must have at most {MAX_SOURCE} characters"))
+    }
+
     fn number_that(&mut self, rule: impl Fn(i64) -> bool, message: &str) -> Result<i64, DocumentError> {
         let at = self.here();
         let number = self.token().next_number::<i64>()?.ok().filter(|number| rule(*number));
@@ -494,7 +523,7 @@ impl<R: Read> Json<R> {
             match member {
                 "name" => name = Some(json.text()?),
                 "value" => value = Some(json.text()?),
-                "domain" => domain = Some(json.text()?),
+                "domain" => domain = Some(json.text()?.to_ascii_lowercase()),
                 "path" => path = Some(json.text()?),
                 "same_site" => same_site = Some(json.text()?),
                 "expires" if json.token().peek()? == ValueType::Null => json.token().next_null()?,
@@ -533,8 +562,9 @@ impl<R: Read> Json<R> {
         })?;
         let path = present(path, &format!("{at}.path"))?;
         let size = present(size, &format!("{at}.data"))?;
-        if spool.files.len() == MAX_FILES {
-            return Err(Invalid::field(at, format!("there must be at most {MAX_FILES} files")).into());
+        if !spool.count.add(&path) {
+            let message = format!("there must be at most {MAX_FILES} files and folders, with shorter paths");
+            return Err(Invalid::field(at, message).into());
         }
         if !spool.paths.insert(path.clone()) {
             return Err(Invalid::field(format!("{at}.path"), "must be that of one file only").into());
@@ -606,6 +636,7 @@ mod tests {
 
     use super::*;
     use crate::files;
+    use crate::gate::Gate;
 
     const LOCAL: &str = "localstorage/https_a.example_0.localstorage";
     const INDEXED: &str = "databases/indexeddb/v1/https_b.example_0/1/IndexedDB.sqlite3";
@@ -659,7 +690,7 @@ mod tests {
         };
         let archive = archived(read.dump.expect("what it holds"));
         let folder = tempfile::tempdir().expect("a folder");
-        archive::unpack(&mut archive.as_slice(), folder.path()).expect("an archive");
+        archive::unpack(&mut archive.as_slice(), folder.path(), &Gate::default()).expect("an archive");
         assert_eq!(fs::read(folder.path().join(LOCAL)).expect("a file"), [0, 1, 2, 255]);
 
         let mut text = Vec::new();
@@ -704,6 +735,9 @@ mod tests {
         assert_eq!(refused(|document| document["name"] = json!(null)), "name");
         assert_eq!(refused(|document| document["name"] = json!("a\0b")), "name");
         assert_eq!(refused(|document| document["name"] = json!("n".repeat(MAX_TEXT + 1))), "name");
+        for member in ["source_profile_id", "source_account_id"] {
+            assert_eq!(refused(|document| document[member] = json!("p".repeat(MAX_SOURCE + 1))), member);
+        }
         for member in ["format", "version", "name", "archetype"] {
             assert_eq!(refused(|document| drop(document.as_object_mut().and_then(|all| all.remove(member)))), member);
         }
@@ -713,6 +747,9 @@ mod tests {
             ("value", json!("a;b")),
             ("domain", json!("a/b")),
             ("domain", json!("")),
+            ("domain", json!(".")),
+            ("value", json!("v".repeat(4096))),
+            ("path", json!(format!("/{}", "p".repeat(1024)))),
             ("path", json!("x")),
             ("expires", json!(-1)),
             ("expires", json!("soon")),
@@ -723,6 +760,17 @@ mod tests {
         }
         let many = |document: &mut Value| document["cookies"] = json!(vec![Cookie::sample("a"); MAX_COOKIES + 1]);
         assert_eq!(refused(many), "cookies");
+        let fat = Cookie { value: "v".repeat(4_000), ..Cookie::sample("a") };
+        let fits = cookies::MAX_BYTES / fat.bytes();
+        assert_eq!(refused(|document| document["cookies"] = json!(vec![fat; 5_000])), format!("cookies.{fits}"));
+    }
+
+    #[test]
+    fn a_domain_may_be_spelled_otherwise() {
+        let mut document = document();
+        document["cookies"][0]["domain"] = json!(".Example.COM");
+        let dump = read_text(&document.to_string()).expect("a document").dump.expect("what it holds");
+        assert_eq!(dump.cookies, [Cookie::sample("sid")]);
     }
 
     #[test]
@@ -732,6 +780,7 @@ mod tests {
         for path in outside {
             assert_eq!(file(path), "files.0.path", "{path}");
         }
+        assert_eq!(file(&format!("databases/{}file", "a/".repeat(20))), "files.0.path");
         // One that is there, and one below what is a file.
         assert_eq!(file(LOCAL), "files.0.path");
         assert_eq!(file(&format!("{LOCAL}/below")), "files");
@@ -740,6 +789,13 @@ mod tests {
             "origins.1.files.0.data"
         );
         assert_eq!(refused(|document| document["files"][0]["data"] = json!("####")), "files.0.data");
+    }
+
+    #[test]
+    fn many_folders_are_refused() {
+        let path = |n: usize| format!("databases/{n}/{}file", "a/".repeat(12));
+        let files: Vec<_> = (0..4_000).map(|n| json!({"path": path(n), "data": ""})).collect();
+        assert_eq!(refused(|document| document["files"] = json!(files)), "files.3570");
     }
 
     #[test]

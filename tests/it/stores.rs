@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{TryStreamExt as _, stream};
@@ -302,6 +303,52 @@ async fn what_nobody_refers_to_is_removed() {
         assert_eq!(stores.sweep(10).await.expect("a database"), 1);
         setting.assert_empty().await;
     }
+    setting.database.drop().await;
+}
+
+/// Design, section 7 and the issue: the cookies that a site has left do not fill the memory. What a browser could not have by the
+/// rules is not kept, so that what is kept can be imported.
+#[tokio::test]
+async fn what_is_kept_is_within_what_can_be_imported() {
+    let setting = Setting::new().await;
+    let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
+    let profile = Profile::new(&stores);
+    let browser = browser(b"x");
+    let save = async |cookies: Vec<Cookie>| {
+        stores.save(profile.id, &profile.key, Dump { cookies, files: browser.path().to_owned().into() }).await
+    };
+    let fat = |bytes| Cookie { value: "v".repeat(bytes), ..cookie() };
+    let many = save(vec![fat(4_000); 5_000]).await;
+    assert!(matches!(many, Err(SaveError::TooLarge(_))), "{many:?}");
+    let many = save(vec![cookie(); 10_001]).await;
+    assert!(matches!(many, Err(SaveError::TooLarge(_))), "{many:?}");
+    let odd = Cookie { domain: ".".to_owned(), ..cookie() };
+    let saved = save(vec![cookie(), fat(4_097), odd]).await.expect("a store");
+    assert_eq!(restore(&stores, &profile, saved.id).await.expect("a store").0, [cookie()]);
+    setting.database.drop().await;
+}
+
+/// Design, section 7: one who does not read what was asked for, or that many ask at once, does not keep others waiting for ever:
+/// whoever is one too many has a turn when another is done.
+#[tokio::test]
+async fn exports_wait_for_their_turn() {
+    let setting = Setting::new().await;
+    let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
+    let profile = Profile::new(&stores);
+    let saved = save(&stores, &profile, &noise(MIB)).await;
+    let export = async || stores.export(about(&profile), &profile.key, Some(saved.id)).await.expect("a document");
+    let mut unread = Vec::new();
+    let one_too_many = loop {
+        let mut export = Box::pin(export());
+        match tokio::time::timeout(Duration::from_secs(2), &mut export).await {
+            Ok(document) => unread.push(document),
+            Err(_) => break export,
+        }
+        assert!(unread.len() < 100);
+    };
+    unread.pop();
+    let document = one_too_many.await.try_collect::<Vec<Bytes>>().await.expect("a whole document");
+    assert!(serde_json::from_slice::<Value>(&document.concat()).is_ok());
     setting.database.drop().await;
 }
 

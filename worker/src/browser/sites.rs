@@ -9,9 +9,7 @@ use std::io;
 use std::path::Path;
 
 use kitfleet_host_protocol::Cookie;
-
-/// The folders below a host's that hold what sites keep: local storage, and `IndexedDB`.
-const OF_SITES: [&str; 2] = ["localstorage", "databases"];
+use kitfleet_profiles::FOLDERS;
 
 /// A folder below a host's, for these and nothing else, on their way from or to a profile.
 pub const KEPT: &str = "kept";
@@ -22,7 +20,7 @@ pub const KEPT: &str = "kept";
 /// When the file system refuses, or it has some already.
 pub async fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     tokio::fs::create_dir_all(to).await?;
-    for folder in OF_SITES {
+    for folder in FOLDERS {
         match tokio::fs::rename(from.join(folder), to.join(folder)).await {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
