@@ -47,11 +47,13 @@ struct ProfileDocument {
     #[schema(minimum = 1, maximum = 1)]
     version: u32,
     /// When it was written
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
     exported_at: Option<Timestamp>,
     /// Of which profile
+    #[schema(nullable = false)]
     source_profile_id: Option<String>,
     /// Whose that is
+    #[schema(nullable = false)]
     source_account_id: Option<String>,
     /// What it is called
     #[schema(min_length = 1, max_length = 120)]
