@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::SessionId;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -61,6 +62,18 @@ async fn during(
     };
     let (answer, harmed) = tokio::join!(client.operate(session, operation, body), harmed);
     (answer, harmed.elapsed())
+}
+
+/// Waits until the worker of a busy session carries out what the session is busy with.
+async fn until_begun(app: &App, session: &str) {
+    eventually(Duration::from_secs(10), "the operation is under way", async || {
+        sqlx::query("select from intents where session_id = $1 and status = 'running'")
+            .bind(session.parse::<SessionId>().expect("an id"))
+            .fetch_optional(&app.database.pool)
+            .await
+            .expect("an answer")
+    })
+    .await;
 }
 
 async fn sessions_that_stand(db: &PgPool, statuses: &[&str]) -> i64 {
@@ -164,7 +177,12 @@ async fn a_worker_that_dies_takes_its_browsers_with_it() {
     assert!(app.processes("kitfleet-host").len() >= 3);
 
     let (worker, operation) = (app.pid(1), ("wait", endless_wait()));
-    let (answer, after) = during(&client, &busy, operation, async || murder(worker)).await;
+    let (answer, after) = during(&client, &busy, operation, async || {
+        // What the worker had not begun is ended by somebody else, and the session with it.
+        until_begun(&app, &busy).await;
+        murder(worker);
+    })
+    .await;
     assert!(answer.status.is_server_error(), "{}", answer.body);
     assert_eq!(answer.headers["content-type"], "application/problem+json");
     assert!(after < Duration::from_secs(25), "its caller waited for {after:?}");
