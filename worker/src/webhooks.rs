@@ -7,8 +7,8 @@
 //! is on its way to the database, what ended meanwhile waits for the next.
 //!
 //! An account some of whose attempts ran out of time is slow for a while. Of those of its endpoints that do not answer only a
-//! few attempts are under way at once, and they are looked for once a second: a hundred that begin and end together, and a
-//! claim that walks past hundreds of endpoints, would cost everybody else the processor.
+//! few attempts are under way at once, and they are looked for once a second, beside the claims: a hundred that begin and end
+//! together would cost everybody else the processor, and everybody would wait for a claim that walks past hundreds of endpoints.
 //!
 //! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
 //! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use kitfleet_domain::database::pool_options;
-use kitfleet_domain::ids::{AccountId, WebhookId};
+use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId};
 use kitfleet_domain::vault::Vault;
-use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, Wanted};
+use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, SlowWanted, Wanted};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use nix::sys::resource::{Resource, getrlimit};
 use sqlx::PgPool;
@@ -51,7 +51,7 @@ const WRITERS: usize = 4;
 /// How long after its time limit an attempt belongs to somebody else.
 const GRACE: Duration = Duration::from_secs(3);
 /// How often the table is looked at without a notification: an attempt that was put off is late by no more than that.
-const SAFETY: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(1);
 /// How long to wait before a failed statement is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -62,6 +62,7 @@ pub(crate) async fn deliver(context: Arc<Context>, mut wakeups: UnboundedReceive
     let Some(vault) = context.stopping.run_until_cancelled(vault(&context)).await else { return Ok(()) };
     let mut dispatch = Dispatch::new(Arc::clone(&context), target, vault);
     loop {
+        dispatch.tick();
         dispatch.claim_more();
         tokio::select! {
             () = context.stopping.cancelled() => break,
@@ -69,7 +70,7 @@ pub(crate) async fn deliver(context: Arc<Context>, mut wakeups: UnboundedReceive
                 while wakeups.try_recv().is_ok() {}
                 dispatch.look = true;
             }
-            () = sleep_until(dispatch.look_again_at) => dispatch.look = true,
+            () = sleep_until(dispatch.tick_at) => {}
             () = dispatch.step() => {}
         }
     }
@@ -107,11 +108,15 @@ struct Dispatch {
     vault: Arc<Vault>,
     /// Whether the table may hold something that is due.
     look: bool,
-    look_again_at: Instant,
+    /// When what has become due is looked for again.
+    tick_at: Instant,
+    /// Deliveries to endpoints that do not answer, for the next claim.
+    besides: Vec<DeliveryId>,
     /// Behind whom the next claim begins.
     after: Option<(AccountId, WebhookId)>,
     /// Attempts under way at once.
     most: usize,
+    ticks: JoinSet<sqlx::Result<Vec<DeliveryId>>>,
     claims: JoinSet<sqlx::Result<Claimed>>,
     attempts: JoinSet<(AccountId, WebhookId, Option<Ended>)>,
     writes: JoinSet<Written>,
@@ -120,8 +125,6 @@ struct Dispatch {
     of_endpoints: HashMap<(AccountId, WebhookId), usize>,
     of_accounts: HashMap<AccountId, usize>,
     slow: HashMap<AccountId, Slow>,
-    /// When what has become due is looked for again, and what is due to endpoints that do not answer.
-    tick_at: Instant,
     /// Results that wait while a batch of their endpoint is being written.
     waiting: HashMap<WebhookId, Vec<(AccountId, Ended)>>,
 }
@@ -155,9 +158,11 @@ impl Dispatch {
             target: Arc::new(target),
             vault: Arc::new(vault),
             look: true,
-            look_again_at: Instant::now(),
+            tick_at: Instant::now(),
+            besides: Vec::new(),
             after: None,
             most: AT_ONCE.0.min(descriptors() / 2),
+            ticks: JoinSet::new(),
             claims: JoinSet::new(),
             attempts: JoinSet::new(),
             writes: JoinSet::new(),
@@ -165,7 +170,6 @@ impl Dispatch {
             of_endpoints: HashMap::new(),
             of_accounts: HashMap::new(),
             slow: HashMap::new(),
-            tick_at: Instant::now(),
             waiting: HashMap::new(),
         }
     }
@@ -185,38 +189,52 @@ impl Dispatch {
         (of_endpoint / 2, (of_account.min(self.room()) / 2).max(1))
     }
 
+    /// Looks for what has become due, and for what is due to endpoints that do not answer, when it is time to.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        if now < self.tick_at {
+            return;
+        }
+        self.tick_at = now + TICK;
+        if !self.ticks.is_empty() {
+            return;
+        }
+        self.slow.retain(|_, slow| slow.seen.elapsed() < SLOW_FOR);
+        let (of_each, limit) = self.bounds();
+        let (slow_of_account, slow_of_each) = (SLOW_AT_ONCE.0 / 2, SLOW_AT_ONCE.1 / 2);
+        let answering = self.slow.values().flat_map(|slow| &slow.answering).map(WebhookId::as_uuid);
+        let wanted = SlowWanted {
+            accounts: self.slow_with_room(slow_of_account),
+            not_endpoints: self.busy_endpoints(of_each, slow_of_each).into_iter().chain(answering).collect(),
+            most: (as_count(slow_of_each), as_count(slow_of_account), as_count(limit)),
+        };
+        let claiming = self.claiming.clone();
+        self.ticks.spawn(async move {
+            let mut conn = claiming.acquire().await?;
+            deliveries::wake(&mut conn).await?;
+            if wanted.accounts.is_empty() { Ok(Vec::new()) } else { deliveries::due_to_slow(&mut conn, &wanted).await }
+        });
+    }
+
     /// Claims what is due, if there may be some and somebody has room.
     fn claim_more(&mut self) {
         if !self.look || !self.claims.is_empty() || self.room() == 0 {
             return;
         }
         self.look = false;
-        self.look_again_at = Instant::now() + SAFETY;
         let (of_each, limit) = self.bounds();
-        let ticks = self.tick_at <= Instant::now();
-        if ticks {
-            self.tick_at = Instant::now() + SAFETY;
-        }
-        self.slow.retain(|_, slow| slow.seen.elapsed() < SLOW_FOR);
-        let (slow_of_account, slow_of_each) = SLOW_AT_ONCE;
-        let busy_accounts: HashSet<_> = more_than(&self.of_accounts, limit).collect();
         let wanted = Wanted {
-            not_endpoints: self.busy_endpoints(of_each, slow_of_each / 2),
-            not_accounts: busy_accounts.iter().map(AccountId::as_uuid).collect(),
+            not_endpoints: self.busy_endpoints(of_each, SLOW_AT_ONCE.1 / 2),
+            not_accounts: more_than(&self.of_accounts, limit).map(|account| account.as_uuid()).collect(),
             most: (as_count(of_each), as_count(limit)),
             after: self.after,
             slow: self.slow.keys().map(AccountId::as_uuid).collect(),
             answering: self.slow.values().flat_map(|slow| &slow.answering).map(WebhookId::as_uuid).collect(),
-            slow_too: if ticks { self.slow_with_room(&busy_accounts, slow_of_account / 2) } else { Vec::new() },
-            most_slow: (as_count(slow_of_each / 2), as_count(slow_of_account / 2)),
+            besides: std::mem::take(&mut self.besides),
         };
         let (claiming, lease) = (self.claiming.clone(), self.context.config.webhooks.timeout + GRACE);
         self.claims.spawn(async move {
-            let mut conn = claiming.acquire().await?;
-            if ticks {
-                deliveries::wake(&mut conn).await?;
-            }
-            let attempts = deliveries::claim(&mut conn, &wanted, lease).await?;
+            let attempts = deliveries::claim(&mut *claiming.acquire().await?, &wanted, lease).await?;
             Ok(Claimed { attempts, of_each, limit })
         });
     }
@@ -235,16 +253,14 @@ impl Dispatch {
     }
 
     /// Slow accounts of which no more than this is under way at endpoints that do not answer.
-    fn slow_with_room(&self, busy: &HashSet<AccountId>, bound: usize) -> Vec<Uuid> {
+    fn slow_with_room(&self, bound: usize) -> Vec<Uuid> {
         let mut under_way = HashMap::<_, usize>::new();
         for ((account, endpoint), count) in &self.of_endpoints {
             if self.is_slow(*account, *endpoint) {
                 *under_way.entry(account).or_default() += count;
             }
         }
-        let has_room = |account: &&AccountId| {
-            !busy.contains(account) && under_way.get(account).is_none_or(|count| *count <= bound)
-        };
+        let has_room = |account: &&AccountId| under_way.get(account).is_none_or(|count| *count <= bound);
         self.slow.keys().filter(has_room).map(AccountId::as_uuid).collect()
     }
 
@@ -267,9 +283,20 @@ impl Dispatch {
                 Ok(Ok(claimed)) => self.attempt(claimed),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "cannot claim webhook deliveries");
-                    self.look_again_at = Instant::now() + RETRY;
+                    self.tick_at = Instant::now() + RETRY;
                 }
                 Err(panic) => tracing::error!(%panic, "claiming webhook deliveries panicked"),
+            },
+            Some(ticked) = self.ticks.join_next(), if !self.ticks.is_empty() => match ticked {
+                Ok(Ok(besides)) => {
+                    self.besides = besides;
+                    self.look = true;
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "cannot look for webhook deliveries");
+                    self.tick_at = Instant::now() + RETRY;
+                }
+                Err(panic) => tracing::error!(%panic, "looking for webhook deliveries panicked"),
             },
             Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => match ended {
                 Ok((account, endpoint, Some(ended))) => {
@@ -357,11 +384,11 @@ impl Dispatch {
     }
 }
 
-/// Where claims are made, one after the other. The statement is long: planning it each time would take several times as long
-/// as it does.
+/// Where claims are made, one after the other, and where what is due is looked for beside them. The statements are long:
+/// planning them each time would take several times as long as they do.
 fn claiming(lazy: &PgPool) -> PgPool {
     let options = (*lazy.connect_options()).clone().options([("plan_cache_mode", "force_generic_plan")]);
-    pool_options(1).connect_lazy_with(options)
+    pool_options(2).connect_lazy_with(options)
 }
 
 /// Makes an attempt. `None` when that is not possible here.

@@ -295,20 +295,17 @@ pub struct Wanted {
     pub slow: Vec<Uuid>,
     /// Endpoints of slow accounts that are treated like anybody else's.
     pub answering: Vec<Uuid>,
-    /// Slow accounts of whose other endpoints a little is taken.
-    pub slow_too: Vec<Uuid>,
-    /// Attempts of such an endpoint, and of all of them of an account.
-    pub most_slow: (i64, i64),
+    /// Deliveries that are taken besides; see [`due_to_slow`].
+    pub besides: Vec<DeliveryId>,
 }
 
 /// Takes attempts that are due into the caller's hands for as long as `lease`. Accounts and their endpoints come in their
-/// turn: whoever goes on behind the last one that had something comes round to each. Of what is due to the endpoints of a slow
-/// account the oldest comes first, besides, and with a limit in all of its own.
+/// turn: whoever goes on behind the last one that had something comes round to each.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
-    let Wanted { not_endpoints, not_accounts, most, after, slow, answering, slow_too, most_slow } = wanted;
+    let Wanted { not_endpoints, not_accounts, most, after, slow, answering, besides } = wanted;
     let (after_account, after_endpoint) =
         after.map_or((Uuid::nil(), Uuid::nil()), |(account, endpoint)| (account.as_uuid(), endpoint.as_uuid()));
     sqlx::query_as!(
@@ -328,19 +325,6 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                             then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else w.endpoint_id end)
                    order by d.account_id, d.endpoint_id limit 1
                ) next
-           ), slow_waiting (account_id, endpoint_id) as (
-               select first.account_id, first.endpoint_id from unnest($10::uuid[]) as account (id)
-               cross join lateral (
-                   select d.account_id, d.endpoint_id from webhook_deliveries d
-                   where d.due and d.account_id = account.id order by d.endpoint_id limit 1
-               ) first
-               union all
-               select w.account_id, next.endpoint_id from slow_waiting w
-               cross join lateral (
-                   select d.endpoint_id from webhook_deliveries d
-                   where d.due and d.account_id = w.account_id and d.endpoint_id > w.endpoint_id
-                   order by d.endpoint_id limit 1
-               ) next
            ), due as (
                select d.id
                from (
@@ -355,20 +339,12 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
                    order by d.next_attempt_at limit $3 for update skip locked
                ) d
                limit $4
-           ), slow as (
-               select d.id, d.next_attempt_at,
-                      row_number() over (partition by w.account_id order by d.next_attempt_at) as place
-               from slow_waiting w
-               join webhook_endpoints e on e.id = w.endpoint_id and e.active and e.disabled_at is null
-                   and e.id <> all ($1) and e.id <> all ($9)
-               cross join lateral (
-                   select id, next_attempt_at from webhook_deliveries d
-                   where d.account_id = w.account_id and d.endpoint_id = w.endpoint_id and d.due
-                   order by d.next_attempt_at limit $11 for update skip locked
-               ) d
+           ), besides as (
+               select d.id from webhook_deliveries d
+               join webhook_endpoints e on e.id = d.endpoint_id and e.active and e.disabled_at is null
+               where d.id = any ($10) and d.due for update of d skip locked
            ), claimed as (
-               select id from due
-               union all (select id from slow where place <= $12 order by place, next_attempt_at limit $4)
+               select id from due union all select id from besides
            )
            update webhook_deliveries d
            set status = 'in_flight', next_attempt_at = now() + make_interval(secs => $5), due = false, updated_at = now()
@@ -387,9 +363,60 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
         after_endpoint,
         slow,
         answering,
-        slow_too,
-        most_slow.0,
-        most_slow.1,
+        besides as _,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Which attempts may be made of slow accounts.
+#[derive(Debug)]
+pub struct SlowWanted {
+    /// The accounts.
+    pub accounts: Vec<Uuid>,
+    /// Endpoints that are passed over.
+    pub not_endpoints: Vec<Uuid>,
+    /// Attempts of an endpoint, of an account, and in all.
+    pub most: (i64, i64, i64),
+}
+
+/// What is due to the endpoints of slow accounts, the oldest of each account first. It takes nothing into anybody's hands.
+///
+/// # Errors
+/// When the database fails.
+pub async fn due_to_slow(conn: &mut PgConnection, wanted: &SlowWanted) -> sqlx::Result<Vec<DeliveryId>> {
+    let SlowWanted { accounts, not_endpoints, most: (of_each, of_account, limit) } = wanted;
+    sqlx::query_scalar!(
+        r#"with recursive waiting (account_id, endpoint_id) as (
+               select first.account_id, first.endpoint_id from unnest($1::uuid[]) as account (id)
+               cross join lateral (
+                   select d.account_id, d.endpoint_id from webhook_deliveries d
+                   where d.due and d.account_id = account.id order by d.endpoint_id limit 1
+               ) first
+               union all
+               select w.account_id, next.endpoint_id from waiting w
+               cross join lateral (
+                   select d.endpoint_id from webhook_deliveries d
+                   where d.due and d.account_id = w.account_id and d.endpoint_id > w.endpoint_id
+                   order by d.endpoint_id limit 1
+               ) next
+           ), due as (
+               select d.id, d.next_attempt_at,
+                      row_number() over (partition by w.account_id order by d.next_attempt_at) as place
+               from waiting w
+               join webhook_endpoints e on e.id = w.endpoint_id and e.active and e.disabled_at is null and e.id <> all ($2)
+               cross join lateral (
+                   select id, next_attempt_at from webhook_deliveries d
+                   where d.account_id = w.account_id and d.endpoint_id = w.endpoint_id and d.due
+                   order by d.next_attempt_at limit $3
+               ) d
+           )
+           select id from due where place <= $4 order by place, next_attempt_at limit $5"#,
+        accounts,
+        not_endpoints,
+        of_each,
+        of_account,
+        limit,
     )
     .fetch_all(conn)
     .await

@@ -94,34 +94,21 @@ impl Target {
     pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Ended {
         let began = Instant::now();
         let answered = self.ask(attempt, secrets).await;
-        let mut ended = Ended {
-            id: attempt.id,
-            claimed_until: attempt.claimed_until,
-            outcome: Outcome::TransportError,
-            response_status: None,
-            response_excerpt: None,
-            error: None,
-            duration_ms: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
-        };
-        ended.outcome = match answered {
+        let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let (outcome, response_status, response_excerpt, error) = match answered {
             Ok(Answered { status, excerpt, in_time }) => {
-                (ended.response_status, ended.response_excerpt) = (Some(status), Some(excerpt));
-                if !in_time {
-                    ended.error = Some(TIMEOUT.to_owned());
-                }
-                match (in_time, (200..300).contains(&status)) {
-                    (false, _) => Outcome::Timeout,
-                    (true, true) => Outcome::Success,
-                    (true, false) => Outcome::HttpError,
-                }
+                let (outcome, error) = match (in_time, (200..300).contains(&status)) {
+                    (false, _) => (Outcome::Timeout, Some(TIMEOUT.to_owned())),
+                    (true, true) => (Outcome::Success, None),
+                    (true, false) => (Outcome::HttpError, None),
+                };
+                (outcome, Some(status), Some(excerpt), error)
             }
-            Err(error) => {
-                ended.error = Some(error.told);
-                error.outcome
-            }
+            Err(NotAnswered { outcome, told }) => (outcome, None, None, Some(told)),
         };
-        metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => ended.outcome.name()).increment(1);
-        ended
+        metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome.name()).increment(1);
+        let Attempt { id, claimed_until, .. } = *attempt;
+        Ended { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }
     }
 
     async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Answered, NotAnswered> {
