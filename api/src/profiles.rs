@@ -24,7 +24,7 @@ use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_profiles::{CopyError, ReadError, SaveError, Saved};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -52,6 +52,9 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(snapshots::routes())
         .merge(documents::routes())
 }
+
+/// How long a profile waits to be shown while what its last session left is being kept.
+const SHOWN_WITHIN: Duration = Duration::from_secs(2);
 
 /// What sessions begin with, and leave behind
 #[derive(Serialize, ToSchema)]
@@ -137,17 +140,16 @@ struct ProfileCreate {
 )]
 async fn create(caller: Caller, State(app): State<App>, Json(body): Json<ProfileCreate>) -> Result<Created> {
     let archetype = body.archetype.as_deref().unwrap_or(&archetypes::launch().id);
-    let name = check(&body.name, archetype)?;
+    let name = check(Rules::default(), &body.name, archetype)?;
     let id = ProfileId::generate();
     let sealed_key = app.stores().await?.new_key(id);
     let new = NewProfile { id, name: &name, archetype, sealed_key: &sealed_key, content: None, origin: Origin::New };
     insert(&app, &caller, &new).await
 }
 
-/// A name and an archetype that somebody chose. Answers the name.
-fn check(name: &str, archetype: &str) -> Result<ProfileName, Invalid> {
+/// A name and an archetype that somebody chose, and what is known of the rest. Answers the name.
+fn check(mut rules: Rules, name: &str, archetype: &str) -> Result<ProfileName, Invalid> {
     let name = ProfileName::parse(name);
-    let mut rules = Rules::default();
     rules.note(name.as_ref().err().cloned());
     rules.require(archetypes::find(archetype).is_some(), "archetype", UNKNOWN_ARCHETYPE);
     rules.check()?;
@@ -225,7 +227,10 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     responses((status = 200, description = "The profile", body = Profile), Restricted, NoProfile, Database),
 )]
 async fn get(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>) -> Result<Answer<Profile>> {
-    let found = profiles::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
+    let (account, id) = (caller.account_id, path.id()?);
+    // Who has just destroyed its session expects to see what that left, but not to wait for it.
+    let _ = timeout(SHOWN_WITHIN, wait_until_kept(&app, account, id)).await;
+    let found = profiles::find(&mut *app.db.acquire().await?, account, id).await?;
     Ok(Answer(found.ok_or_else(not_found::<ProfileId>)?.into()))
 }
 
@@ -390,7 +395,7 @@ async fn copy(app: &App, caller: &Caller, source: Source, name: Option<ProfileNa
     let (kept, saved) = loop {
         let kept = source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| source.missing())?;
         let Some(store) = kept.store else { break (kept, None) };
-        match stores.copy((kept.profile.id, &kept.sealed_key, store), (id, &sealed_key)).await {
+        match stores.copy(account, (kept.profile.id, &kept.sealed_key, store), (id, &sealed_key)).await {
             Ok(saved) => break (kept, Some(saved)),
             // A session that ended meanwhile may have left another store in its place.
             Err(CopyError::Read(_)) if unreadable != Some(store) => unreadable = Some(store),

@@ -13,6 +13,7 @@ use crate::emails::{self, Recipient, Template};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, EmailId, IntentId, SessionId, WorkerId};
 use crate::operations::{Failure, FailureClass, Operation, Outcome};
+use crate::profiles::keeping;
 use crate::sessions::SessionStatus;
 use crate::workers;
 
@@ -299,7 +300,7 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
 
 /// Ends what dead workers left behind (decisions D5): a session whose browser never opened, or whose operation never
 /// started, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is
-/// left to its next operation. Answers how many intents were ended.
+/// left to its next operation. What ended sessions had in hand is lost. Answers how many intents were ended.
 ///
 /// # Errors
 /// When the database fails.
@@ -317,6 +318,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
         let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
         finish(&mut *conn, intent.id, &outcome.into()).await?;
     }
+    keeping::forsake(conn, limit).await?;
     Ok(stranded.len())
 }
 

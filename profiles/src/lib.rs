@@ -11,6 +11,7 @@ mod gate;
 mod places;
 mod portable;
 mod seal;
+mod turns;
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
@@ -21,12 +22,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 use kitfleet_domain::database;
-use kitfleet_domain::ids::{ProfileId, StoreId};
+use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::profiles::stores;
 use kitfleet_domain::vault::Vault;
 use sqlx::{PgConnection, PgPool};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -38,13 +39,12 @@ pub use self::places::{Bucket, Objects};
 use self::places::{CHUNKS_UNDER_WAY, Place, Rows};
 pub use self::portable::{About, Document, DocumentError};
 use self::seal::{Opener, Sealer, StoreKey};
+use self::turns::Turns;
 
 /// What the vault is told the keys are for.
 const PURPOSE: &str = "profiles";
 /// Keys that are sealed anew in a transaction.
 const BATCH: i64 = 500;
-/// Documents and copies that are made or read at once. Each has hundreds of megabytes on disk, and a thread.
-const TURNS: usize = 16;
 /// How long a store's bytes may take to go. A place that is away would hold up all others, and connections with them.
 const REMOVE_WITHIN: Duration = Duration::from_secs(10);
 /// Stores that cannot be removed before a sweep leaves the rest to the next one.
@@ -172,7 +172,7 @@ struct Shared {
     scratch: PathBuf,
     store_bytes: u64,
     document_bytes: u64,
-    turns: Arc<Semaphore>,
+    turns: Turns,
     sweep: Mutex<()>,
 }
 
@@ -186,7 +186,7 @@ impl Stores {
             PlaceConfig::Objects(objects) => Box::new(objects),
         };
         let StoresConfig { scratch, store_bytes, document_bytes, .. } = config;
-        let (turns, sweep) = (Arc::new(Semaphore::new(TURNS)), Mutex::new(()));
+        let (turns, sweep) = (Turns::new(), Mutex::new(()));
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
     }
 
@@ -241,14 +241,19 @@ impl Stores {
             .await?)
     }
 
-    /// Copies a store to another profile, whose key seals the copy. It waits for its turn.
+    /// Copies a store to another profile of the account, whose key seals the copy. It waits for the account's turn.
     ///
     /// # Errors
     /// When the store cannot be read, or the copy cannot be kept.
-    pub async fn copy(&self, from: (ProfileId, &[u8], StoreId), to: (ProfileId, &[u8])) -> Result<Saved, CopyError> {
+    pub async fn copy(
+        &self,
+        account: AccountId,
+        from: (ProfileId, &[u8], StoreId),
+        to: (ProfileId, &[u8]),
+    ) -> Result<Saved, CopyError> {
         let key = self.key(from.0, from.1).ok_or(ReadError::Sealed)?;
         let new_key = self.key(to.0, to.1).ok_or(SaveError::Seal)?;
-        let _turn = self.turn().await.map_err(ReadError::from)?;
+        let _turn = self.0.turns.take(account).await.map_err(ReadError::from)?;
         let sealed = self.spool(from.2).await.map_err(ReadError::from)?;
         let key = StoreKey::derive(&key, from.0, from.2);
         let reseal =
@@ -261,7 +266,7 @@ impl Stores {
     }
 
     /// A profile as a document, made as fast as somebody takes it. Without a store it is that of a profile that holds nothing.
-    /// It waits for its turn, and breaks off when nobody takes any of it for some time.
+    /// It waits for the account's turn, and breaks off when nobody takes any of it for some time, or all of it within an hour.
     ///
     /// # Errors
     /// When the store cannot be read. What is found out later ends the stream with an error.
@@ -273,7 +278,7 @@ impl Stores {
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, ReadError> {
         let profile = about.profile;
         let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
-        let turn = self.turn().await?;
+        let turn = self.0.turns.take(about.account).await?;
         let sealed = match store {
             Some(store) => Some((StoreKey::derive(&key, profile, store), self.spool(store).await?)),
             None => None,
@@ -289,17 +294,22 @@ impl Stores {
     }
 
     /// Reads a document to its end and checks all of it; nothing is kept. Its [`Document::dump`] is for [`Stores::save`]. It
-    /// waits for its turn, which lasts as long as the document is there. The
-    /// names of members that it should not have are added to `unknown`, as far as it was read.
+    /// waits for the account's turn, which lasts as long as the document is there. The names of members that it should not
+    /// have are added to `unknown`, as far as it was read.
     ///
     /// # Errors
     /// When it is no such document, or breaks off.
-    pub async fn read_document<B, E>(&self, body: B, unknown: &mut Vec<String>) -> Result<Document, DocumentError>
+    pub async fn read_document<B, E>(
+        &self,
+        account: AccountId,
+        body: B,
+        unknown: &mut Vec<String>,
+    ) -> Result<Document, DocumentError>
     where
         B: Stream<Item = Result<Bytes, E>> + Send,
         E: std::fmt::Display,
     {
-        let turn = self.turn().await.map_err(DocumentError::Disk)?;
+        let turn = self.0.turns.take(account).await.map_err(DocumentError::Disk)?;
         let scratch = || temporary_file(&self.0.scratch).map_err(DocumentError::Disk);
         let mut document = portable::receive(body, scratch()?, self.0.document_bytes).await?;
         let bytes = scratch()?;
@@ -433,11 +443,6 @@ impl Stores {
     async fn remove_taken(&self, conn: &mut PgConnection, store: StoreId) -> io::Result<()> {
         stores::delete(conn, store).await.map_err(io::Error::other)?;
         timeout(REMOVE_WITHIN, self.0.place.remove(store)).await?
-    }
-
-    /// Waits until few enough documents and copies are under way.
-    async fn turn(&self) -> io::Result<OwnedSemaphorePermit> {
-        Arc::clone(&self.0.turns).acquire_owned().await.map_err(io::Error::other)
     }
 
     /// Has `consume` read the sealed bytes of a store, which is not removed meanwhile.

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek as _, Write};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 use base64::read::DecoderReader;
@@ -20,13 +20,12 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt as _};
 use kitfleet_domain::ids::{AccountId, ProfileId};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::Invalid;
+use kitfleet_domain::validation::{Invalid, Rules};
 use struson::reader::json_path::JsonPathPiece;
 use struson::reader::{JsonReader as _, JsonReaderPosition, JsonStreamReader, ReaderError, ReaderSettings, ValueType};
 use struson::writer::{JsonStreamWriter, JsonWriter as _, StringValueWriter as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::mpsc::{self, Sender};
 
@@ -34,6 +33,7 @@ use crate::archive::{self, Item};
 use crate::cookies::{self, Cookie, MAX_COOKIES};
 use crate::files::{Count, FOLDERS, MAX_FILES, RelativePath, Spooled, SpooledFile};
 use crate::places::CHUNKS_UNDER_WAY;
+use crate::turns::Turn;
 use crate::{Dump, Files};
 
 /// `format`
@@ -42,8 +42,8 @@ const FORMAT: &str = "kitfleet.profile";
 const VERSION: u32 = 1;
 /// Bytes of a document that are handed on at once.
 const PIECE: usize = 64 * 1024;
-/// How long one of them may wait for somebody to take it, with a thread that could do something else.
-const TAKEN_WITHIN: Duration = Duration::from_secs(30);
+/// How long one of them may wait for somebody to take it, with a thread that could do something else, and how long all of them.
+const TAKEN_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_hours(1));
 /// Bytes of a text in a document, at most, but for a file's.
 const MAX_TEXT: usize = 16 * 1024;
 /// Characters of where a document comes from, at most: an id of ours has fewer.
@@ -54,6 +54,8 @@ const MAX_TOKEN: u64 = 64 * 1024;
 const MAX_DEPTH: u32 = 128;
 /// Members that we do not know and that are told of, at most.
 const MAX_UNKNOWN: usize = 100;
+/// What is told of a member that is missing.
+const MISSING: &str = "is missing";
 /// Characters of their names, at most.
 const MAX_UNKNOWN_CHARS: usize = 256;
 
@@ -72,21 +74,23 @@ pub struct About {
     pub archetype: String,
 }
 
-/// A document that was read and found good, but for its name and archetype: those are for whoever knows their rules.
+/// A document that was read and found good, but for what its profile is: that is for whoever knows the rules of it.
 #[derive(Debug)]
 pub struct Document {
     /// `source_profile_id`
     pub source_profile_id: Option<String>,
     /// `source_account_id`
     pub source_account_id: Option<String>,
-    /// `name`
+    /// `name`; empty when it is missing.
     pub name: String,
-    /// `archetype`
+    /// `archetype`; empty when it is missing.
     pub archetype: String,
+    /// What else is missing.
+    pub missing: Rules,
     /// What the profile held; `None` when that was nothing.
     pub dump: Option<Dump>,
     /// Its turn among those that are read at once.
-    pub(crate) _turn: Option<OwnedSemaphorePermit>,
+    pub(crate) _turn: Option<Turn>,
 }
 
 /// Why a document is not imported.
@@ -236,7 +240,7 @@ pub async fn written(
 ) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
     let (to, mut pieces) = mpsc::channel(CHUNKS_UNDER_WAY);
     let writing = tokio::task::spawn_blocking(move || {
-        let mut document = BufWriter::with_capacity(PIECE, Pieces { to, runtime: Handle::current() });
+        let mut document = BufWriter::with_capacity(PIECE, Pieces::new(to));
         let written = write(&mut document).and_then(|()| document.flush());
         // What is left of one that breaks off is not to be sent any more.
         let _ = document.into_parts();
@@ -252,11 +256,19 @@ pub async fn written(
 struct Pieces {
     to: Sender<Bytes>,
     runtime: Handle,
+    until: Instant,
+}
+
+impl Pieces {
+    fn new(to: Sender<Bytes>) -> Self {
+        Self { to, runtime: Handle::current(), until: Instant::now() + TAKEN_WITHIN.1 }
+    }
 }
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.to.send_timeout(Bytes::copy_from_slice(bytes), TAKEN_WITHIN);
+        let patience = TAKEN_WITHIN.0.min(self.until.saturating_duration_since(Instant::now()));
+        let sent = self.to.send_timeout(Bytes::copy_from_slice(bytes), patience);
         match self.runtime.block_on(sent) {
             Ok(()) => Ok(bytes.len()),
             Err(SendTimeoutError::Timeout(_)) => Err(io::ErrorKind::TimedOut.into()),
@@ -341,17 +353,18 @@ pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> 
         Ok(true)
     })?;
     json.end()?;
-    present(format, "format")?;
-    present(version, "version")?;
-    let (name, archetype) = (present(name, "name")?, present(archetype, "archetype")?);
+    let mut missing = Rules::default();
+    missing.require(format.is_some(), "format", MISSING);
+    missing.require(version.is_some(), "version", MISSING);
+    let (name, archetype) = (name.unwrap_or_default(), archetype.unwrap_or_default());
     let files = spool.finish()?;
     let holds_nothing = cookies.is_empty() && files.files.iter().all(|file| file.size == 0);
     let dump = (!holds_nothing).then_some(Dump { cookies, files: Files::Spooled(files) });
-    Ok(Document { source_profile_id, source_account_id, name, archetype, dump, _turn: None })
+    Ok(Document { source_profile_id, source_account_id, name, archetype, missing, dump, _turn: None })
 }
 
 fn present<T>(member: Option<T>, field: &str) -> Result<T, Invalid> {
-    member.ok_or_else(|| Invalid::field(field, "is missing"))
+    member.ok_or_else(|| Invalid::field(field, MISSING))
 }
 
 /// Files on their way from a document.
@@ -613,7 +626,9 @@ impl From<ReaderError> for DocumentError {
         match error {
             ReaderError::UnexpectedValueType { expected, location, .. } => {
                 let message = format!("must be of type {}", expected.to_string().to_lowercase());
-                Invalid::field(dotted(&location), message).into()
+                let at = Some(dotted(&location)).filter(|at| !at.is_empty());
+                // As everywhere, what is wrong with all of it is told of the body.
+                Invalid::field(at.unwrap_or_else(|| "body".to_owned()), message).into()
             }
             error => Self::Malformed(error.to_string()),
         }

@@ -2,6 +2,7 @@
 //! read as they travel, whatever their size.
 
 use axum::extract::{Request, State};
+use axum::http::Method;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
@@ -134,9 +135,16 @@ const PATIENCE: u32 = 20;
         Restricted, NoProfile, BeingKept, Database,
     ),
 )]
-async fn export(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>) -> Result<Response> {
+async fn export(caller: Caller, State(app): State<App>, method: Method, path: IdPath<ProfileId>) -> Result<Response> {
     let (account, id) = (caller.account_id, path.id()?);
+    let disposition = format!("attachment; filename=kitfleet-{id}.json");
+    let headers = [(CONTENT_TYPE, MEDIA_TYPE.to_owned()), (CONTENT_DISPOSITION, disposition)];
     wait_until_kept(&app, account, id).await?;
+    if method == Method::HEAD {
+        // It hands nothing out, and so there is nothing to write down.
+        let found = profiles::find(&mut *app.db.acquire().await?, account, id).await?;
+        return found.map(|_| headers.into_response()).ok_or_else(not_found::<ProfileId>);
+    }
     let stores = app.stores().await?;
     let mut unreadable = None;
     let (profile, document) = loop {
@@ -157,8 +165,6 @@ async fn export(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>)
         }
     };
     profiles::note_export(&mut *app.db.acquire().await?, &profile, &caller.actor).await?;
-    let disposition = format!("attachment; filename=kitfleet-{id}.json");
-    let headers = [(CONTENT_TYPE, MEDIA_TYPE.to_owned()), (CONTENT_DISPOSITION, disposition)];
     let document = document.inspect_err(|error| tracing::error!(%error, "an export of a profile broke off"));
     Ok((headers, axum::body::Body::from_stream(document)).into_response())
 }
@@ -192,11 +198,11 @@ async fn import(caller: Caller, State(app): State<App>, request: Request) -> Res
     }
     let stores = app.stores().await?;
     let mut unknown = Vec::new();
-    let reading = stores.read_document(body.into_data_stream(), &mut unknown);
+    let reading = stores.read_document(caller.account_id, body.into_data_stream(), &mut unknown);
     let read = tokio::time::timeout(app.config.body_timeout.saturating_mul(PATIENCE), reading).await;
     unknown_fields::note(&parts.extensions, unknown.iter().map(String::as_str));
     let document = read.map_err(|_| Problem::body_too_slow())??;
-    let name = check(&document.name, &document.archetype)?;
+    let name = check(document.missing, &document.name, &document.archetype)?;
     require_room(&app, &caller).await?;
 
     let id = ProfileId::generate();

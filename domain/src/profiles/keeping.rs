@@ -162,15 +162,47 @@ pub async fn replace(
 /// # Errors
 /// When the database fails.
 pub async fn fail(conn: &mut PgConnection, held: &Held, reason: Reason) -> sqlx::Result<()> {
-    if !let_go(&mut *conn, held.session).await? {
-        return Ok(());
+    if let_go(&mut *conn, held.session).await? {
+        tell(conn, (held.account, held.session, held.profile), reason).await?;
     }
+    Ok(())
+}
+
+/// Lets go of what sessions of dead workers had in hand, of up to `limit` of them, and tells of those that ended well: nobody
+/// saves what they left.
+///
+/// # Errors
+/// When the database fails.
+pub async fn forsake(conn: &mut PgConnection, limit: i64) -> sqlx::Result<()> {
+    let left = sqlx::query!(
+        r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"
+           from sessions s join workers w on w.id = s.worker_id
+           where s.profile_in_hand and s.profile_id is not null and s.status in ('destroyed', 'errored')
+             and w.status in ('lost', 'stopped')
+           order by s.account_id, s.id limit $1 for update of s skip locked"#,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    for session in left {
+        if let_go(&mut *conn, session.id).await? && session.ended_well {
+            tell(&mut *conn, (session.account_id, session.id, session.profile_id), Reason::UploadFailed).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn tell(
+    conn: &mut PgConnection,
+    (account, session, profile): (AccountId, SessionId, ProfileId),
+    reason: Reason,
+) -> sqlx::Result<()> {
     let data = json!({
-        "session_id": held.session,
-        "profile_id": held.profile,
+        "session_id": session,
+        "profile_id": profile,
         "reason": reason.name(),
         "detail": reason.detail(),
     });
-    events::record(conn, held.account, EventType::SessionProfileSaveFailed, data).await?;
+    events::record(conn, account, EventType::SessionProfileSaveFailed, data).await?;
     Ok(())
 }

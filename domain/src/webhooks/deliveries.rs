@@ -380,7 +380,8 @@ pub struct SlowWanted {
     pub most: (i64, i64, i64),
 }
 
-/// What is due to the endpoints of slow accounts, the oldest of each account first. It takes nothing into anybody's hands.
+/// What is due to the endpoints of slow accounts, of each account the oldest first, but before that what is due to endpoints
+/// that answered when they were last asked. It takes nothing into anybody's hands.
 ///
 /// # Errors
 /// When the database fails.
@@ -401,8 +402,11 @@ pub async fn due_to_slow(conn: &mut PgConnection, wanted: &SlowWanted) -> sqlx::
                    order by d.endpoint_id limit 1
                ) next
            ), due as (
-               select d.id, d.next_attempt_at,
-                      row_number() over (partition by w.account_id order by d.next_attempt_at) as place
+               select d.id, d.next_attempt_at, row_number() over (
+                          partition by w.account_id
+                          order by e.last_success_at > coalesce(e.last_failure_at, '-infinity') desc nulls last,
+                                   d.next_attempt_at
+                      ) as place
                from waiting w
                join webhook_endpoints e on e.id = w.endpoint_id and e.active and e.disabled_at is null and e.id <> all ($2)
                cross join lateral (
