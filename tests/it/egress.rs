@@ -9,21 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
-use sqlx::ConnectOptions as _;
-use sqlx::postgres::PgConnectOptions;
-use tempfile::TempDir;
-use tokio::net::{TcpStream, UnixListener};
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::support::app::free_port;
+use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::processes::listeners;
 use crate::webkit::{Scene, assert_failed, text};
-
-/// Public, for all that anybody can tell.
-const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
-/// Set by whoever knows that their machine forbids namespaces, and wants the other tests all the same.
-const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
 
 /// A driver that waits for orders from anybody who reaches its port. It ends with this value.
 struct WebDriver {
@@ -158,87 +149,24 @@ async fn outcome(client: &Client, session: &str) -> String {
 /// Issue 2, "Bad input and faults": a redirect to a private address, a public name that resolves to one, a page's own
 /// requests for them, and an idle WebDriver port.
 #[tokio::test]
-#[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
 async fn a_public_page_reaches_nothing_private() {
-    let in_a_network_of_its_own = namespaces();
-    let allowed = tokio::process::Command::new("unshare").args(&in_a_network_of_its_own).arg("true").status().await;
-    if !allowed.is_ok_and(|status| status.success()) {
-        let skip = std::env::var_os(WITHOUT_NAMESPACES).is_some();
-        assert!(skip, "this machine forbids network namespaces; set {WITHOUT_NAMESPACES}=1 to go without this test");
-        return;
-    }
-    let folder = TempDir::new().expect("a folder");
-    let database = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
-    let server: PgConnectOptions = database.parse().expect("a database URL");
-    // A socket is a file, and so it can be reached from another network. A port needs a socket that leads to it.
-    let (there, relay) = if server.get_socket().is_some() {
-        (database, None)
-    } else {
-        let socket = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("a socket");
-        let there = server.clone().socket(folder.path()).port(5432).to_url_lossy().to_string();
-        (there, Some(AbortOnDropHandle::new(tokio::spawn(relay_to_database(server, socket)))))
-    };
-    let inside = tokio::process::Command::new("unshare")
-        .args(&in_a_network_of_its_own)
-        .arg(std::env::current_exe().expect("this program"))
-        .args(["--exact", "egress::inside_a_network_of_its_own", "--ignored", "--nocapture", "--test-threads=1"])
-        .env("KITFLEET_TEST_DATABASE_URL", there)
-        .kill_on_drop(true)
-        .output();
-    let output = inside.await.expect("unshare runs");
-    drop(relay);
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}\n{complained}");
-    assert!(said.contains("1 passed"), "it ran: {said}");
-}
-
-/// Options of `unshare` for whoever runs the tests.
-fn namespaces() -> Vec<&'static str> {
-    let mut options = vec!["--net", "--mount"];
-    if !nix::unistd::geteuid().is_root() {
-        options.extend(["--user", "--map-current-user", "--keep-caps"]);
-    }
-    options
-}
-
-/// Makes a database server that listens on a port reachable from another network.
-async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
-    while let Ok((mut inside, _)) = sockets.accept().await {
-        let address = (server.get_host().to_owned(), server.get_port());
-        tokio::spawn(async move {
-            let mut outside = TcpStream::connect(address).await?;
-            tokio::io::copy_bidirectional(&mut inside, &mut outside).await
-        });
-    }
-}
-
-/// Gives this network a public address and some private ones, and this machine names for them.
-fn furnish(folder: &TempDir) {
-    let hosts = folder.path().join("hosts");
-    let names = format!(
-        "127.0.0.1 localhost rebound.example\n{PUBLIC} public.example mixed.example\n127.0.0.1 mixed.example\n\
-         10.11.12.13 intranet.example\n169.254.169.254 metadata.example\n"
-    );
-    std::fs::write(&hosts, names).expect("a file");
-    let hosts = hosts.display();
-    let script = format!(
-        "set -e; ip link set lo up; mount --bind {hosts} /etc/hosts
-         # A display server of this network would take the socket of one outside for stale, and its place.
-         mkdir -p /tmp/.X11-unix; mount -t tmpfs -o mode=1777 tmpfs /tmp/.X11-unix
-         for address in {PUBLIC} 10.11.12.13 192.168.1.1 169.254.169.254 100.64.0.1; do ip address add $address/32 dev lo; done"
-    );
-    let done = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-    assert!(done.success(), "a network of its own needs iproute2");
+    in_a_network_of_its_own("egress::inside_a_network_of_its_own").await;
 }
 
 /// See [`a_public_page_reaches_nothing_private`], which starts it.
 #[tokio::test]
 #[ignore = "runs in a network of its own, where another test starts it"]
 async fn inside_a_network_of_its_own() {
-    let folder = TempDir::new().expect("a folder");
-    furnish(&folder);
+    let _names = furnish(&[
+        ("127.0.0.1", "rebound.example"),
+        (PUBLIC, "public.example"),
+        (PUBLIC, "mixed.example"),
+        ("127.0.0.1", "mixed.example"),
+        ("10.11.12.13", "intranet.example"),
+        ("169.254.169.254", "metadata.example"),
+    ]);
     let private = Site::start_at(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await;
-    let public = Site::start_at(SocketAddr::from((PUBLIC, 0))).await;
+    let public = Site::start_at(SocketAddr::from((PUBLIC.parse::<Ipv4Addr>().expect("an address"), 0))).await;
     let driver = WebDriver::start().await;
     let app = App::webkit().set("sessions.allow_private_targets", "false").start().await;
     let client = app.client().await;

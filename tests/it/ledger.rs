@@ -7,7 +7,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -22,7 +21,7 @@ use uuid::Uuid;
 
 use crate::support::redis::Redis;
 use crate::support::sink::{Received, Sink};
-use crate::support::{App, Client, Role, eventually};
+use crate::support::{App, Client, Role, eventually, given};
 
 /// How long an attempt may take in a flood; a claim is good for three seconds more.
 const TIMEOUT: &str = "2s";
@@ -36,11 +35,6 @@ const ON_ITS_WAY: Duration = Duration::from_millis(500);
 struct Fault {
     began: Instant,
     ended: Instant,
-}
-
-/// The number that the environment gives, or another one.
-fn given<T: FromStr>(name: &str, otherwise: T) -> T {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 fn seeded() -> StdRng {

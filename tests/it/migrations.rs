@@ -20,6 +20,12 @@ const BEFORE_TEAMS: i64 = 20_261_121_000_002;
 /// A key that the version before minted.
 const KEY: &str = "svc_live_6276f0e8496d9ea42537bca82c8b72d8d75c73365227d6f7b8f3d199e87e5ba6495e1410";
 
+const INSERT_KEY: &str =
+    "insert into api_keys (id, account_id, name, scopes, key_prefix, key_hash, created_by_account_id)
+     values ($1, $2, 'CI', '{account_owner}', left($3, 12), sha256(convert_to($3, 'UTF8')), $2)";
+const INSERT_AUDIT_ROW: &str = "insert into audit_log (id, account_id, actor_type, action, payload)
+     values ($1, $2, 'system', 'api_key.minted', '{}')";
+
 /// The service's database, emptied, while the service does not run.
 async fn emptied(schemas: &str) -> App {
     let mut app = App::simulated().start().await;
@@ -72,13 +78,7 @@ async fn a_database_without_sign_ins_moves_on() {
             "insert into accounts (id, email, name, status) values ($1, 'ADA.LOVELACE@example.com', 'A', 'deleted')",
         )
         .bind(gone),
-        sqlx::query(
-            "insert into api_keys (id, account_id, name, scopes, key_prefix, key_hash, created_by_account_id)
-             values ($1, $2, 'CI', '{account_owner}', left($3, 12), sha256(convert_to($3, 'UTF8')), $2)",
-        )
-        .bind(key)
-        .bind(account)
-        .bind(KEY),
+        sqlx::query(INSERT_KEY).bind(key).bind(account).bind(KEY),
         sqlx::query(
             "insert into workers (id, name, status, driver, max_sessions, public_key)
              values ($1, 'before', 'stopped', 'simulated', 1, '')",
@@ -93,12 +93,7 @@ async fn a_database_without_sign_ins_moves_on() {
         .bind(account)
         .bind(key)
         .bind(worker),
-        sqlx::query(
-            "insert into audit_log (id, account_id, actor_type, action, payload)
-             values ($1, $2, 'system', 'api_key.minted', '{}')",
-        )
-        .bind(row)
-        .bind(account),
+        sqlx::query(INSERT_AUDIT_ROW).bind(row).bind(account),
     ];
     for statement in statements {
         statement.execute(&app.database.pool).await.expect("a row of the version before");
@@ -149,10 +144,7 @@ async fn a_database_without_teams_moves_on() {
     let statements = [
         sqlx::query(account).bind(ada).bind("ada@example.com").bind("Ada"),
         sqlx::query(account).bind(bob).bind("bob@example.com").bind("Bob"),
-        sqlx::query(
-            "insert into api_keys (id, account_id, name, scopes, key_prefix, key_hash, created_by_account_id)
-             values ($1, $2, 'CI', '{account_owner}', left($3, 12), sha256(convert_to($3, 'UTF8')), $2)",
-        )
+        sqlx::query(INSERT_KEY)
         .bind(key)
         .bind(ada)
         .bind(KEY),
@@ -169,10 +161,7 @@ async fn a_database_without_teams_moves_on() {
         .bind(ada)
         .bind(key)
         .bind(worker),
-        sqlx::query(
-            "insert into audit_log (id, account_id, actor_type, action, payload)
-             values ($1, $2, 'system', 'api_key.minted', '{}')",
-        )
+        sqlx::query(INSERT_AUDIT_ROW)
         .bind(row)
         .bind(ada),
     ];

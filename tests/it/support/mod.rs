@@ -6,6 +6,7 @@ pub mod commands;
 pub mod database;
 pub mod identity_provider;
 pub mod mail;
+pub mod namespaces;
 pub mod people;
 pub mod postmark;
 pub mod raw;
@@ -18,6 +19,7 @@ pub mod site;
 pub mod smtp;
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -38,6 +40,11 @@ pub async fn eventually<T>(limit: Duration, what: &str, mut check: impl AsyncFnM
         assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// The number that the environment gives, or another one.
+pub fn given<T: FromStr>(name: &str, otherwise: T) -> T {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 /// Runs futures at the same time, and answers what each came to, in no order.

@@ -77,14 +77,19 @@ impl Received {
 
 impl Sink {
     pub async fn start() -> Self {
-        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]);
+        Self::start_at("127.0.0.1", &["localhost", "127.0.0.1"]).await
+    }
+
+    /// On any port of this address, with a certificate for these names.
+    pub async fn start_at(address: &str, names: &[&str]) -> Self {
+        let own = rcgen::generate_simple_self_signed(names.iter().copied().map(ToOwned::to_owned).collect::<Vec<_>>());
         let own = own.expect("a certificate");
         let folder = TempDir::new().expect("a folder");
         std::fs::write(folder.path().join("ca.pem"), own.cert.pem()).expect("a file");
         let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");
         let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![own.cert.der().clone()], key);
         let acceptor = TlsAcceptor::from(Arc::new(config.expect("a key that fits")));
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = TcpListener::bind((address, 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let log = Arc::<Mutex<Log>>::default();
         let mut server = JoinSet::new();
@@ -94,7 +99,12 @@ impl Sink {
 
     /// Where a path is.
     pub fn url(&self, path: &str) -> String {
-        format!("https://localhost:{}{path}", self.address.port())
+        self.url_under("localhost", path)
+    }
+
+    /// The same under another name.
+    pub fn url_under(&self, name: &str, path: &str) -> String {
+        format!("https://{name}:{}{path}", self.address.port())
     }
 
     /// Whom to trust.

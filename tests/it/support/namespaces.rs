@@ -1,0 +1,101 @@
+//! Tests in namespaces of their own: a network or mounts that nobody else sees.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::PgConnectOptions;
+use tempfile::TempDir;
+use tokio::net::{TcpStream, UnixListener};
+use tokio::process::Command;
+use tokio_util::task::AbortOnDropHandle;
+
+/// An address of the loopback of a network of a test's own: public, for all that anybody can tell.
+pub const PUBLIC: &str = "93.184.216.34";
+/// Others of it.
+const PRIVATE: [&str; 4] = ["10.11.12.13", "192.168.1.1", "169.254.169.254", "100.64.0.1"];
+/// Set by whoever knows that their machine forbids namespaces, and wants the other tests all the same.
+const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
+
+/// Runs a test of this program that is ignored otherwise, in new namespaces of these kinds.
+///
+/// # Panics
+/// When it fails, or when this machine forbids namespaces and nobody has said that this is known.
+pub async fn run_inside(kinds: &[&str], test: &str, environment: &[(&str, &OsStr)]) {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(kinds).kill_on_drop(true);
+        if !nix::unistd::geteuid().is_root() {
+            command.args(["--user", "--map-current-user", "--keep-caps"]);
+        }
+        command
+    };
+    if !unshare().arg("true").status().await.is_ok_and(|status| status.success()) {
+        let skip = std::env::var_os(WITHOUT_NAMESPACES).is_some();
+        assert!(skip, "this machine forbids namespaces; set {WITHOUT_NAMESPACES}=1 to go without tests that need them");
+        return;
+    }
+    let inside = unshare()
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
+        .envs(environment.iter().copied())
+        .output();
+    let output = inside.await.expect("unshare runs");
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(said.contains("1 passed"), "it ran: {said}");
+}
+
+/// The same in a new network, from which only the database can be reached. The test furnishes it.
+///
+/// # Panics
+/// As above.
+pub async fn in_a_network_of_its_own(test: &str) {
+    let folder = TempDir::new().expect("a folder");
+    let database = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
+    let server: PgConnectOptions = database.parse().expect("a database URL");
+    // A socket is a file, and so it can be reached from another network. A port needs a socket that leads to it.
+    let (there, relay) = if server.get_socket().is_some() {
+        (database, None)
+    } else {
+        let socket = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("a socket");
+        let there = server.clone().socket(folder.path()).port(5432).to_url_lossy().to_string();
+        (there, Some(AbortOnDropHandle::new(tokio::spawn(relay_to_database(server, socket)))))
+    };
+    run_inside(&["--net", "--mount"], test, &[("KITFLEET_TEST_DATABASE_URL", there.as_ref())]).await;
+    drop(relay);
+}
+
+/// Makes a database server that listens on a port reachable from another network.
+async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
+    while let Ok((mut inside, _)) = sockets.accept().await {
+        let address = (server.get_host().to_owned(), server.get_port());
+        tokio::spawn(async move {
+            let mut outside = TcpStream::connect(address).await?;
+            tokio::io::copy_bidirectional(&mut inside, &mut outside).await
+        });
+    }
+}
+
+/// Gives this network a public address and some private ones, and this machine names of addresses. What is asked beyond
+/// them is asked at port 53 of the loopback. The folder is that of the files.
+pub fn furnish(names: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let mut hosts = "127.0.0.1 localhost\n".to_owned();
+    for (address, name) in names {
+        writeln!(hosts, "{address} {name}").expect("text");
+    }
+    std::fs::write(folder.path().join("hosts"), hosts).expect("a file");
+    std::fs::write(folder.path().join("resolv.conf"), "nameserver 127.0.0.1\n").expect("a file");
+    let mut script = "set -e; ip link set lo up
+        for file in hosts resolv.conf; do mount --bind $file /etc/$file; done
+        # A display server of this network would take the socket of one outside for stale, and its place.
+        mkdir -p /tmp/.X11-unix; mount -t tmpfs -o mode=1777 tmpfs /tmp/.X11-unix\n"
+        .to_owned();
+    for address in [PUBLIC].iter().chain(&PRIVATE) {
+        writeln!(script, "ip address add {address}/32 dev lo").expect("text");
+    }
+    let done = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status();
+    assert!(done.expect("sh runs").success(), "a network of its own needs iproute2");
+    folder
+}

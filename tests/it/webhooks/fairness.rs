@@ -1,0 +1,151 @@
+//! Who waits for whom.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::AccountId;
+use nix::sys::signal::Signal;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{create, flood, id_of, test_event};
+use crate::support::sink::{Silence, Sink};
+use crate::support::{App, eventually};
+
+/// How long 200 events of an account took from their commit to the sink, one each ten milliseconds, in order.
+async fn times_to(app: &App, sink: &Sink, account: AccountId, path: &str) -> Vec<Duration> {
+    const EVENTS: usize = 200;
+    let (mut ticks, mut committed) = (tokio::time::interval(Duration::from_millis(10)), Vec::new());
+    let before = sink.received(path).len();
+    for _ in 0..EVENTS {
+        ticks.tick().await;
+        let id = Uuid::now_v7();
+        sqlx::query("insert into events (id, account_id, type, data) values ($1, $2, 'session.failed', '{}')")
+            .bind(id)
+            .bind(account.as_uuid())
+            .execute(&app.database.pool)
+            .await
+            .expect("an event");
+        committed.push((id.to_string(), Instant::now()));
+    }
+    let received = sink.receives(path, before + EVENTS).await;
+    let took = |(id, at): &(String, Instant)| {
+        let received = received.iter().find(|one| one.header("x-service-event-id") == id).expect("it came");
+        received.at.saturating_duration_since(*at)
+    };
+    let mut times: Vec<_> = committed.iter().map(took).collect();
+    times.sort_unstable();
+    times
+}
+
+/// Issue 5, "Build" 6: accounts whose endpoints hang, together with more than a worker does at once, neither keep others
+/// waiting nor take all the room. The p99 may move by a tenth and, because tests share their machine, 250 ms (the bench
+/// measures it); who has to wait until one of them gives up waits for seconds.
+#[tokio::test]
+async fn accounts_whose_endpoints_hang_delay_nobody() {
+    let (sink, silence) = (Sink::start().await, Silence::start());
+    let mut app = App::simulated().delivering_to(&sink).set("limits.webhook_endpoints", "40").start().await;
+    let mut hanging = Vec::new();
+    for _ in 0..10 {
+        let account = app.account(Tier::Enterprise).await;
+        let client = app.client_of(account, &["account_owner"]).await;
+        for _ in 0..20 {
+            create(&client, &silence.url(), &["session.failed"]).await;
+        }
+        hanging.push(account);
+    }
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    create(&client, &sink.url("/ok"), &["session.failed"]).await;
+    let alone = times_to(&app, &sink, account, "/ok").await;
+    for hanging in hanging {
+        flood(&app, hanging, 8).await;
+    }
+    eventually(Duration::from_secs(10), "they have about as much under way as they may", async || {
+        let under_way = app.count("select count(*) from webhook_deliveries where status = 'in_flight'").await;
+        (under_way >= 800).then_some(())
+    })
+    .await;
+    let beside = times_to(&app, &sink, account, "/ok").await;
+    let (median, p99) = (alone.len() / 2, alone.len() * 99 / 100);
+    for (rank, slack) in [(median, 25), (p99, 250)] {
+        let bound = alone[rank].mul_f64(1.1) + Duration::from_millis(slack);
+        assert!(beside[rank] <= bound, "rank {rank}: {:?} alone, {:?} beside them", alone[rank], beside[rank]);
+    }
+    // Nobody has to wait for what hangs.
+    app.signal(0, Signal::SIGKILL).await;
+    app.stop().await;
+}
+
+/// Issue 5, "Build" 6: endpoints that were seen to hang are asked a few at a time, each in its turn, and another one of
+/// the same account does not wait for them.
+#[tokio::test]
+async fn endpoints_that_hang_are_asked_a_few_at_a_time() {
+    let (sink, silence) = (Sink::start().await, Silence::start());
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("limits.webhook_endpoints", "41")
+        .set("webhooks.timeout", "400ms")
+        .set("webhooks.retry_schedule", "1s")
+        .start()
+        .await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    for _ in 0..40 {
+        create(&client, &silence.url(), &["session.failed"]).await;
+    }
+    create(&client, &sink.url("/ok"), &["api_key.revoked"]).await;
+    flood(&app, account, 2).await;
+    eventually(Duration::from_secs(20), "each was asked once", async || {
+        let not_asked = "select count(*) from webhook_deliveries where attempts = 0";
+        (app.count(not_asked).await == 0).then_some(())
+    })
+    .await;
+    let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201);
+    client.delete(&format!("/v1/api-keys/{}", key.body["id"].as_str().expect("an id"))).await.expect(204);
+    let mut most = 0;
+    eventually(Duration::from_secs(30), "each was asked twice", async || {
+        let under_way = "select count(*) from webhook_deliveries where status = 'in_flight'";
+        most = most.max(app.count(under_way).await);
+        let of_one = "select coalesce(max(count), 0) from (
+                          select count(*) from webhook_deliveries where status = 'in_flight' group by endpoint_id) counts";
+        let of_one = app.count(of_one).await;
+        assert!(most <= 9 && of_one <= 4, "{most} are under way, {of_one} of them at one endpoint");
+        let waiting = "select count(*) from webhook_deliveries where next_attempt_at is not null";
+        (app.count(waiting).await == 0).then_some(())
+    })
+    .await;
+    assert!(most >= 4, "no more than {most} were under way");
+    let told = sink.receives("/ok", 1).await;
+    let last = Instant::now();
+    assert!(last - told[0].at > Duration::from_secs(1), "it waited for those that hang");
+    assert_eq!(app.count("select count(*) from webhook_deliveries where status = 'dlq'").await, 80);
+    app.stop().await;
+}
+
+/// Issue 5, "nobody starved": fifty accounts with long queues, made before another one, take turns with it.
+#[tokio::test]
+async fn long_queues_delay_nobody() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let (mut busy, path) = (Vec::new(), "/slow/200/100");
+    for _ in 0..50 {
+        let account = app.account(Tier::Enterprise).await;
+        let client = app.client_of(account, &["account_owner"]).await;
+        create(&client, &sink.url(path), &["session.failed"]).await;
+        busy.push(account);
+    }
+    let other = app.client().await;
+    let id = id_of(&create(&other, &sink.url("/ok"), &["session.failed"]).await);
+    for busy in busy {
+        flood(&app, busy, 100).await;
+    }
+    test_event(&other, &id).await;
+    sink.receives("/ok", 1).await;
+    // About a third, and two thirds or more when the room that gets free goes to the same ones each time.
+    let ahead = sink.received(path).len();
+    assert!(ahead < 3_000, "{ahead} of 5,000 came first");
+    eventually(Duration::from_mins(1), "all of them come", async || (sink.received(path).len() == 5_000).then_some(()))
+        .await;
+    app.stop().await;
+}
