@@ -295,6 +295,8 @@ pub struct Worker {
     pub max_sessions: u32,
     /// Hot slots kept ready.
     pub warm_pool: u32,
+    /// Where `kitfleet worker` serves its health and its metrics, which `kitfleet up` has beside everything else.
+    pub listen: Option<SocketAddr>,
     /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
     pub host_program: PathBuf,
     /// How long running operations are waited for when a process stops, a worker or an API.
@@ -309,6 +311,7 @@ impl Default for Worker {
             name: machine::name(),
             max_sessions: machine::sessions_that_fit(memory_bytes()),
             warm_pool: 1,
+            listen: None,
             host_program: machine::host_program(),
             drain_timeout: Duration::from_secs(10),
         }

@@ -87,7 +87,7 @@ pub async fn examine(config: &Config, format: Format) -> Result<()> {
     checks.extend(browsers(&worker).await);
     checks.push(mails(&worker).await);
     checks.push(owner_key(&config.data_dir));
-    checks.push(second_factors(config));
+    checks.push(secrets(config));
     checks.push(metrics_token(config));
     format.print(&checks, |checks| checks.iter().map(Check::line).collect())?;
     let failed = checks.iter().filter(|check| check.status == Status::Fail).count();
@@ -340,16 +340,17 @@ fn owner_key(data_dir: &Path) -> Check {
     }
 }
 
-fn second_factors(config: &Config) -> Check {
+fn secrets(config: &Config) -> Check {
     match (&config.mfa.encryption_key, config.mfa.retired_encryption_keys.len()) {
-        (Some(_), 0) => Check::ok("second factors", "sealed with mfa.encryption_key"),
+        (Some(_), 0) => Check::ok("secrets", "sealed with mfa.encryption_key"),
         (Some(_), retired) => {
-            Check::ok("second factors", format!("sealed with mfa.encryption_key; {retired} retired keys still open"))
+            Check::ok("secrets", format!("sealed with mfa.encryption_key; {retired} retired keys still open"))
         }
-        (None, _) => {
-            let mend = "set MFA_ENCRYPTION_KEY to what `openssl rand -base64 32` prints, and keep it";
-            Check::warn("second factors", "nobody can enroll one: there is no key to seal them with", mend)
-        }
+        (None, _) => Check::warn(
+            "secrets",
+            "nobody can enroll a second factor, and what seals webhooks' secrets and profiles lies beside them in the database",
+            "set MFA_ENCRYPTION_KEY to what `openssl rand -base64 32` prints, and keep it",
+        ),
     }
 }
 

@@ -4,6 +4,7 @@
 //! under way, but not for ever, and then fails them, so that the API has an answer for everybody who waits. Both need the
 //! database for that, which stops last.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -35,7 +36,7 @@ const STEADY: Duration = Duration::from_mins(1);
 pub async fn up(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_is_unused(config);
-    let listener = listen(config).await?;
+    let listener = listen(config.server.listen, "server.listen").await?;
     let Some(database) = stop.run_until_cancelled(Database::start(config)).await.transpose()? else { return Ok(()) };
     let served = up_on(config, listener, &database, &stop).await;
     database.close().await;
@@ -95,7 +96,7 @@ async fn live_workers(db: &PgPool) -> sqlx::Result<Vec<WorkerId>> {
 pub async fn api_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_is_unused(config);
-    let listener = listen(config).await?;
+    let listener = listen(config.server.listen, "server.listen").await?;
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(listener.local_addr()?);
     tracing::info!(base_url, "listening");
@@ -109,8 +110,21 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_is_unused(config);
     let database = Database::join(config).await?;
-    let worker = worker(config, &config.server.base_url_at(config.server.listen))?;
-    let ended = keep_working(worker, database.pool(config).await?, stop).await;
+    let base_url = config.server.base_url_at(config.server.listen);
+    let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);
+    let health = match config.worker.listen {
+        Some(address) => {
+            let listener = listen(address, "worker.listen").await?;
+            let served = kitfleet_api::serve_health(listener, api(config, &base_url)?, db.clone(), stop.clone());
+            Some(tokio::spawn(served))
+        }
+        None => None,
+    };
+    let ended = keep_working(worker, db, stop.clone()).await;
+    stop.cancel();
+    if let Some(health) = health {
+        join(health).await;
+    }
     database.close().await;
     ended
 }
@@ -172,9 +186,8 @@ fn warn_of_what_is_unused(config: &Config) {
     }
 }
 
-async fn listen(config: &Config) -> Result<TcpListener> {
-    let address = config.server.listen;
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} (server.listen)"))
+async fn listen(address: SocketAddr, key: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
 fn unasked_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) -> Result<()> {

@@ -53,5 +53,5 @@ mod webhooks;
 pub use identities::ProviderConfig;
 pub use openapi::openapi;
 pub use rate_limits::RateLimits;
-pub use server::{ServeError, serve};
+pub use server::{ServeError, serve, serve_health};
 pub use state::{ApiConfig, AuthConfig};

@@ -32,10 +32,19 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(emails::routes())
         .merge(teams::routes())
         .merge(webhooks::routes())
-        .merge(health::routes())
-        .routes(routes!(metrics::scrape))
+        .merge(health_routes())
         .merge(docs::routes())
         .merge(pages::routes())
+}
+
+fn health_routes() -> OpenApiRouter<App> {
+    health::routes().routes(routes!(metrics::scrape))
+}
+
+/// What watches a process without the rest of the service.
+pub fn health(app: App) -> Router {
+    let (router, _) = health_routes().split_for_parts();
+    cross(router, app, permissions::route)
 }
 
 /// The whole service.

@@ -59,8 +59,7 @@ pub async fn serve(
     db: PgPool,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let app = App::new(config, db, metrics::install().map_err(ServeError::Metrics)?)?;
-    let server = Server { router: router::router(app.clone()), app, shutdown, abort: CancellationToken::new() };
+    let server = Server::new(config, db, router::router, shutdown)?;
 
     // Requests under way need their replies after `shutdown` too, so the background has a life of its own.
     let drained = CancellationToken::new();
@@ -74,12 +73,23 @@ pub async fn serve(
     background.spawn(async move { app.last_used.write(&app.db, &end).await });
     background.close();
 
-    let connections = TaskTracker::new();
-    server.accept(&listener, &connections).await;
-    drop(listener);
-    server.drain(&connections).await;
+    server.run(listener).await;
     drained.cancel();
     background.wait().await;
+    Ok(())
+}
+
+/// Serves what watches a process without the rest of the API: its health and its metrics, until `shutdown`.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn serve_health(
+    listener: TcpListener,
+    config: ApiConfig,
+    db: PgPool,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    Server::new(config, db, router::health, shutdown)?.run(listener).await;
     Ok(())
 }
 
@@ -94,6 +104,24 @@ struct Server {
 }
 
 impl Server {
+    fn new(
+        config: ApiConfig,
+        db: PgPool,
+        router: fn(App) -> Router,
+        shutdown: CancellationToken,
+    ) -> Result<Self, ServeError> {
+        let app = App::new(config, db, metrics::install().map_err(ServeError::Metrics)?)?;
+        Ok(Self { router: router(app.clone()), app, shutdown, abort: CancellationToken::new() })
+    }
+
+    /// Serves until it is told to stop, and then answers what it has accepted.
+    async fn run(&self, listener: TcpListener) {
+        let connections = TaskTracker::new();
+        self.accept(&listener, &connections).await;
+        drop(listener);
+        self.drain(&connections).await;
+    }
+
     async fn accept(&self, listener: &TcpListener, connections: &TaskTracker) {
         while let Some(accepted) = self.shutdown.run_until_cancelled(listener.accept()).await {
             match accepted {

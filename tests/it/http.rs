@@ -9,6 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
+use crate::support::app::free_port;
 use crate::support::routes::{Route, session_routes};
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually, members, raw, unknown_id};
@@ -603,6 +604,40 @@ async fn webhook_deliveries_are_counted() {
     let all = expected([1, 1, 1, 1, 1, 3]);
     eventually(Duration::from_secs(10), "all of them are counted", async || (counted().await == all).then_some(()))
         .await;
+    app.stop().await;
+}
+
+/// Interface, "Operator metrics": what a worker without an API counts it tells itself, where `worker.listen` says, and to
+/// nobody without the token.
+#[tokio::test]
+async fn a_worker_tells_what_it_counts() {
+    let (sink, address) = (Sink::start().await, format!("127.0.0.1:{}", free_port()));
+    let app = App::simulated()
+        .roles(&[Role::Api, Role::Worker])
+        .delivering_to(&sink)
+        .set("metrics.scrape_token", "scrape")
+        .set("worker.listen", &address)
+        .start()
+        .await;
+    let client = app.client().await;
+    let body = json!({"url": sink.url("/ok"), "events": ["session.failed"]});
+    let endpoint = client.post("/v1/webhooks", body).await.expect(201).body;
+    let path = format!("/v1/webhooks/{}/test", endpoint["id"].as_str().expect("an id"));
+    client.post(&path, json!({})).await.expect(202);
+
+    let base_url = format!("http://{address}");
+    let (scraper, stranger) = (Client::new(&base_url, Some("scrape")), Client::new(&base_url, None));
+    eventually(Duration::from_secs(10), "the delivery is counted", async || {
+        let text = scraper.request(Method::GET, "/metrics").send().await.ok()?.text().await.ok()?;
+        let counted = "service_webhook_delivery_terminal_total{terminal_state=\"delivered\"} 1";
+        text.lines().any(|line| line == counted).then_some(())
+    })
+    .await;
+    stranger.get("/metrics").await.problem(401, "unauthorized");
+    assert_eq!(stranger.get("/healthz").await.expect(200).body["status"], "ok");
+    assert_eq!(stranger.get("/readyz").await.expect(200).body["status"], "ok");
+    client.get("/v1/sessions").await.expect(200);
+    stranger.get("/v1/sessions").await.problem(404, "not-found");
     app.stop().await;
 }
 
