@@ -20,6 +20,8 @@ pub fn for_a_command() {
 
 fn start(format: LogFormat, filter: &str) {
     let lines = tracing_subscriber::fmt().with_writer(stderr).with_env_filter(EnvFilter::new(filter));
+    // A line that cannot be written, to a disk that is full, would be complained of on standard error too, with a panic.
+    let lines = lines.log_internal_errors(false);
     // Starting twice is the only error, and a process logs once.
     let _ = match format {
         LogFormat::Json => lines.json().flatten_event(true).finish().try_init(),

@@ -61,7 +61,7 @@ impl Site {
             .route("/popup", get(|| page("<title>popup</title><a id=open href='/' target=_blank>open</a><script>window.open('/list')</script>")))
             .route("/cookies", get(cookies))
             .route("/sign-in", get(sign_in))
-            .route("/sign-out", get(sign_out))
+            .route("/forget", get(forget))
             .route("/remembered", get(remembered))
             .route("/device", get(|| page(DEVICE)))
             .route("/fetch", get(fetch))
@@ -261,13 +261,11 @@ async fn sign_in(Query(Person { name, stuck }): Query<Person>) -> Response {
 const DATABASE: &str = "const database = () => new Promise((resolve, reject) => { const opening = indexedDB.open('site', 1);
 opening.onupgradeneeded = () => opening.result.createObjectStore('people'); opening.onsuccess = () => resolve(opening.result); opening.onerror = reject });";
 
-/// Forgets everything.
-async fn sign_out() -> Response {
+/// Ends its cookies, and touches nothing else.
+async fn forget() -> Response {
     let cookies =
         [(header::SET_COOKIE, "visit=; Path=/; Max-Age=0"), (header::SET_COOKIE, "login=; Path=/; Max-Age=0")];
-    let page = "<title>Sign out</title><p id=done></p><script>localStorage.clear(); const gone = indexedDB.deleteDatabase('site');
-        gone.onsuccess = () => { document.querySelector('#done').textContent = 'gone' }</script>";
-    (axum::response::AppendHeaders(cookies), Html(page)).into_response()
+    (axum::response::AppendHeaders(cookies), Html("<title>Forgotten</title>")).into_response()
 }
 
 /// What the site still knows: by cookies, of which it is told, by local storage, and by its database.

@@ -1,6 +1,7 @@
 //! A session on real WebKit: the operations, each in terms of the host's commands.
 
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::archetypes::Archetype;
@@ -12,6 +13,7 @@ use kitfleet_host_protocol::{
     Command, Cookie, Device, HostError, Navigated, Page, PageError, PageErrorKind, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
+use nix::sys::statvfs::statvfs;
 use regex::Regex;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -28,6 +30,8 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a page may take to save what pages save when they are left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+/// Bytes that have to be left on a browser's disk for what lies there to be saved.
+const ROOM: u64 = 4 * 1024 * 1024;
 
 /// A browser on a host of its own, behind a guard of its own.
 pub struct Webkit {
@@ -232,6 +236,7 @@ impl Webkit {
         };
         let cookies = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
         let remains = self.host.end_in_order().await.map_err(NotSaved::Browser)?;
+        require_room(remains.directory()).map_err(SaveError::Serialize)?;
         let kept = remains.directory().join(KEPT);
         sites::move_all(remains.directory(), &kept).await.map_err(SaveError::Serialize)?;
         Ok(stores.save(held.profile, &held.sealed_key, Dump { cookies, files: kept.into() }).await?)
@@ -246,6 +251,13 @@ impl Webkit {
     pub async fn close(self) {
         self.host.end().await;
     }
+}
+
+/// Refuses what lies on a disk that is full: a browser there loses even what it had stored before.
+fn require_room(folder: &Path) -> io::Result<()> {
+    let disk = statvfs(folder)?;
+    let left = disk.blocks_available().saturating_mul(disk.fragment_size());
+    if left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
 impl CallError {
