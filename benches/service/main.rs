@@ -9,6 +9,7 @@ mod audit;
 mod browsers;
 mod logins;
 mod orchestrator;
+mod profiles;
 mod report;
 mod service;
 mod site;
@@ -33,6 +34,9 @@ async fn main() -> Result<()> {
     }
     if wants("webhooks") {
         webhooks::run().await?;
+    }
+    if wants("profiles") {
+        profiles::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

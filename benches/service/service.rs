@@ -179,8 +179,22 @@ impl Client {
     }
 
     pub async fn create(&self) -> Result<String> {
-        let answer = self.call(Method::POST, "/v1/sessions", Some(serde_json::json!({}))).await?;
-        Ok(answer.body["id"].as_str().ok_or("a session without an id")?.to_owned())
+        self.make("/v1/sessions", serde_json::json!({})).await
+    }
+
+    /// A session with a profile.
+    pub async fn launch(&self, profile: &str) -> Result<String> {
+        self.make("/v1/sessions", serde_json::json!({"profile_id": profile})).await
+    }
+
+    pub async fn profile(&self) -> Result<String> {
+        self.make("/v1/profiles", serde_json::json!({"name": "Bench"})).await
+    }
+
+    /// Posts, and answers the id of what that made.
+    async fn make(&self, path: &str, body: Value) -> Result<String> {
+        let answer = self.call(Method::POST, path, Some(body)).await?;
+        Ok(answer.body["id"].as_str().ok_or("an answer without an id")?.to_owned())
     }
 
     /// Makes a webhook endpoint.

@@ -7,8 +7,9 @@
 //! is on its way to the database, what ended meanwhile waits for the next.
 //!
 //! An account some of whose attempts ran out of time is slow for a while. Of those of its endpoints that do not answer only a
-//! few attempts are under way at once, and they are looked for once a second, beside the claims: a hundred that begin and end
-//! together would cost everybody else the processor, and everybody would wait for a claim that walks past hundreds of endpoints.
+//! few attempts are under way at once, and they are looked for once a second, beside the claims: everybody would wait for a
+//! claim that walks past hundreds of endpoints. Each second begins its share of them, because those that begin together also
+//! end together, and cost everybody else the processor.
 //!
 //! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
 //! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
@@ -43,7 +44,7 @@ use crate::Context;
 /// Attempts under way at once, of all, of an account and of an endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
 /// The same of a slow account, and of an endpoint of its that does not answer.
-const SLOW_AT_ONCE: (usize, usize) = (16, 4);
+const SLOW_AT_ONCE: (usize, usize) = (8, 4);
 /// How long an account is slow after an attempt that ran out of time: longer than the pauses between attempts usually are.
 const SLOW_FOR: Duration = Duration::from_hours(2);
 /// Batches of results that are written at once. When many attempts end together, more would only open connections.
@@ -201,10 +202,10 @@ impl Dispatch {
         }
         self.slow.retain(|_, slow| slow.seen.elapsed() < SLOW_FOR);
         let (of_each, limit) = self.bounds();
-        let (slow_of_account, slow_of_each) = (SLOW_AT_ONCE.0 / 2, SLOW_AT_ONCE.1 / 2);
+        let (slow_of_account, slow_of_each) = (self.share(), SLOW_AT_ONCE.1 / 2);
         let answering = self.slow.values().flat_map(|slow| &slow.answering).map(WebhookId::as_uuid);
         let wanted = SlowWanted {
-            accounts: self.slow_with_room(slow_of_account),
+            accounts: self.slow_with_room(SLOW_AT_ONCE.0 - slow_of_account),
             not_endpoints: self.busy_endpoints(of_each, slow_of_each).into_iter().chain(answering).collect(),
             most: (as_count(slow_of_each), as_count(slow_of_account), as_count(limit)),
         };
@@ -214,6 +215,12 @@ impl Dispatch {
             deliveries::wake(&mut conn).await?;
             if wanted.accounts.is_empty() { Ok(Vec::new()) } else { deliveries::due_to_slow(&mut conn, &wanted).await }
         });
+    }
+
+    /// How many attempts of a slow account begin in a tick, so that those that hang fill what it may have.
+    fn share(&self) -> usize {
+        let ticks = self.context.config.webhooks.timeout.as_millis() / TICK.as_millis();
+        SLOW_AT_ONCE.0.div_ceil(usize::try_from(ticks).unwrap_or(usize::MAX).max(1)).min(SLOW_AT_ONCE.0 / 2)
     }
 
     /// Claims what is due, if there may be some and somebody has room.
@@ -385,9 +392,12 @@ impl Dispatch {
 }
 
 /// Where claims are made, one after the other, and where what is due is looked for beside them. The statements are long:
-/// planning them each time would take several times as long as they do.
+/// planning them each time would take several times as long as they do. A plan that is made once has to be good for tables of
+/// any size, also when they are empty on that day.
 fn claiming(lazy: &PgPool) -> PgPool {
-    let options = (*lazy.connect_options()).clone().options([("plan_cache_mode", "force_generic_plan")]);
+    let options = (*lazy.connect_options())
+        .clone()
+        .options([("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")]);
     pool_options(2).connect_lazy_with(options)
 }
 
