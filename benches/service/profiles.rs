@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::Path;
+use axum::http::Uri;
 use axum::http::header::SET_COOKIE;
 use axum::response::{AppendHeaders, Html, IntoResponse};
 use axum::routing::get;
@@ -99,12 +99,13 @@ async fn save(client: &Client, db: &mut PgConnection, session: &str) -> Result<(
 async fn site() -> Result<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let router = Router::new().route("/{first}", get(page));
+    let router = Router::new().fallback(get(page));
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(format!("http://{address}"))
 }
 
-async fn page(Path(first): Path<usize>) -> impl IntoResponse {
+async fn page(uri: Uri) -> impl IntoResponse {
+    let first = uri.path().trim_start_matches('/').parse().unwrap_or(0);
     let cookie = |number| (SET_COOKIE, format!("cookie{number}={}; Path=/; HttpOnly; Max-Age=86400", "v".repeat(60)));
     (AppendHeaders((first..first + COOKIES.1).map(cookie)), Html(PAGE))
 }

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use base64::Engine as _;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::ProfileId;
 use kitfleet_profiles::{Cookie, Dump, PlaceConfig, Stores, StoresConfig};
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use uuid::Uuid;
 
 use super::{LAUNCH, PROFILES, at, id};
 use crate::support::records::uuid_of;
-use crate::support::{App, Client, Role, at_once, members, raw, unknown_id};
+use crate::support::{App, Client, Role, at_once, eventually, members, raw, unknown_id};
 
 const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
 const IMPORT: &str = "/v1/profiles/import";
@@ -187,6 +189,10 @@ async fn a_document_makes_the_same_profile_elsewhere() {
     assert_eq!(parsed["origins"][0]["origin"], "https://shop.example");
     let source = json!({"source_profile_id": profile, "source_account_id": account.to_string()});
     assert_eq!(app.last_audited(account, "profile.exported", &profile).await, source);
+    // Who asks what there would be gets nothing, of which there is nothing to write down.
+    let head = client.request(Method::HEAD, &at(&profile, "/export")).send().await.expect("an answer");
+    assert_eq!((head.status().as_u16(), &head.headers()["content-type"]), (200, &headers["content-type"]));
+    assert_eq!(app.audited(account, "profile.exported").await.len(), 1);
 
     let (elsewhere, other) = app.customer(Tier::Enterprise).await;
     let imported = other.import(document.clone()).await.expect(201);
@@ -245,11 +251,18 @@ async fn a_bad_document_makes_nothing() {
     ] {
         client.import(with(pointer, value)).await.invalid(field);
     }
-    client.import("{}").await.invalid("format");
+    for field in ["format", "version", "name", "archetype"] {
+        client.import("{}").await.invalid(field);
+    }
+    let strange = json!({"name": "Shop", "archetype": "nokia-3310", "cookies": [], "origins": []});
+    client.import(strange.to_string()).await.invalid("archetype");
+    for none in ["[]", "null", "1"] {
+        client.import(none).await.invalid("body");
+    }
     client.import("").await.invalid("format");
     client.send(client.request(Method::POST, IMPORT)).await.invalid("format");
     let text = good.to_string();
-    for malformed in ["[", "null", &text[..text.len() - 1], &format!("{text}x"), "\u{0}"] {
+    for malformed in ["[", &text[..text.len() - 1], &format!("{text}x"), "\u{0}"] {
         client.import(malformed.to_owned()).await.expect(400);
     }
     let plain = client.request(Method::POST, IMPORT).header("content-type", "text/plain").body(text.clone());
@@ -351,5 +364,29 @@ async fn what_a_session_left_is_waited_for() {
     let restored = client.post(&format!("/v1/profile-snapshots/{snapshot}/restore"), json!({})).await.expect(201);
     assert_eq!(app.found(&id(&restored)).await.as_deref(), Some("after"));
     assert!(exporting.await.expect("an answer").contains("\"after\""));
+    app.stop().await;
+}
+
+/// Interface, `session.profile_save_failed`, `upload_failed`; decisions D5: what a session holds is lost with its worker. When
+/// it is destroyed then, it has succeeded, and its owner is told.
+#[tokio::test]
+async fn a_dead_worker_is_told_to_have_saved_nothing() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client().await;
+    let profile = client.profile().await;
+    let session = id(&client.post(&at(&profile, "/launch"), json!({})).await.expect(201));
+    app.signal(1, Signal::SIGKILL).await;
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    let told: Value = eventually(Duration::from_secs(40), "its owner is told", async || {
+        sqlx::query_scalar("select data from events where type = 'session.profile_save_failed'")
+            .fetch_optional(&app.database.pool)
+            .await
+            .expect("an event")
+    })
+    .await;
+    assert_eq!(members(&told), ["session_id", "profile_id", "reason", "detail"].into());
+    assert_eq!((&told["session_id"], &told["profile_id"]), (&json!(session), &json!(profile)));
+    assert_eq!(told["reason"], "upload_failed");
+    assert_eq!(app.count("select count(*) from sessions where profile_in_hand").await, 0);
     app.stop().await;
 }

@@ -149,3 +149,35 @@ async fn long_queues_delay_nobody() {
         .await;
     app.stop().await;
 }
+
+/// Issue 5, "Build" 6, of one account: an endpoint that answered when it was last asked does not wait for those of the same
+/// account that hang, however much is due to them.
+#[tokio::test]
+async fn an_endpoint_that_answers_does_not_wait_for_those_that_hang() {
+    let (sink, silence) = (Sink::start().await, Silence::start());
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("limits.webhook_endpoints", "20")
+        .set("webhooks.timeout", "3s")
+        .start()
+        .await;
+    let account = app.account(Tier::Enterprise).await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    let answering = id_of(&create(&client, &sink.url("/ok"), &["session.completed"]).await);
+    test_event(&client, &answering).await;
+    sink.receives("/ok", 1).await;
+    for _ in 0..16 {
+        create(&client, &silence.url(), &["session.failed"]).await;
+    }
+    flood(&app, account, 20).await;
+    eventually(Duration::from_secs(20), "some of them were given up", async || {
+        (app.count("select count(*) from webhook_deliveries where last_error = 'timeout'").await > 0).then_some(())
+    })
+    .await;
+    test_event(&client, &answering).await;
+    let asked = Instant::now();
+    sink.receives("/ok", 2).await;
+    assert!(asked.elapsed() < Duration::from_secs(3), "it waited for {:?}", asked.elapsed());
+    assert!(app.count("select count(*) from webhook_deliveries where attempts = 0").await > 50);
+    app.stop().await;
+}
