@@ -52,6 +52,11 @@ async fn test_event(client: &Client, id: &str) -> Value {
     client.post(&format!("/v1/webhooks/{id}/test"), json!({})).await.expect(202).body
 }
 
+/// Sends an endpoint a test, and answers the delivery's id.
+async fn send_test(client: &Client, id: &str) -> String {
+    test_event(client, id).await["delivery_id"].as_str().expect("an id").to_owned()
+}
+
 /// Waits until a delivery stands there.
 async fn stands(client: &Client, endpoint: &str, delivery: &str, status: &str) -> Value {
     eventually(Duration::from_secs(20), &format!("the delivery is {status}"), async || {
@@ -417,7 +422,7 @@ async fn a_delivery_that_has_ended_can_be_replayed() {
     replay(&client, &missing).await.problem(404, "not-found");
     replay(&stranger, &delivery).await.problem(404, "not-found");
     let failing = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
-    let waiting = test_event(&client, &failing).await["delivery_id"].as_str().expect("an id").to_owned();
+    let waiting = send_test(&client, &failing).await;
     eventually(Duration::from_secs(10), "the first attempt failed", async || {
         (deliveries(&client, &failing).await[0]["attempts"] == 1).then_some(())
     })
@@ -447,14 +452,14 @@ async fn an_endpoint_that_keeps_failing_is_disabled() {
     let client = app.client().await;
     let id = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
     let fail = async |failures: i64| {
-        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        let sent = send_test(&client, &id).await;
         stands(&client, &id, &sent, "dlq").await;
         assert_eq!(get(&client, &id).await["consecutive_failures"], failures);
     };
     fail(1).await;
     fail(2).await;
     patch(&client, &id, json!({"url": sink.url("/ok")})).await.expect(200);
-    let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+    let sent = send_test(&client, &id).await;
     stands(&client, &id, &sent, "delivered").await;
     assert_eq!(get(&client, &id).await["consecutive_failures"], 0);
     patch(&client, &id, json!({"url": sink.url("/status/500")})).await.expect(200);
@@ -533,8 +538,8 @@ async fn what_waits_for_a_disabled_endpoint_fails() {
         .await;
     let client = app.client().await;
     let id = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
-    let waits = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
-    let dies = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+    let waits = send_test(&client, &id).await;
+    let dies = send_test(&client, &id).await;
     sink.receives("/status/500", 2).await;
     for delivery in [&waits, &dies] {
         stands(&client, &id, delivery, "pending").await;
@@ -623,7 +628,7 @@ async fn a_paused_endpoint_keeps_what_waits_for_it() {
     let client = app.client().await;
     let path = "/first/500/1/";
     let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
-    let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+    let sent = send_test(&client, &id).await;
     sink.receives(path, 1).await;
     patch(&client, &id, json!({"active": false})).await.expect(200);
     eventually(Duration::from_secs(10), "its time has passed twice over", async || {

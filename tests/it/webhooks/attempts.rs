@@ -6,7 +6,7 @@ use kitfleet_domain::accounts::Tier;
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
-use super::{create, deliveries, flood, get, id_of, stands, test_event};
+use super::{create, deliveries, flood, get, id_of, send_test, stands, test_event};
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually};
 
@@ -23,7 +23,7 @@ async fn six_attempts_are_made_by_the_schedule_and_no_more() {
         .await;
     let client = app.client().await;
     let endpoint = async |path: &str| id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
-    let start = async |id: &str| test_event(&client, id).await["delivery_id"].as_str().expect("an id").to_owned();
+    let start = async |id: &str| send_test(&client, id).await;
     let (failing, late, hanging) =
         (endpoint("/status/503").await, endpoint("/first/500/2/").await, endpoint("/hang").await);
     let (no_content, stalling) = (endpoint("/status/204").await, endpoint("/stall").await);
@@ -69,7 +69,7 @@ async fn hostile_targets_harm_nobody() {
     let client = app.client().await;
     let outcome = async |url: &str, status: &str| {
         let id = id_of(&create(&client, url, &["session.failed"]).await);
-        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        let sent = send_test(&client, &id).await;
         let ended = stands(&client, &id, &sent, status).await;
         client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
         ended
@@ -110,7 +110,7 @@ async fn hostile_targets_harm_nobody() {
     let app = private.into_iter().fold(App::simulated(), |app, (key, value)| app.set(key, value)).start().await;
     let client = app.client().await;
     let id = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
-    let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+    let sent = send_test(&client, &id).await;
     let ended = stands(&client, &id, &sent, "dlq").await;
     assert!(ended["last_error"].as_str().is_some_and(|told| told.contains("certificate")), "{ended}");
     app.stop().await;
@@ -121,7 +121,7 @@ async fn hostile_targets_harm_nobody() {
     let port = sink.url("").rsplit(':').next().expect("a port").to_owned();
     for host in ["localhost", "127.0.0.1", "[::1]", "2130706433", "[::ffff:127.0.0.1]", "169.254.169.254", "10.0.0.1"] {
         let id = id_of(&create(&client, &format!("https://{host}:{port}/ok"), &["session.failed"]).await);
-        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        let sent = send_test(&client, &id).await;
         let ended = stands(&client, &id, &sent, "dlq").await;
         let told = ended["last_error"].as_str().expect("a reason");
         assert!(told.contains("is not in the public internet"), "{host}: {told}");
@@ -143,7 +143,7 @@ async fn an_attempt_may_outlive_its_endpoint() {
         ("/slow/500/1000", "failed", json!({"delivered": 0, "failed": 1, "dlq": 0})),
     ] {
         let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
-        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        let sent = send_test(&client, &id).await;
         sink.receives(path, 1).await;
         client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
         assert_eq!(deliveries(&client, &id).await[0]["status"], "in_flight");
@@ -170,7 +170,7 @@ async fn no_answer_in_time_is_a_failed_attempt() {
     for path in ["/hang", "/stall", "/early"] {
         let body = json!({"url": sink.url(path), "events": ["session.failed"], "description": "a\r\nX-Evil: 1"});
         let id = id_of(&client.post("/v1/webhooks", body).await.expect(201).body);
-        let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+        let sent = send_test(&client, &id).await;
         let ended = stands(&client, &id, &sent, "dlq").await;
         assert!(ended["duration_ms"].as_i64().is_some_and(|took| took < 2_000), "{path}: {ended}");
         assert!(ended["last_error"].is_string(), "{path}: {ended}");
@@ -197,7 +197,7 @@ async fn the_last_failure_and_a_success_are_counted_one_after_the_other() {
         let path = format!("/turns/500-500-500-200/200/{round}");
         let id = id_of(&create(&client, &sink.url(&path), &["session.failed"]).await);
         for _ in 0..2 {
-            let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+            let sent = send_test(&client, &id).await;
             stands(&client, &id, &sent, "dlq").await;
         }
         flood(&app, account, 2).await;
@@ -227,7 +227,7 @@ async fn a_result_that_comes_too_late_changes_nothing() {
     let client = app.client().await;
     let path = "/first/hang/1/";
     let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
-    let sent = test_event(&client, &id).await["delivery_id"].as_str().expect("an id").to_owned();
+    let sent = send_test(&client, &id).await;
     sink.receives(path, 1).await;
     kill(app.pid(1), Signal::SIGSTOP).expect("it runs");
     app.start(Role::Worker);

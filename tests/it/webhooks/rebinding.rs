@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::net::UdpSocket;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{create, id_of, stands, test_event};
+use super::{create, id_of, send_test, stands};
 use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::sink::Sink;
 use crate::support::{App, Client};
@@ -105,6 +105,6 @@ async fn inside_a_network_of_its_own() {
 
 /// Sends an endpoint a test, and answers the delivery when that has ended so.
 async fn sent(client: &Client, endpoint: &str, status: &str) -> Value {
-    let delivery = test_event(client, endpoint).await["delivery_id"].as_str().expect("an id").to_owned();
+    let delivery = send_test(client, endpoint).await;
     stands(client, endpoint, &delivery, status).await
 }
