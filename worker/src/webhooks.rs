@@ -340,8 +340,9 @@ impl Dispatch {
             *self.of_endpoints.entry((attempt.account_id, attempt.endpoint_id)).or_default() += 1;
             *self.of_accounts.entry(attempt.account_id).or_default() += 1;
             let (target, vault) = (Arc::clone(&self.target), Arc::clone(&self.vault));
+            let beside = self.is_slow(attempt.account_id, attempt.endpoint_id);
             self.attempts.spawn(async move {
-                let made = AssertUnwindSafe(make(&target, &vault, &attempt)).catch_unwind().await;
+                let made = AssertUnwindSafe(make(&target, &vault, &attempt, beside)).catch_unwind().await;
                 (attempt.account_id, attempt.endpoint_id, made.unwrap_or_default())
             });
         }
@@ -402,9 +403,9 @@ fn claiming(lazy: &PgPool) -> PgPool {
 }
 
 /// Makes an attempt. `None` when that is not possible here.
-async fn make(target: &Target, vault: &Vault, attempt: &Attempt) -> Option<Ended> {
+async fn make(target: &Target, vault: &Vault, attempt: &Attempt, beside: bool) -> Option<Ended> {
     let secrets = opened(vault, attempt)?;
-    Some(target.send(attempt, &secrets).await)
+    Some(target.send(attempt, &secrets, beside).await)
 }
 
 /// How many files and sockets this process may have open. Each attempt has one; half of them are for everything else.

@@ -48,6 +48,8 @@ struct Log {
 #[derive(Debug, Clone)]
 pub struct Received {
     pub at: Instant,
+    /// From where: the same for those that came over one connection.
+    pub from: SocketAddr,
     pub path: String,
     /// In the order in which they came, with their names in lower case.
     pub headers: Vec<(String, String)>,
@@ -167,6 +169,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, log: Arc<Mutex<Log>
 
 async fn converse(stream: TcpStream, acceptor: TlsAcceptor, log: Arc<Mutex<Log>>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
+    let from = stream.peer_addr()?;
     let mut stream = BufReader::new(acceptor.accept(stream).await?);
     loop {
         let mut line = String::new();
@@ -184,7 +187,7 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, log: Arc<Mutex<Log>>
         let length = headers.iter().find(|(name, _)| name == "content-length");
         let mut body = vec![0; length.and_then(|(_, value)| value.parse().ok()).unwrap_or_default()];
         stream.read_exact(&mut body).await?;
-        let request = Received { at: Instant::now(), path: path.clone(), headers, body };
+        let request = Received { at: Instant::now(), from, path: path.clone(), headers, body };
         let event = request.header("x-service-event-id").to_owned();
         let before = {
             let mut log = log.lock().expect("no panic");

@@ -1,5 +1,6 @@
 //! Who waits for whom.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
@@ -179,5 +180,35 @@ async fn an_endpoint_that_answers_does_not_wait_for_those_that_hang() {
     sink.receives("/ok", 2).await;
     assert!(asked.elapsed() < Duration::from_secs(3), "it waited for {:?}", asked.elapsed());
     assert!(app.count("select count(*) from webhook_deliveries where attempts = 0").await > 50);
+    app.stop().await;
+}
+
+/// Issue 5, "Build" 6: an attempt at an endpoint that does not answer does not take, and end, the connection that is kept for
+/// somebody else's endpoint at the same host.
+#[tokio::test]
+async fn an_endpoint_that_hangs_costs_nobody_a_connection() {
+    let sink = Sink::start().await;
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("webhooks.timeout", "500ms")
+        .set("webhooks.retry_schedule", "1h")
+        .start()
+        .await;
+    let (hanging, other) = (app.client().await, app.client().await);
+    let hangs = id_of(&create(&hanging, &sink.url("/hang"), &["session.failed"]).await);
+    let answers = id_of(&create(&other, &sink.url("/ok"), &["session.failed"]).await);
+    for round in 1..=3 {
+        // The first time nobody knows yet that it does not answer.
+        test_event(&hanging, &hangs).await;
+        eventually(Duration::from_secs(20), "it is given up", async || {
+            let given_up = "select count(*) from webhook_deliveries where last_error = 'timeout'";
+            (app.count(given_up).await == round).then_some(())
+        })
+        .await;
+        test_event(&other, &answers).await;
+        sink.receives("/ok", usize::try_from(round).expect("a few")).await;
+    }
+    let connections: HashSet<_> = sink.received("/ok").iter().map(|one| one.from).collect();
+    assert_eq!(connections.len(), 1, "{connections:?}");
     app.stop().await;
 }
