@@ -29,7 +29,7 @@ const WRITERS: usize = 8;
 /// The even load: events a second, and for how long.
 const OPEN_LOAD: (u32, u32) = (200, 30);
 /// Endpoints that hang, and what is due to each.
-const HANGING: (usize, usize) = (200, 5);
+const HANGING: (usize, usize) = (1_000, 1);
 /// How often the even load is measured without them and beside them.
 const TURNS: usize = 5;
 /// How long an attempt that hangs is under way.

@@ -9,7 +9,7 @@
 //! An account some of whose attempts ran out of time is slow for a while. Of those of its endpoints that do not answer only a
 //! few attempts are under way at once, and they are looked for once a second, beside the claims: everybody would wait for a
 //! claim that walks past hundreds of endpoints. Each second begins its share of them, because those that begin together also
-//! end together, and cost everybody else the processor.
+//! end together, and cost everybody else the processor. They have connections of their own as well.
 //!
 //! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
 //! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
