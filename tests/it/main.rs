@@ -22,6 +22,7 @@ mod ledger;
 mod mfa;
 mod migrations;
 mod oauth;
+mod operations;
 mod orchestration;
 mod pages;
 mod profiles;

@@ -1,0 +1,510 @@
+//! What is asked of sessions, without browsers (interface, "Sessions" and "Session state").
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use crate::support::routes::{Route, direct_operations};
+use crate::support::{Answer, App, Client, assert_timestamp, members, unknown_id};
+
+/// Interface, "Sessions" and "Session state", decisions D5: what each operation answers. `last_state_at` is the last
+/// state read, and nothing else touches it.
+#[tokio::test]
+async fn operations_answer_what_the_interface_says() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let path = format!("/v1/sessions/{session}");
+    let has = |answer: &Answer, names: &[&str]| {
+        assert_eq!(members(&answer.body), names.iter().copied().collect(), "{}", answer.body);
+    };
+
+    let answer = client.navigate(&session, "https://example.com").await;
+    has(&answer, &["url", "status", "final_url", "duration_ms"]);
+    assert_eq!(answer.body["url"], "https://example.com", "as it was requested");
+    assert_eq!(answer.body["final_url"], "https://example.com/");
+    assert!(answer.body["duration_ms"].is_u64());
+    for action in [
+        json!({"kind": "tap", "selector": "#a"}),
+        json!({"kind": "type", "selector": "#a", "text": "x", "delay_ms": 0, "sensitive": false}),
+        json!({"kind": "scroll"}),
+        json!({"kind": "press", "key": "Enter"}),
+    ] {
+        let answer = client.operate(&session, "interact", json!({"action": action})).await.expect(200);
+        has(&answer, &["ok", "kind", "duration_ms", "url"]);
+        assert_eq!((&answer.body["ok"], &answer.body["kind"]), (&json!(true), &action["kind"]));
+    }
+    let condition = json!({"kind": "url_matches", "pattern": "example"});
+    let answer = client.operate(&session, "wait", json!({"condition": condition})).await.expect(200);
+    has(&answer, &["matched", "kind", "duration_ms", "url"]);
+    assert_eq!((&answer.body["matched"], &answer.body["kind"]), (&json!(true), &json!("url_matches")));
+    captures(&client, &session).await;
+    let extraction = json!({"name": "title", "selector": "h1", "type": "text"});
+    let answer = client.operate(&session, "extract", json!({"extractions": [extraction]})).await.expect(200);
+    has(&answer, &["value"]);
+    assert_eq!(members(&answer.body["value"]), BTreeSet::from(["title"]));
+
+    assert_eq!(client.get(&path).await.body["last_state_at"], Value::Null);
+    let state = client.get(&format!("{path}/state")).await.expect(200);
+    has(&state, &["url", "title", "cookies", "local_storage", "captured_at", "page_state"]);
+    assert_timestamp(&state.body["captured_at"]);
+    let after = client.get(&path).await.body;
+    assert_timestamp(&after["last_state_at"]);
+    assert_eq!(after["status"], "ready");
+    client.navigate(&session, "https://example.com/next").await;
+    assert_eq!(client.get(&path).await.body["last_state_at"], after["last_state_at"]);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (capture): `encoding` says how the content is written.
+async fn captures(client: &Client, session: &str) {
+    for (kind, encoding, content_type, magic) in [
+        ("screenshot", "base64", "image/png", b"\x89PNG".as_slice()),
+        ("pdf", "base64", "application/pdf", b"%PDF"),
+        ("dom_snapshot", "utf8", "text/html; charset=utf-8", b"<"),
+    ] {
+        let answer = client.operate(session, "capture", json!({"kind": kind, "full_page": true})).await.expect(200);
+        let names = ["kind", "encoding", "content", "content_type", "bytes", "duration_ms", "url"];
+        assert_eq!(members(&answer.body), BTreeSet::from(names));
+        assert_eq!(answer.body["kind"], kind);
+        assert_eq!(answer.body["encoding"], encoding);
+        assert_eq!(answer.body["content_type"], content_type);
+        let content = answer.body["content"].as_str().expect("content");
+        let bytes = match encoding {
+            "base64" => base64::engine::general_purpose::STANDARD.decode(content).expect("base64"),
+            _ => content.as_bytes().to_vec(),
+        };
+        assert!(bytes.starts_with(magic), "{kind}");
+        assert_eq!(answer.body["bytes"], bytes.len());
+    }
+}
+
+/// Interface, "Sessions" (navigate) and decisions D13: what is no public http or https address is refused on `url`
+/// before the session is claimed; `timeout_ms` is 100 ms to 120 s.
+#[tokio::test]
+async fn navigate_checks_its_input() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let urls = [
+        "",
+        " ",
+        "example.com",
+        "/relative",
+        "//example.com/",
+        "http://",
+        "https://",
+        "http:// /",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "ftp://example.com/",
+        "data:text/html,x",
+        "about:blank",
+        "blob:x",
+        "ws://example.com/",
+        "view-source:http://example.com/",
+        "http://127.0.0.1/",
+        "http://127.1/",
+        "http://0x7f000001/",
+        "http://2130706433/",
+        "http://017700000001/",
+        "http://0/",
+        "http://0.0.0.0:8080/",
+        "http://10.0.0.1/",
+        "http://172.16.0.1/",
+        "http://192.168.1.1/",
+        "http://100.64.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::1]/",
+        "http://[::]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[fe80::1]/",
+        "http://[fd00:ec2::254]/",
+        "http://224.0.0.1/",
+        "http://255.255.255.255/",
+        "http://user:pass@127.0.0.1/",
+        "http://１２７.0.0.1/",
+        "\thttp://127.0.0.1/",
+    ];
+    for url in urls {
+        client.operate(&session, "navigate", json!({"url": url})).await.invalid("url");
+    }
+    let good = "https://example.com/";
+    let refused = [
+        (json!({}), "url"),
+        (json!({"url": null}), "url"),
+        (json!({"url": 1}), "url"),
+        (json!({"url": [good]}), "url"),
+        (json!({"url": good, "timeout_ms": 99}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": 120_001}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": -1}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": 100.5}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": "1000"}), "timeout_ms"),
+        (json!({"url": good, "timeout_ms": 1e30}), "timeout_ms"),
+        (json!({"url": good, "wait_until": "idle"}), "wait_until"),
+        (json!({"url": good, "wait_until": "Load"}), "wait_until"),
+    ];
+    refuses(&app, &client, &session, "navigate", refused).await;
+    let taken = [
+        json!({"url": good, "timeout_ms": 100}),
+        json!({"url": good, "timeout_ms": 120_000}),
+        json!({"url": good, "wait_until": "load"}),
+        json!({"url": good, "wait_until": "domcontentloaded"}),
+        json!({"url": good, "wait_until": "networkidle"}),
+        json!({"url": "HTTP://EXAMPLE.COM:8080/päth?q=ü#f"}),
+        json!({"url": "http://8.8.8.8/"}),
+        json!({"url": "http://[2606:4700:4700::1111]/"}),
+    ];
+    takes(&client, &session, "navigate", taken).await;
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (interact) and "Limits".
+#[tokio::test]
+async fn interact_checks_its_input() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let tap = json!({"kind": "tap", "selector": "#a"});
+    let typing = |text: &str, delay: Value| json!({"action": {"kind": "type", "selector": "#a", "text": text, "delay_ms": delay}});
+    let press = |key: &str| json!({"action": {"kind": "press", "key": key}});
+    let scroll = |x: Value, y: Value| json!({"action": {"kind": "scroll", "delta_x": x, "delta_y": y}});
+    let refused = [
+        (json!({}), "action"),
+        (json!({"action": null}), "action"),
+        (json!({"action": "tap"}), "action"),
+        (json!({"action": {"selector": "#a"}}), "action.kind"),
+        (json!({"action": {"kind": "swipe", "selector": "#a"}}), "action.kind"),
+        (json!({"action": {"kind": "tap"}}), "action.selector"),
+        (json!({"action": {"kind": "tap", "selector": ""}}), "action.selector"),
+        (json!({"action": {"kind": "tap", "selector": 1}}), "action.selector"),
+        (json!({"action": {"kind": "type", "selector": "#a"}}), "action.text"),
+        (json!({"action": {"kind": "type", "selector": "#a", "text": 1}}), "action.text"),
+        (json!({"action": {"kind": "type", "selector": "#a", "text": "x", "sensitive": "yes"}}), "action.sensitive"),
+        (json!({"action": {"kind": "type", "text": "x"}}), "action.selector"),
+        (typing(&"x".repeat(10_001), json!(0)), "action.text"),
+        (typing(&"ü".repeat(10_001), json!(0)), "action.text"),
+        (typing("x", json!(501)), "action.delay_ms"),
+        (typing("x", json!(-1)), "action.delay_ms"),
+        (typing("x", json!(1.5)), "action.delay_ms"),
+        (typing("x", json!("5")), "action.delay_ms"),
+        (press(""), "action.key"),
+        (press(&"x".repeat(21)), "action.key"),
+        (json!({"action": {"kind": "press"}}), "action.key"),
+        (scroll(json!(1.5), json!(0)), "action.delta_x"),
+        (scroll(json!(0), json!("down")), "action.delta_y"),
+        (scroll(json!(0), json!(1e12)), "action.delta_y"),
+        (json!({"action": tap, "timeout_ms": 99}), "timeout_ms"),
+        (json!({"action": tap, "timeout_ms": 120_001}), "timeout_ms"),
+        (json!({"action": tap, "on_timeout": "explode"}), "on_timeout"),
+    ];
+    refuses(&app, &client, &session, "interact", refused).await;
+    let taken = [
+        typing(&"ü".repeat(10_000), json!(0)),
+        typing("", json!(0)),
+        typing("x", json!(500)),
+        press("a"),
+        press("AudioBassBoostToggle"),
+        scroll(json!(-100), json!(i32::MAX)),
+        json!({"action": {"kind": "scroll", "selector": "#box", "delta_y": 10}}),
+        json!({"action": tap, "timeout_ms": 100}),
+        json!({"action": tap, "timeout_ms": 120_000, "on_timeout": "return"}),
+        json!({"action": tap, "on_timeout": "fail"}),
+    ];
+    takes(&client, &session, "interact", taken).await;
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (wait) and "Limits"; decisions D5: the regex is of Rust's, linear kind.
+#[tokio::test]
+async fn wait_checks_its_input() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let pattern = |pattern: &str| json!({"condition": {"kind": "url_matches", "pattern": pattern}});
+    let time = |ms: Value| json!({"condition": {"kind": "time", "ms": ms}});
+    let shown = json!({"kind": "selector", "selector": "h1"});
+    let refused = [
+        (json!({}), "condition"),
+        (json!({"condition": []}), "condition"),
+        (json!({"condition": {"kind": "moon"}}), "condition.kind"),
+        (json!({"condition": {"kind": "selector"}}), "condition.selector"),
+        (json!({"condition": {"kind": "selector_hidden", "selector": " "}}), "condition.selector"),
+        (json!({"condition": {"kind": "url_matches"}}), "condition.pattern"),
+        (json!({"condition": {"kind": "time"}}), "condition.ms"),
+        (pattern("("), "condition.pattern"),
+        (pattern("(?=a)"), "condition.pattern"),
+        (pattern(r"(a)\1"), "condition.pattern"),
+        (pattern("(((a{1000}){1000}){1000})"), "condition.pattern"),
+        (time(json!(60_001)), "condition.ms"),
+        (time(json!(-1)), "condition.ms"),
+        (time(json!(0.5)), "condition.ms"),
+        (json!({"condition": shown, "timeout_ms": 99}), "timeout_ms"),
+        (json!({"condition": shown, "timeout_ms": 120_001}), "timeout_ms"),
+        (json!({"condition": shown, "on_timeout": true}), "on_timeout"),
+    ];
+    refuses(&app, &client, &session, "wait", refused).await;
+    let taken = [
+        pattern("(a+)+$"),
+        pattern(""),
+        time(json!(0)),
+        time(json!(20)),
+        json!({"condition": {"kind": "selector_hidden", "selector": "#a"}}),
+        json!({"condition": shown, "timeout_ms": 100}),
+        json!({"condition": shown, "timeout_ms": 120_000}),
+    ];
+    takes(&client, &session, "wait", taken).await;
+    // The longest wait there is; nobody has to sit through it.
+    let wait = client.waiting(&session, 60_000);
+    app.busy(&session).await;
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    wait.await.expect("a task").problem(410, "session-destroyed");
+    app.stop().await;
+}
+
+/// Decisions D5: a wait that runs out of its time is a 504 that ends the session, unless the caller asked to be told.
+#[tokio::test]
+async fn a_wait_out_of_time_ends_the_session_or_returns() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let late = json!({"condition": {"kind": "time", "ms": 30_000}, "timeout_ms": 100});
+    client.operate(&session, "wait", late.clone()).await.problem(504, "session-timeout");
+    assert_eq!(client.status(&session).await, "errored");
+    client.operate(&session, "wait", late.clone()).await.problem(410, "session-destroyed");
+    let events = app.events(&session).await;
+    let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
+    assert_eq!(kind, "session.failed");
+    assert!(data["duration_ms"].is_i64());
+    let told = json!({
+        "session_id": session, "duration_ms": data["duration_ms"], "operation": "wait",
+        "error_name": "SessionTimeoutError", "error_message": "The session operation timed out.",
+    });
+    assert_eq!(data, &told);
+
+    let session = client.session().await;
+    let mut patient = late;
+    patient["on_timeout"] = "return".into();
+    let answer = client.operate(&session, "wait", patient).await.expect(200);
+    assert_eq!(answer.body["matched"], false);
+    assert_eq!(client.status(&session).await, "ready");
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (capture, extract) and "Limits"; decisions D5: duplicate names are 400.
+#[tokio::test]
+async fn capture_and_extract_check_their_input() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let refused = [
+        (json!({}), "kind"),
+        (json!({"kind": "gif"}), "kind"),
+        (json!({"kind": 1}), "kind"),
+        (json!({"kind": "screenshot", "full_page": "yes"}), "full_page"),
+    ];
+    refuses(&app, &client, &session, "capture", refused).await;
+
+    let text = |name: &str| json!({"name": name, "selector": "h1", "type": "text"});
+    let many = |count: usize| Value::from((0..count).map(|i| text(&i.to_string())).collect::<Vec<_>>());
+    let one = |extraction: Value| json!({"extractions": [extraction]});
+    let list = |sub: Value| one(json!({"name": "a", "selector": "li", "type": "list", "extract": {"b": sub}}));
+    let refused = [
+        (json!({}), "extractions"),
+        (json!({"extractions": {}}), "extractions"),
+        (json!({"extractions": []}), "extractions"),
+        (json!({"extractions": many(101)}), "extractions"),
+        (json!({"extractions": [text("a"), text("a")]}), "extractions.1.name"),
+        (one(json!({"selector": "h1", "type": "text"})), "extractions.0.name"),
+        (one(json!({"name": "", "selector": "h1", "type": "text"})), "extractions.0.name"),
+        (one(json!({"name": "a", "type": "text"})), "extractions.0.selector"),
+        (one(json!({"name": "a", "selector": "", "type": "text"})), "extractions.0.selector"),
+        (one(json!({"name": "a", "selector": "h1"})), "extractions.0.type"),
+        (one(json!({"name": "a", "selector": "h1", "type": "html"})), "extractions.0.type"),
+        (one(json!({"name": "a", "selector": "h1", "type": "attribute"})), "extractions.0.attribute"),
+        (one(json!({"name": "a", "selector": "h1", "type": "text", "transform": "date"})), "extractions.0.transform"),
+        (list(json!({"selector": "a", "type": "list"})), "extractions.0.extract.b.type"),
+        (list(json!({"selector": "a", "type": "attribute"})), "extractions.0.extract.b.attribute"),
+        (list(json!({"selector": "", "type": "text"})), "extractions.0.extract.b.selector"),
+    ];
+    refuses(&app, &client, &session, "extract", refused).await;
+    let taken = [
+        json!({"extractions": many(1)}),
+        json!({"extractions": many(100)}),
+        one(json!({"name": "a", "selector": "h1", "type": "text", "transform": "number"})),
+        one(json!({"name": "a", "selector": "a", "type": "attribute", "attribute": "href"})),
+        one(json!({"name": "a", "selector": "li", "type": "list"})),
+        list(json!({"selector": "a", "type": "attribute", "attribute": "href"})),
+    ];
+    takes(&client, &session, "extract", taken).await;
+    app.stop().await;
+}
+
+/// Interface, "Sessions" 7 and decisions D6: without a real direct driver, search and login are 503 before any look-up.
+#[tokio::test]
+async fn search_and_login_are_unavailable_by_default() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let destroyed = client.session().await;
+    client.delete(&format!("/v1/sessions/{destroyed}")).await.expect(204);
+    let foreign = app.client().await.session().await;
+    for id in [&session, &destroyed, &foreign, &unknown_id("ses"), "nonsense"] {
+        for route in direct_operations(id) {
+            client.call(&route).await.problem(503, "driver-not-integrated");
+        }
+    }
+    assert_eq!(client.status(&session).await, "ready");
+    assert_eq!(app.intents(&session).await.len(), 1);
+    app.stop().await;
+}
+
+/// Interface, "Sessions" (search, login), 8 and "Limits": bounds are checked before the claim, and the answers have two
+/// branches.
+#[tokio::test]
+async fn search_and_login_check_their_input_with_a_real_driver() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let refused = [
+        (json!({}), "query"),
+        (json!({"query": 1}), "query"),
+        (json!({"query": "ü".repeat(10_001)}), "query"),
+        (json!({"query": "x", "submit": "yes"}), "submit"),
+        (json!({"query": "x", "search_selector": 1}), "search_selector"),
+        (json!({"query": "x", "timeout_seconds": 0}), "timeout_seconds"),
+        (json!({"query": "x", "timeout_seconds": 121}), "timeout_seconds"),
+        (json!({"query": "x", "timeout_seconds": -1}), "timeout_seconds"),
+        (json!({"query": "x", "timeout_seconds": 1.5}), "timeout_seconds"),
+    ];
+    refuses(&app, &client, &session, "search", refused).await;
+    let login = |more: Value| {
+        let mut body = json!({"username": "ada@example.com", "password": "correct horse"});
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body
+    };
+    let refused = [
+        (json!({"password": "correct horse"}), "username"),
+        (json!({"username": "ada@example.com"}), "password"),
+        (login(json!({"password": 1})), "password"),
+        (login(json!({"success_selector": 1})), "success_selector"),
+        (login(json!({"timeout_seconds": 0})), "timeout_seconds"),
+        (login(json!({"timeout_seconds": 121})), "timeout_seconds"),
+    ];
+    refuses(&app, &client, &session, "login", refused).await;
+
+    let search = client.operate(&session, "search", json!({"query": "ü".repeat(10_000)})).await.expect(200);
+    assert_eq!(members(&search.body), BTreeSet::from(["submitted", "query_truncated", "duration_ms"]));
+    assert_eq!((&search.body["submitted"], &search.body["query_truncated"]), (&json!(true), &json!(false)));
+    let body = json!({"query": "x", "wait_for_results_selector": "#results", "timeout_seconds": 120});
+    let search = client.operate(&session, "search", body).await.expect(200);
+    assert!(search.body["results_visible"].is_boolean());
+    let body = json!({"query": "x", "submit": false, "timeout_seconds": 1});
+    assert_eq!(client.operate(&session, "search", body).await.expect(200).body["submitted"], false);
+    for more in [json!({}), json!({"timeout_seconds": 1}), json!({"timeout_seconds": 120, "success_selector": "#in"})] {
+        let answer = client.operate(&session, "login", login(more)).await.expect(200);
+        let names = ["submitted", "credentials_truncated", "logged_in", "post_login_url", "duration_ms"];
+        assert_eq!(members(&answer.body), BTreeSet::from(names));
+        assert_eq!((&answer.body["submitted"], &answer.body["credentials_truncated"]), (&json!(true), &json!(false)));
+    }
+    app.stop().await;
+}
+
+/// Issue 2, "Sensitive typing": what is typed is never logged and never stored in clear, not even for as long as it
+/// waits for its worker; nor is it repeated in an answer.
+#[tokio::test]
+async fn what_is_typed_is_nowhere_to_be_found() {
+    use crate::support::Role;
+    use nix::sys::signal::Signal;
+
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("sessions.direct_driver", "real");
+    let mut app = builder.set("log.filter", "trace").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let secrets =
+        ["hunter2-typed-clearly", "hunter2-typed-secretly", "hunter2-password", "hunter2-username", "471147114711"];
+    let typing = |text: &str, sensitive: bool| json!({"action": {"kind": "type", "selector": "#a", "text": text, "sensitive": sensitive}});
+    let requests = [
+        ("interact", typing(secrets[0], false)),
+        ("interact", typing(secrets[1], true)),
+        ("login", json!({"username": secrets[3], "password": secrets[2]})),
+    ];
+    for (operation, body) in requests {
+        // The worker holds still, so that the secret can be looked for on its way.
+        app.signal(1, Signal::SIGSTOP).await;
+        let call = tokio::spawn({
+            let (client, session) = (client.clone(), session.clone());
+            async move { client.operate(&session, operation, body).await }
+        });
+        app.busy(&session).await;
+        let sealed = "select count(*) from intents where status <> 'done' and sealed is not null";
+        assert_eq!(app.count(sealed).await, 1, "{operation}");
+        nowhere(&app, &secrets).await;
+        app.signal(1, Signal::SIGCONT).await;
+        let answer = call.await.expect("a task").expect(200);
+        assert!(!secrets.iter().any(|secret| answer.body.to_string().contains(secret)), "{}", answer.body);
+    }
+    // Refused input is no less secret.
+    let refused = client.operate(&session, "interact", typing(&secrets[0].repeat(1_000), true)).await;
+    assert!(!refused.invalid("action.text").body.to_string().contains(secrets[0]));
+    let number = json!({"action": {"kind": "type", "selector": "#a", "text": 471_147_114_711_u64}});
+    client.operate(&session, "interact", number).await.expect(400);
+
+    assert_eq!(app.count("select count(*) from intents where sealed is not null").await, 0);
+    nowhere(&app, &secrets).await;
+    // A log that is empty, or a search that finds nothing ever, would prove nothing.
+    assert!(app.log(0).contains(&session) && app.log(1).contains(&session));
+    assert!(app.tables_with("#a").await.contains(&"public.intents".to_owned()));
+    app.stop().await;
+}
+
+async fn nowhere(app: &App, secrets: &[&str]) {
+    for secret in secrets {
+        assert_eq!(app.tables_with(secret).await, Vec::<String>::new(), "{secret} is in the database");
+        for process in [0, 1] {
+            assert!(!app.log(process).contains(secret), "{secret} is in the log of process {process}");
+        }
+    }
+}
+
+/// Bodies that an operation refuses on a field, without having claimed the session.
+async fn refuses<const N: usize>(
+    app: &App,
+    client: &Client,
+    session: &str,
+    operation: &str,
+    bodies: [(Value, &str); N],
+) {
+    let before = app.intents(session).await;
+    let mut wrong = Vec::new();
+    for (body, field) in bodies {
+        let answer = client.operate(session, operation, body.clone()).await;
+        let named = answer.body["errors"].as_array().is_some_and(|errors| errors.iter().any(|e| e["field"] == field));
+        if answer.status != 400 || !named {
+            let body: String = body.to_string().chars().take(120).collect();
+            wrong.push(format!("{operation} {body}: expected 400 on {field}, got {} {}", answer.status, answer.body));
+        } else {
+            answer.invalid(field);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(app.intents(session).await, before, "a refused {operation} claimed the session");
+    assert_eq!(client.status(session).await, "ready");
+}
+
+/// Bodies that an operation takes.
+async fn takes<const N: usize>(client: &Client, session: &str, operation: &str, bodies: [Value; N]) {
+    for body in bodies {
+        let route = Route {
+            method: reqwest::Method::POST,
+            path: format!("/v1/sessions/{session}/{operation}"),
+            body: Some(body),
+        };
+        let answer = client.call(&route).await;
+        assert_eq!(answer.status, 200, "{route:?}: {}", answer.body);
+    }
+}
