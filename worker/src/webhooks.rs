@@ -9,7 +9,8 @@
 //! An account some of whose attempts ran out of time is slow for a while. Of those of its endpoints that do not answer only a
 //! few attempts are under way at once, and they are looked for once a second, beside the claims: everybody would wait for a
 //! claim that walks past hundreds of endpoints. Each second begins its share of them, because those that begin together also
-//! end together, and cost everybody else the processor. They have connections of their own as well.
+//! end together, and cost everybody else the processor. They have connections of their own as well: an attempt that hangs
+//! ends its connection, which may have been the one that was kept for somebody else at the same host.
 //!
 //! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
 //! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
@@ -59,9 +60,11 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Delivers until the worker stops, and then waits for what is under way.
 pub(crate) async fn deliver(context: Arc<Context>, mut wakeups: UnboundedReceiver<()>) -> Result<(), String> {
     let config = &context.config.webhooks;
-    let target = Target::new(config).map_err(|error| error.to_string())?;
+    let resolver = target::resolver().map_err(|error| error.to_string())?;
+    let target = || Target::new(config, &resolver).map_err(|error| error.to_string());
+    let (target, slow_target) = (target()?, target()?);
     let Some(vault) = context.stopping.run_until_cancelled(vault(&context)).await else { return Ok(()) };
-    let mut dispatch = Dispatch::new(Arc::clone(&context), target, vault);
+    let mut dispatch = Dispatch::new(Arc::clone(&context), target, slow_target, vault);
     loop {
         dispatch.tick();
         dispatch.claim_more();
@@ -106,6 +109,8 @@ struct Dispatch {
     context: Arc<Context>,
     claiming: PgPool,
     target: Arc<Target>,
+    /// The same for endpoints that do not answer.
+    slow_target: Arc<Target>,
     vault: Arc<Vault>,
     /// Whether the table may hold something that is due.
     look: bool,
@@ -152,11 +157,12 @@ struct Written {
 }
 
 impl Dispatch {
-    fn new(context: Arc<Context>, target: Target, vault: Vault) -> Self {
+    fn new(context: Arc<Context>, target: Target, slow_target: Target, vault: Vault) -> Self {
         Self {
             claiming: claiming(&context.lazy),
             context,
             target: Arc::new(target),
+            slow_target: Arc::new(slow_target),
             vault: Arc::new(vault),
             look: true,
             tick_at: Instant::now(),
@@ -339,10 +345,11 @@ impl Dispatch {
         for attempt in attempts {
             *self.of_endpoints.entry((attempt.account_id, attempt.endpoint_id)).or_default() += 1;
             *self.of_accounts.entry(attempt.account_id).or_default() += 1;
-            let (target, vault) = (Arc::clone(&self.target), Arc::clone(&self.vault));
-            let beside = self.is_slow(attempt.account_id, attempt.endpoint_id);
+            let slow = self.is_slow(attempt.account_id, attempt.endpoint_id);
+            let target = if slow { &self.slow_target } else { &self.target };
+            let (target, vault) = (Arc::clone(target), Arc::clone(&self.vault));
             self.attempts.spawn(async move {
-                let made = AssertUnwindSafe(make(&target, &vault, &attempt, beside)).catch_unwind().await;
+                let made = AssertUnwindSafe(make(&target, &vault, &attempt)).catch_unwind().await;
                 (attempt.account_id, attempt.endpoint_id, made.unwrap_or_default())
             });
         }
@@ -403,9 +410,9 @@ fn claiming(lazy: &PgPool) -> PgPool {
 }
 
 /// Makes an attempt. `None` when that is not possible here.
-async fn make(target: &Target, vault: &Vault, attempt: &Attempt, beside: bool) -> Option<Ended> {
+async fn make(target: &Target, vault: &Vault, attempt: &Attempt) -> Option<Ended> {
     let secrets = opened(vault, attempt)?;
-    Some(target.send(attempt, &secrets, beside).await)
+    Some(target.send(attempt, &secrets).await)
 }
 
 /// How many files and sockets this process may have open. Each attempt has one; half of them are for everything else.

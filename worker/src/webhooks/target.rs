@@ -3,9 +3,6 @@
 //! Only addresses out in the public internet are dialled, and they are judged where they are dialled: a name's by the
 //! resolver that the connector asks, a literal one before it is. Redirects are not followed. Connect, headers and body have
 //! one time limit, and of the body no more is read than is kept.
-//!
-//! An attempt that hangs ends its connection, which may have been the one that was kept for somebody else at the same host:
-//! what goes to endpoints that do not answer goes over connections of its own.
 
 use std::error::Error;
 use std::io;
@@ -15,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::ResolverConfig;
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use kitfleet_domain::addresses::is_public;
 use kitfleet_domain::webhooks::deliveries::{Attempt, DeliveryStatus, Ended, Outcome, Tally};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Certificate, Client, ClientBuilder, Response, redirect};
+use reqwest::{Certificate, Client, Response, redirect};
 use url::{Host, Url};
 
 use crate::config::WebhookConfig;
@@ -61,44 +59,50 @@ impl ExtraRoots {
     }
 }
 
-/// Makes attempts.
+/// Makes attempts, over connections that are kept for the next ones.
 pub(super) struct Target {
     http: Client,
-    http_beside: Client,
     allow_private: bool,
+}
+
+/// Whom to ask for the addresses of names.
+///
+/// # Errors
+/// When there is no resolver to be had.
+pub(super) fn resolver() -> Result<TokioResolver, NetError> {
+    let system = TokioResolver::builder_tokio().unwrap_or_else(|error| {
+        tracing::warn!(%error, "nobody can be asked for names: webhooks go to addresses, and to what the hosts file names");
+        TokioResolver::builder_with_config(ResolverConfig::default(), TokioRuntimeProvider::default())
+    });
+    system.build()
 }
 
 impl Target {
     /// # Errors
-    /// When there is no resolver to be had, or a root cannot be trusted.
-    pub(super) fn new(config: &WebhookConfig) -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let system = TokioResolver::builder_tokio().unwrap_or_else(|error| {
-            tracing::warn!(%error, "nobody can be asked for names: webhooks go to addresses, and to what the hosts file names");
-            TokioResolver::builder_with_config(ResolverConfig::default(), TokioRuntimeProvider::default())
-        });
-        let guard = Arc::new(Guard { resolver: system.build()?, allow_private: config.allow_private_targets });
-        let client = || {
-            let builder = Client::builder()
-                .no_proxy()
-                .https_only(true)
-                .redirect(redirect::Policy::none())
-                .timeout(config.timeout)
-                // A connection that was begun for one attempt may go on for another, beyond the first one's time.
-                .connect_timeout(config.timeout)
-                .pool_max_idle_per_host(IDLE_CONNECTIONS)
-                .pool_idle_timeout(IDLE_FOR)
-                .user_agent("Kitfleet-Webhooks/1")
-                .dns_resolver(Arc::clone(&guard));
-            config.extra_roots.0.iter().cloned().fold(builder, ClientBuilder::add_root_certificate).build()
-        };
-        Ok(Self { http: client()?, http_beside: client()?, allow_private: config.allow_private_targets })
+    /// When a root cannot be trusted.
+    pub(super) fn new(config: &WebhookConfig, resolver: &TokioResolver) -> reqwest::Result<Self> {
+        let allow_private = config.allow_private_targets;
+        let mut http = Client::builder()
+            .no_proxy()
+            .https_only(true)
+            .redirect(redirect::Policy::none())
+            .timeout(config.timeout)
+            // A connection that was begun for one attempt may go on for another, beyond the first one's time.
+            .connect_timeout(config.timeout)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_idle_timeout(IDLE_FOR)
+            .user_agent("Kitfleet-Webhooks/1")
+            .dns_resolver(Arc::new(Guard { resolver: resolver.clone(), allow_private }));
+        for root in &config.extra_roots.0 {
+            http = http.add_root_certificate(root.clone());
+        }
+        Ok(Self { http: http.build()?, allow_private })
     }
 
-    /// Sends a delivery once; `beside` the others when its endpoint is one that does not answer.
-    pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret], beside: bool) -> Ended {
+    /// Sends a delivery once.
+    pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Ended {
         let began = Instant::now();
-        let http = if beside { &self.http_beside } else { &self.http };
-        let answered = self.ask(http, attempt, secrets).await;
+        let answered = self.ask(attempt, secrets).await;
         let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
         let (outcome, response_status, response_excerpt, error) = match answered {
             Ok(Answered { status, excerpt, in_time }) => {
@@ -116,7 +120,7 @@ impl Target {
         Ended { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }
     }
 
-    async fn ask(&self, http: &Client, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Answered, NotAnswered> {
+    async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Answered, NotAnswered> {
         let url = Url::parse(&attempt.url).map_err(|error| NotAnswered::transport(&error))?;
         if let Some(literal) = literal_address(&url)
             && !self.allow_private
@@ -127,7 +131,7 @@ impl Target {
         let body = attempt.body();
         let headers = headers(attempt, &signature(attempt.sent_at, &body, secrets))
             .map_err(|error| NotAnswered::transport(&error))?;
-        let mut response = http.post(url).headers(headers).body(body).send().await?;
+        let mut response = self.http.post(url).headers(headers).body(body).send().await?;
         let status = i32::from(response.status().as_u16());
         let (excerpt, in_time) = read_excerpt(&mut response).await;
         Ok(Answered { status, excerpt, in_time })
