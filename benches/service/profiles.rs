@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::{Client, Service};
+use crate::site;
 
 /// Times each is measured.
 const ROUNDS: usize = 20;
@@ -37,7 +38,7 @@ open.onsuccess = () => {
 </script><body>Bench";
 
 pub async fn run() -> Result<()> {
-    let url = site().await?;
+    let url = site::serve(Router::new().fallback(get(page))).await?;
     let settings = [("SESSIONS__ALLOW_PRIVATE_TARGETS", "true"), ("WORKER__WARM_POOL", "2")];
     let service = Service::start(&settings, 1).await?;
     let (client, mut db) = (service.client("profiles")?, service.database().await?);
@@ -45,7 +46,7 @@ pub async fn run() -> Result<()> {
     let session = client.launch(&profile).await?;
     let (cookies, of_each) = COOKIES;
     for first in (0..cookies).step_by(of_each) {
-        keep(&client, &session, &format!("{url}/{first}")).await?;
+        keep(&client, &session, &format!("{url}{first}")).await?;
     }
     save(&client, &mut db, &session).await?;
 
@@ -62,7 +63,7 @@ pub async fn run() -> Result<()> {
         let begun = Instant::now();
         let session = client.launch(&profile).await?;
         with.push(begun.elapsed());
-        keep(&client, &session, &format!("{url}/0")).await?;
+        keep(&client, &session, &format!("{url}0")).await?;
         let (answered, kept) = save(&client, &mut db, &session).await?;
         destroyed.push(answered);
         saved.push(kept);
@@ -95,15 +96,7 @@ async fn save(client: &Client, db: &mut PgConnection, session: &str) -> Result<(
     Ok((answered, began.elapsed()))
 }
 
-/// Serves the page for as long as the process lives, and answers its address. Its path is the number of the first cookie.
-async fn site() -> Result<String> {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    let router = Router::new().fallback(get(page));
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    Ok(format!("http://{address}"))
-}
-
+/// The page, whose path is the number of the first cookie.
 async fn page(uri: Uri) -> impl IntoResponse {
     let first = uri.path().trim_start_matches('/').parse().unwrap_or(0);
     let cookie = |number| (SET_COOKIE, format!("cookie{number}={}; Path=/; HttpOnly; Max-Age=86400", "v".repeat(60)));

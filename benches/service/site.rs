@@ -13,9 +13,13 @@ const PAGE: &str = "<!doctype html><html><head><title>Bench</title><meta name=vi
 
 /// Serves the page for as long as the process lives, and answers its address.
 pub async fn start() -> Result<String> {
+    serve(Router::new().route("/", get(|| async { Html(PAGE) }))).await
+}
+
+/// Serves these pages in the same way.
+pub async fn serve(pages: Router) -> Result<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let router = Router::new().route("/", get(|| async { Html(PAGE) }));
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    tokio::spawn(async move { axum::serve(listener, pages).await });
     Ok(format!("http://{address}/"))
 }

@@ -28,8 +28,8 @@ use crate::service::Service;
 const WRITERS: usize = 8;
 /// The even load: events a second, and for how long.
 const OPEN_LOAD: (u32, u32) = (200, 30);
-/// Endpoints that hang, and what is due to each.
-const HANGING: (usize, usize) = (1_000, 1);
+/// Endpoints that hang, to each of which an event is due.
+const HANGING: usize = 1_000;
 /// How often the even load is measured without them and beside them.
 const TURNS: usize = 5;
 /// How long an attempt that hangs is under way.
@@ -54,12 +54,8 @@ pub async fn run() -> Result<()> {
     let (rate, seconds) = OPEN_LOAD;
     report::heading(&format!("An even load of {rate} events a second: from commit to receipt, in milliseconds"));
     let account = bench.account("even", "/even", 1).await?;
-    let (endpoints, due) = HANGING;
-    let hanging = bench.account("hanging", "/hang", endpoints).await?;
-    for _ in 0..due {
-        // An event of theirs is due to each of them.
-        bench.write(hanging).await?;
-    }
+    let hanging = bench.account("hanging", "/hang", HANGING).await?;
+    write(&bench.db, hanging).await?;
     let (mut alone, mut beside) = (Samples::default(), Samples::default());
     // By turns, because the machine is not equally fast all the time.
     for _ in 0..TURNS {
@@ -69,7 +65,7 @@ pub async fn run() -> Result<()> {
         beside.extend(bench.even_load(account, rate * seconds).await?);
     }
     report::durations("nobody else", &alone, None, Some(50.0));
-    report::durations(&format!("beside {} that hang", endpoints * due), &beside, None, Some(50.0));
+    report::durations(&format!("beside {HANGING} that hang"), &beside, None, Some(50.0));
     let (one, other) = (alone.quantile(0.99), beside.quantile(0.99));
     let moved = (other / one - 1.0) * 100.0;
     report::figure("how far that moves the p99", moved, "%", "< 10 %", moved < 10.0);
@@ -158,10 +154,6 @@ impl Bench {
             samples.push(received[&event].saturating_duration_since(at));
         }
         Ok(samples)
-    }
-
-    async fn write(&self, account: Uuid) -> Result<Uuid> {
-        write(&self.db, account).await
     }
 }
 
