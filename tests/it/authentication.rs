@@ -76,8 +76,7 @@ async fn minted(app: &App, account: AccountId) -> uuid::Uuid {
 #[tokio::test]
 async fn a_key_ends_with_its_time_and_its_account() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
     let key = minted(&app, account).await;
     let list = async || client.get("/v1/sessions").await;
@@ -111,8 +110,7 @@ async fn a_key_ends_with_its_time_and_its_account() {
 #[tokio::test]
 async fn keys_do_not_work_on_the_free_tier() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::Free).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Free).await;
     for route in protected() {
         let detail = client.call(&route).await.problem(403, "forbidden").body["detail"].to_string();
         assert!(detail.contains("apiAccess") && detail.contains("free"), "{detail}");
@@ -179,8 +177,7 @@ async fn the_tier_of_a_credentials_own_account_counts() {
 #[tokio::test]
 async fn the_account_header_reaches_no_other_account() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
     let other = app.account(Tier::Enterprise).await;
     let theirs = app.client_of(other, &["account_owner"]).await.session().await;

@@ -17,6 +17,7 @@ use crate::support::app::free_port;
 use crate::support::commands::{Ran, alone, run};
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually, unknown_id};
+use crate::webhooks;
 
 /// Decisions D3: an account and a key made on the command line work, with and without `--json`; the password is kept as
 /// an argon2id hash only.
@@ -79,8 +80,7 @@ async fn an_account_and_a_key_can_be_made() {
 #[tokio::test]
 async fn an_account_can_be_suspended_and_reactivated() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let account = account.to_string();
     let sessions = [client.session().await, client.session().await];
     let wait = client.waiting(&sessions[1], 60_000);
@@ -364,15 +364,11 @@ async fn the_job_of_a_browser_is_left_alone() {
 async fn dead_letters_can_be_requeued() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "[]").start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
-    let endpoint = async |path: &str| {
-        let body = json!({"url": sink.url(path), "events": ["session.failed"]});
-        client.post("/v1/webhooks", body).await.expect(201).body["id"].as_str().expect("an id").to_owned()
-    };
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let endpoint =
+        async |path: &str| webhooks::id_of(&webhooks::create(&client, &sink.url(path), &["session.failed"]).await);
     let delivery = async |endpoint: &str, status: &str| {
-        let sent = client.post(&format!("/v1/webhooks/{endpoint}/test"), json!({})).await.expect(202).body;
-        let delivery = sent["delivery_id"].as_str().expect("an id").to_owned();
+        let delivery = webhooks::send_test(&client, endpoint).await;
         delivery_stands(&app, &delivery, status).await;
         delivery
     };

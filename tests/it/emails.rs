@@ -388,8 +388,7 @@ async fn counted(app: &App, template: Template, outcome: Outcome) -> u64 {
 #[tokio::test]
 async fn preferences_are_read_and_changed() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::SoloManual).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::SoloManual).await;
     let kinds = [
         "signup-welcome",
         "session-success-first",

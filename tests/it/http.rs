@@ -13,6 +13,7 @@ use crate::support::app::free_port;
 use crate::support::routes::{Route, session_routes};
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually, members, raw, unknown_id};
+use crate::webhooks;
 
 /// Interface, "Errors" 1 and decisions D1: every refusal is a problem document, with the request's path and id.
 #[tokio::test]
@@ -226,9 +227,8 @@ async fn values_that_cannot_be_kept_are_refused() {
 async fn a_parameter_is_given_once() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
-    let body = json!({"url": "https://example.com/hook", "events": ["session.completed"]});
-    let endpoint = ada.client.post("/v1/webhooks", body).await.expect(201).body;
-    let deliveries = format!("/v1/webhooks/{}/deliveries", endpoint["id"].as_str().expect("an id"));
+    let endpoint = webhooks::create(&ada.client, "https://example.com/hook", &["session.completed"]).await;
+    let deliveries = format!("/v1/webhooks/{}/deliveries", webhooks::id_of(&endpoint));
     for (path, parameters) in [
         ("/v1/sessions", &["limit=1", "cursor=x", "status=ready", "label=x"][..]),
         ("/v1/api-keys", &["limit=1", "cursor=x"]),
@@ -509,8 +509,7 @@ async fn operators_can_ask_how_the_service_is() {
 #[tokio::test]
 async fn metrics_have_bounded_labels() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
     client.navigate(&session, "https://example.com/").await;
     client.get("/v1/nowhere-to-be-found").await.expect(404);
@@ -596,10 +595,8 @@ async fn webhook_deliveries_are_counted() {
     };
     assert_eq!(counted().await, expected([0; 6]));
     for url in [&sink.url("/ok"), &sink.url("/status/500"), &sink.url("/hang"), "https://localhost:1/"] {
-        let body = json!({"url": url, "events": ["session.failed"]});
-        let endpoint = client.post("/v1/webhooks", body).await.expect(201).body;
-        let path = format!("/v1/webhooks/{}/test", endpoint["id"].as_str().expect("an id"));
-        client.post(&path, json!({})).await.expect(202);
+        let endpoint = webhooks::create(&client, url, &["session.failed"]).await;
+        webhooks::test_event(&client, &webhooks::id_of(&endpoint)).await;
     }
     let all = expected([1, 1, 1, 1, 1, 3]);
     eventually(Duration::from_secs(10), "all of them are counted", async || (counted().await == all).then_some(()))
@@ -620,10 +617,8 @@ async fn a_worker_tells_what_it_counts() {
         .start()
         .await;
     let client = app.client().await;
-    let body = json!({"url": sink.url("/ok"), "events": ["session.failed"]});
-    let endpoint = client.post("/v1/webhooks", body).await.expect(201).body;
-    let path = format!("/v1/webhooks/{}/test", endpoint["id"].as_str().expect("an id"));
-    client.post(&path, json!({})).await.expect(202);
+    let endpoint = webhooks::create(&client, &sink.url("/ok"), &["session.failed"]).await;
+    webhooks::test_event(&client, &webhooks::id_of(&endpoint)).await;
 
     let base_url = format!("http://{address}");
     let (scraper, stranger) = (Client::new(&base_url, Some("scrape")), Client::new(&base_url, None));
@@ -768,8 +763,7 @@ fn references(html: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_trusted_proxy_names_the_client() {
     let app = App::simulated().set("server.trusted_proxies", "127.0.0.0/8, 192.0.2.0/24").start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let cases = [
         (vec!["203.0.113.7"], "203.0.113.7"),
         (vec!["6.6.6.6, 203.0.113.7"], "203.0.113.7"),

@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::support::redis::Redis;
 use crate::support::sink::{Received, Sink};
 use crate::support::{App, Client, Role, eventually, given};
+use crate::webhooks;
 
 /// How long an attempt may take in a flood; a claim is good for three seconds more.
 const TIMEOUT: &str = "2s";
@@ -213,8 +214,7 @@ fn accounted(builder: crate::support::app::Builder, sink: &Sink) -> crate::suppo
 }
 
 async fn listen(client: &Client, sink: &Sink, path: &str) -> String {
-    let body = json!({"url": sink.url(path), "events": ["session.completed", "session.failed"]});
-    client.post("/v1/webhooks", body).await.expect(201).body["id"].as_str().expect("an id").to_owned()
+    webhooks::id_of(&webhooks::create(client, &sink.url(path), &["session.completed", "session.failed"]).await)
 }
 
 /// Events of every account that has an endpoint, some written to the table in batches, and some that sessions cause.

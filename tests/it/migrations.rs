@@ -144,10 +144,7 @@ async fn a_database_without_teams_moves_on() {
     let statements = [
         sqlx::query(account).bind(ada).bind("ada@example.com").bind("Ada"),
         sqlx::query(account).bind(bob).bind("bob@example.com").bind("Bob"),
-        sqlx::query(INSERT_KEY)
-        .bind(key)
-        .bind(ada)
-        .bind(KEY),
+        sqlx::query(INSERT_KEY).bind(key).bind(ada).bind(KEY),
         sqlx::query(
             "insert into workers (id, name, driver, max_sessions, public_key, last_seen_at)
              values ($1, 'before', 'simulated', 1, '', now() - interval '1 hour')",
@@ -161,9 +158,7 @@ async fn a_database_without_teams_moves_on() {
         .bind(ada)
         .bind(key)
         .bind(worker),
-        sqlx::query(INSERT_AUDIT_ROW)
-        .bind(row)
-        .bind(ada),
+        sqlx::query(INSERT_AUDIT_ROW).bind(row).bind(ada),
     ];
     for statement in statements {
         statement.execute(&app.database.pool).await.expect("a row of the version before");

@@ -38,12 +38,6 @@ impl Client {
 }
 
 impl App {
-    /// An account and a client that may do everything on it.
-    async fn customer(&self, tier: Tier) -> (AccountId, Client) {
-        let account = self.account(tier).await;
-        (account, self.client_of(account, &["account_owner"]).await)
-    }
-
     /// The payload of the account's last audit row of this action, which was done to `target` by a customer.
     async fn last_audited(&self, account: AccountId, action: &str, target: &str) -> Value {
         let row = self.audited(account, action).await.pop().unwrap_or_else(|| panic!("no row of {action}"));

@@ -17,8 +17,7 @@ const LAUNCH: &str = "iphone-16-ios-18";
 #[tokio::test]
 async fn a_session_has_the_fields_of_the_interface() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
 
     let created = client.post("/v1/sessions", json!({})).await.expect(201).body;
     let expected = [
@@ -394,8 +393,7 @@ async fn a_free_tier_session_ends_at_its_cap() {
     let app = App::simulated().set("sessions.free_tier_cap", "1s").start().await;
     let paid = app.client().await;
     let paid_session = paid.session().await;
-    let account = app.account(Tier::SoloManual).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::SoloManual).await;
     let session = client.session().await;
     let wait = client.waiting(&session, 60_000);
     app.busy(&session).await;
@@ -424,8 +422,7 @@ async fn a_free_tier_session_ends_at_its_cap() {
 #[tokio::test]
 async fn a_suspension_says_why_sessions_end() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let [before, busy, idle] = [client.session().await, client.session().await, client.session().await];
     client.delete(&format!("/v1/sessions/{before}")).await.expect(204);
     let wait = client.waiting(&busy, 60_000);
@@ -477,8 +474,7 @@ async fn the_free_tier_sweep_can_be_run_by_hand() {
 #[tokio::test]
 async fn a_downgrade_keeps_live_sessions_and_refuses_new_ones() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::TeamManual).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::TeamManual).await;
     let sessions = [client.session().await, client.session().await, client.session().await];
     app.run(&["account", "set-tier", &account.to_string(), "api_starter"]).await.code(0);
     for session in &sessions {

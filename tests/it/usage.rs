@@ -82,8 +82,7 @@ impl App {
 #[tokio::test]
 async fn what_was_done_is_counted() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::ApiScale).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let client = app.client_with(Tier::ApiScale, &["account_owner"]).await;
     let usage = client.get(USAGE).await.expect(200).body;
     assert_eq!(members(&usage), BTreeSet::from(["period_start", "period_end", "tier", "totals", "quotas"]));
     assert_eq!(usage["tier"], "api_scale");
@@ -133,8 +132,7 @@ async fn what_was_done_is_counted() {
 #[tokio::test]
 async fn operations_are_counted_where_they_end() {
     let app = App::simulated().set("worker.max_sessions", "64").start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let client = app.client().await;
     let session = client.session().await;
     client.navigate(&session, "https://example.com/").await;
     let together = "select count(*) from intents i join usage_counts u on u.xmin = i.xmin and u.cmin = i.cmin
@@ -264,8 +262,7 @@ async fn the_series_may_be_longer_where_its_operator_says_so() {
 #[tokio::test]
 async fn the_minutes_of_a_session_count_as_they_begin() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let first = client.session().await;
     assert_eq!(client.minutes().await, 1, "its first minute has begun");
     app.execute(BEGAN, uuid_of(&first)).await;
@@ -300,8 +297,7 @@ async fn the_minutes_of_a_session_count_as_they_begin() {
 #[tokio::test]
 async fn every_end_of_a_session_counts_its_minutes() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
 
     let failed = client.session().await;
     app.execute(BEGAN, uuid_of(&failed)).await;

@@ -27,11 +27,11 @@ const EVENTS: [&str; 8] = [
     "session.profile_save_failed",
 ];
 
-async fn create(client: &Client, url: &str, events: &[&str]) -> Value {
+pub async fn create(client: &Client, url: &str, events: &[&str]) -> Value {
     client.post("/v1/webhooks", json!({"url": url, "events": events})).await.expect(201).body
 }
 
-fn id_of(endpoint: &Value) -> String {
+pub fn id_of(endpoint: &Value) -> String {
     endpoint["id"].as_str().expect("an id").to_owned()
 }
 
@@ -48,12 +48,12 @@ async fn deliveries(client: &Client, id: &str) -> Vec<Value> {
     listed.body["data"].as_array().expect("a list").clone()
 }
 
-async fn test_event(client: &Client, id: &str) -> Value {
+pub async fn test_event(client: &Client, id: &str) -> Value {
     client.post(&format!("/v1/webhooks/{id}/test"), json!({})).await.expect(202).body
 }
 
 /// Sends an endpoint a test, and answers the delivery's id.
-async fn send_test(client: &Client, id: &str) -> String {
+pub async fn send_test(client: &Client, id: &str) -> String {
     test_event(client, id).await["delivery_id"].as_str().expect("an id").to_owned()
 }
 
@@ -64,6 +64,12 @@ async fn stands(client: &Client, endpoint: &str, delivery: &str, status: &str) -
         all.into_iter().find(|one| one["id"] == delivery && one["status"] == status)
     })
     .await
+}
+
+/// Sends an endpoint a test, and answers the delivery when that has ended so.
+async fn sent(client: &Client, endpoint: &str, status: &str) -> Value {
+    let delivery = send_test(client, endpoint).await;
+    stands(client, endpoint, &delivery, status).await
 }
 
 /// Commits so many events of an account at once.
@@ -175,8 +181,7 @@ async fn an_endpoint_is_checked_before_it_is_made() {
 #[tokio::test]
 async fn an_endpoint_changes_until_it_is_disabled() {
     let app = App::simulated().start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let id = id_of(&create(&client, "https://example.com/hook", &["session.failed"]).await);
     patch(&client, &id, json!({})).await.problem(400, "validation-failed");
     let unknown = patch(&client, &id, json!({"colour": "red"})).await.problem(400, "validation-failed");
@@ -255,8 +260,7 @@ async fn the_eleventh_endpoint_is_refused_also_in_a_race() {
 async fn events_come_signed_and_with_exact_payloads() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let endpoint = create(&client, &sink.url("/ok"), &["session.completed", "api_key.revoked"]).await;
     let (id, secret) = (id_of(&endpoint), endpoint["secret"].as_str().expect("a secret"));
 
@@ -351,8 +355,7 @@ async fn an_endpoint_is_told_of_what_it_subscribed_to() {
 async fn both_secrets_sign_during_the_grace() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let endpoint = create(&client, &sink.url("/ok"), &["session.failed"]).await;
     let id = id_of(&endpoint);
     let rotate = async || client.post(&format!("/v1/webhooks/{id}/rotate-secret"), json!({})).await.expect(200).body;
@@ -452,15 +455,13 @@ async fn an_endpoint_that_keeps_failing_is_disabled() {
     let client = app.client().await;
     let id = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
     let fail = async |failures: i64| {
-        let sent = send_test(&client, &id).await;
-        stands(&client, &id, &sent, "dlq").await;
+        sent(&client, &id, "dlq").await;
         assert_eq!(get(&client, &id).await["consecutive_failures"], failures);
     };
     fail(1).await;
     fail(2).await;
     patch(&client, &id, json!({"url": sink.url("/ok")})).await.expect(200);
-    let sent = send_test(&client, &id).await;
-    stands(&client, &id, &sent, "delivered").await;
+    sent(&client, &id, "delivered").await;
     assert_eq!(get(&client, &id).await["consecutive_failures"], 0);
     patch(&client, &id, json!({"url": sink.url("/status/500")})).await.expect(200);
     for failures in 1..=3 {
@@ -561,8 +562,7 @@ async fn what_waits_for_a_disabled_endpoint_fails() {
 async fn deliveries_that_have_ended_are_purged() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let client = app.client().await;
     let told = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
     let waiting = id_of(&create(&client, &sink.url("/status/500"), &["session.failed"]).await);
     for id in [&told, &waiting] {

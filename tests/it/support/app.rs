@@ -73,9 +73,15 @@ impl App {
         self.client_of(account, scopes).await
     }
 
+    /// A fresh account of this tier, and a client that may do everything on it.
+    pub async fn customer(&self, tier: Tier) -> (AccountId, Client) {
+        let account = self.account(tier).await;
+        (account, self.client_of(account, &["account_owner"]).await)
+    }
+
     /// A client that may do everything, on an account with 32 slots.
     pub async fn client(&self) -> Client {
-        self.client_with(Tier::Enterprise, &["account_owner"]).await
+        self.customer(Tier::Enterprise).await.1
     }
 
     /// A fresh account.

@@ -6,7 +6,7 @@ use kitfleet_domain::accounts::Tier;
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
-use super::{create, deliveries, flood, get, id_of, send_test, stands, test_event};
+use super::{create, deliveries, flood, get, id_of, send_test, sent, stands, test_event};
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually};
 
@@ -69,8 +69,7 @@ async fn hostile_targets_harm_nobody() {
     let client = app.client().await;
     let outcome = async |url: &str, status: &str| {
         let id = id_of(&create(&client, url, &["session.failed"]).await);
-        let sent = send_test(&client, &id).await;
-        let ended = stands(&client, &id, &sent, status).await;
+        let ended = sent(&client, &id, status).await;
         client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
         ended
     };
@@ -110,8 +109,7 @@ async fn hostile_targets_harm_nobody() {
     let app = private.into_iter().fold(App::simulated(), |app, (key, value)| app.set(key, value)).start().await;
     let client = app.client().await;
     let id = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
-    let sent = send_test(&client, &id).await;
-    let ended = stands(&client, &id, &sent, "dlq").await;
+    let ended = sent(&client, &id, "dlq").await;
     assert!(ended["last_error"].as_str().is_some_and(|told| told.contains("certificate")), "{ended}");
     app.stop().await;
 
@@ -121,8 +119,7 @@ async fn hostile_targets_harm_nobody() {
     let port = sink.url("").rsplit(':').next().expect("a port").to_owned();
     for host in ["localhost", "127.0.0.1", "[::1]", "2130706433", "[::ffff:127.0.0.1]", "169.254.169.254", "10.0.0.1"] {
         let id = id_of(&create(&client, &format!("https://{host}:{port}/ok"), &["session.failed"]).await);
-        let sent = send_test(&client, &id).await;
-        let ended = stands(&client, &id, &sent, "dlq").await;
+        let ended = sent(&client, &id, "dlq").await;
         let told = ended["last_error"].as_str().expect("a reason");
         assert!(told.contains("is not in the public internet"), "{host}: {told}");
         client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
@@ -170,8 +167,7 @@ async fn no_answer_in_time_is_a_failed_attempt() {
     for path in ["/hang", "/stall", "/early"] {
         let body = json!({"url": sink.url(path), "events": ["session.failed"], "description": "a\r\nX-Evil: 1"});
         let id = id_of(&client.post("/v1/webhooks", body).await.expect(201).body);
-        let sent = send_test(&client, &id).await;
-        let ended = stands(&client, &id, &sent, "dlq").await;
+        let ended = sent(&client, &id, "dlq").await;
         assert!(ended["duration_ms"].as_i64().is_some_and(|took| took < 2_000), "{path}: {ended}");
         assert!(ended["last_error"].is_string(), "{path}: {ended}");
         assert_eq!(sink.received(path)[0].header("x-evil"), "");
@@ -191,14 +187,12 @@ async fn the_last_failure_and_a_success_are_counted_one_after_the_other() {
         .set("webhooks.auto_disable_after", "3")
         .start()
         .await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     for round in 0..8 {
         let path = format!("/turns/500-500-500-200/200/{round}");
         let id = id_of(&create(&client, &sink.url(&path), &["session.failed"]).await);
         for _ in 0..2 {
-            let sent = send_test(&client, &id).await;
-            stands(&client, &id, &sent, "dlq").await;
+            sent(&client, &id, "dlq").await;
         }
         flood(&app, account, 2).await;
         eventually(Duration::from_secs(10), "both end", async || {
@@ -272,8 +266,7 @@ async fn endless_answers_take_no_memory() {
         .set("webhooks.auto_disable_after", "1000")
         .start()
         .await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let ok = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
     flood(&app, account, 200).await;
     sink.receives("/ok", 200).await;

@@ -48,15 +48,13 @@ async fn accounts_whose_endpoints_hang_delay_nobody() {
     let mut app = App::simulated().delivering_to(&sink).set("limits.webhook_endpoints", "40").start().await;
     let mut hanging = Vec::new();
     for _ in 0..10 {
-        let account = app.account(Tier::Enterprise).await;
-        let client = app.client_of(account, &["account_owner"]).await;
+        let (account, client) = app.customer(Tier::Enterprise).await;
         for _ in 0..20 {
             create(&client, &silence.url(), &["session.failed"]).await;
         }
         hanging.push(account);
     }
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     create(&client, &sink.url("/ok"), &["session.failed"]).await;
     let alone = times_to(&app, &sink, account, "/ok").await;
     for hanging in hanging {
@@ -90,8 +88,7 @@ async fn endpoints_that_hang_are_asked_a_few_at_a_time() {
         .set("webhooks.retry_schedule", "1s")
         .start()
         .await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     for _ in 0..40 {
         create(&client, &silence.url(), &["session.failed"]).await;
     }
@@ -131,8 +128,7 @@ async fn long_queues_delay_nobody() {
     let app = App::simulated().delivering_to(&sink).start().await;
     let (mut busy, path) = (Vec::new(), "/slow/200/100");
     for _ in 0..50 {
-        let account = app.account(Tier::Enterprise).await;
-        let client = app.client_of(account, &["account_owner"]).await;
+        let (account, client) = app.customer(Tier::Enterprise).await;
         create(&client, &sink.url(path), &["session.failed"]).await;
         busy.push(account);
     }
@@ -162,8 +158,7 @@ async fn an_endpoint_that_answers_does_not_wait_for_those_that_hang() {
         .set("webhooks.timeout", "3s")
         .start()
         .await;
-    let account = app.account(Tier::Enterprise).await;
-    let client = app.client_of(account, &["account_owner"]).await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
     let answering = id_of(&create(&client, &sink.url("/ok"), &["session.completed"]).await);
     test_event(&client, &answering).await;
     sink.receives("/ok", 1).await;

@@ -7,14 +7,13 @@ use std::sync::{Arc, Mutex};
 use hickory_resolver::proto::op::{Message, OpCode};
 use hickory_resolver::proto::rr::rdata::A;
 use hickory_resolver::proto::rr::{RData, Record, RecordType};
-use serde_json::Value;
 use tokio::net::UdpSocket;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{create, id_of, send_test, stands};
+use super::{create, id_of, sent};
+use crate::support::App;
 use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::sink::Sink;
-use crate::support::{App, Client};
 
 /// Answers each question for a name with the next of its addresses, and from then on with the last; nobody may keep an
 /// answer. How often each name was asked for.
@@ -101,10 +100,4 @@ async fn inside_a_network_of_its_own() {
     assert_eq!(sent(&client, &id, "dlq").await["last_error"], "connection refused");
     assert!(local.all().is_empty());
     app.stop().await;
-}
-
-/// Sends an endpoint a test, and answers the delivery when that has ended so.
-async fn sent(client: &Client, endpoint: &str, status: &str) -> Value {
-    let delivery = send_test(client, endpoint).await;
-    stands(client, endpoint, &delivery, status).await
 }
