@@ -19,7 +19,7 @@ use crate::cookies::Cookie;
 use crate::files::RelativePath;
 use crate::places::CHUNKS_UNDER_WAY;
 
-/// How long one of them may wait for somebody to take it, with a thread that could do something else, and how long all of them.
+/// How long a piece may wait for somebody to take it, with a thread that could do something else, and how long all of them.
 const TAKEN_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_hours(1));
 
 /// Writes a document of the profile whose archive `archive` is.
