@@ -65,6 +65,10 @@ pub struct Limits {
     pub enterprise_profiles: u32,
     /// Bytes of what a profile holds, sealed.
     pub profile_store_bytes: u64,
+    /// Bytes of all that the profiles and snapshots of an account hold, sealed: what several of them share counts once.
+    pub profile_bytes_per_account: u64,
+    /// Snapshots of one profile.
+    pub snapshots_per_profile: u32,
     /// Bytes of a profile's document that is imported (decisions D13).
     pub profile_document_bytes: u64,
     /// Characters of a password, at least.
@@ -232,6 +236,8 @@ impl Default for Limits {
             profiles: Profiles::default(),
             enterprise_profiles: 1_000,
             profile_store_bytes: 256 * 1024 * 1024,
+            profile_bytes_per_account: 16 * 1024 * 1024 * 1024,
+            snapshots_per_profile: 50,
             profile_document_bytes: 300 * 1024 * 1024,
             password_min_chars: 12,
             password_max_chars: 1_024,

@@ -10,8 +10,10 @@ mod files;
 mod gate;
 mod places;
 mod portable;
+mod scratch;
 mod seal;
 mod turns;
+mod webkit;
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
@@ -38,6 +40,7 @@ use self::gate::Gate;
 pub use self::places::{Bucket, Objects};
 use self::places::{CHUNKS_UNDER_WAY, Place, Rows};
 pub use self::portable::{About, Document, DocumentError};
+use self::scratch::Scratch;
 use self::seal::{Opener, Sealer, StoreKey};
 use self::turns::Turns;
 
@@ -57,7 +60,8 @@ pub struct StoresConfig {
     pub vault: Option<Vault>,
     /// Where stores are kept.
     pub place: PlaceConfig,
-    /// A folder on a disk for what is on its way. Nothing in it has a name, and so nothing is left behind.
+    /// A folder on a disk for what is on its way. What has a name there is locked, so that what a killed process has left is
+    /// known for it.
     pub scratch: PathBuf,
     /// Bytes of a store, sealed.
     pub store_bytes: u64,
@@ -177,6 +181,8 @@ struct Shared {
 }
 
 impl Stores {
+    /// Keeps stores, and removes what processes that were killed have left of some on their way.
+    ///
     /// # Errors
     /// When the database fails.
     pub async fn new(db: PgPool, config: StoresConfig) -> sqlx::Result<Self> {
@@ -186,6 +192,9 @@ impl Stores {
             PlaceConfig::Objects(objects) => Box::new(objects),
         };
         let StoresConfig { scratch, store_bytes, document_bytes, .. } = config;
+        if let Err(error) = scratch::sweep(&scratch) {
+            tracing::warn!(%error, folder = %scratch.display(), "what was left on its way cannot be removed");
+        }
         let (turns, sweep) = (Turns::new(), Mutex::new(()));
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
     }
@@ -203,21 +212,26 @@ impl Stores {
     /// When it holds nothing, or the store cannot be made.
     pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], mut dump: Dump) -> Result<Saved, SaveError> {
         let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
-        let (cookies, files) = blocking(move || {
-            let files = files::list(dump.files)?;
-            let of_browser = dump.cookies.len();
-            dump.cookies.retain(|cookie| cookie.check().is_ok());
-            if dump.cookies.len() < of_browser {
-                tracing::warn!(%profile, left_out = of_browser - dump.cookies.len(), "cookies against the rules are not kept");
+        let (cookies, files, listed) = blocking(move || {
+            webkit::capture::settle(dump.files.folder()).map_err(SaveError::Serialize)?;
+            let listed = files::list(dump.files.folder())?;
+            let left_out = cookies::keep_within_bounds(&mut dump.cookies);
+            if left_out > 0 {
+                tracing::warn!(%profile, left_out, kept = dump.cookies.len(), "not all cookies are kept");
             }
-            if dump.cookies.is_empty() && files.iter().all(|file| file.size == 0) {
+            if dump.cookies.is_empty() && listed.iter().all(|file| file.size == 0) {
                 return Err(SaveError::Empty);
             }
-            Ok((archive::spell(&dump.cookies)?, files))
+            Ok((archive::spell(&dump.cookies)?, dump.files, listed))
         })
         .await
         .map_err(SaveError::Serialize)??;
-        self.write(profile, key, Box::new(move |sealer| archive::pack(&cookies, &files, sealer))).await
+        let pack = move |sealer: &mut dyn Write| {
+            // They are there until the last of them was read.
+            let _files = files;
+            archive::pack(&cookies, &listed, sealer)
+        };
+        self.write(profile, key, Box::new(pack)).await
     }
 
     /// Puts the files of a store into a folder, where they replace those of the same name, and answers the cookies. Once its
@@ -233,12 +247,22 @@ impl Stores {
         into: &Path,
     ) -> Result<Vec<Cookie>, ReadError> {
         let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
-        let (key, into) = (StoreKey::derive(&key, profile, store), into.to_owned());
-        let gate = Gate::default();
+        let (store_key, folder) = (StoreKey::derive(&key, profile, store), into.to_owned());
+        let gate = Arc::new(Gate::default());
         let _closing = gate.close_when_dropped();
-        Ok(self
-            .fetch(store, move |sealed| archive::unpack(&mut Opener::new(key, Box::new(sealed))?, &into, &gate))
-            .await?)
+        let behind = Arc::clone(&gate);
+        let unpack = move |sealed| archive::unpack(&mut Opener::new(store_key, Box::new(sealed))?, &folder, &behind);
+        if let Some(cookies) = self.fetch(store, unpack).await? {
+            return Ok(cookies);
+        }
+        let (store_key, folder) = (StoreKey::derive(&key, profile, store), into.to_owned());
+        let (sealed, scratch) = (self.spool(store).await?, self.0.scratch.clone());
+        let rebuild = move || {
+            rebuild(&mut Opener::new(store_key, Box::new(sealed))?, &scratch, &mut |archive| {
+                archive::unpack(archive, &folder, &gate)
+            })
+        };
+        Ok(blocking(rebuild).await??.unwrap_or_default())
     }
 
     /// Copies a store to another profile of the account, whose key seals the copy. It waits for the account's turn.
@@ -283,11 +307,12 @@ impl Stores {
             Some(store) => Some((StoreKey::derive(&key, profile, store), self.spool(store).await?)),
             None => None,
         };
+        let scratch = self.0.scratch.clone();
         let write = move |to: &mut dyn Write| {
             let _turn = turn;
             match sealed {
-                Some((key, sealed)) => portable::write(&about, Some(&mut Opener::new(key, Box::new(sealed))?), to),
-                None => portable::write(&about, None, to),
+                Some((key, sealed)) => export(&about, &mut Opener::new(key, Box::new(sealed))?, &scratch, to),
+                None => portable::write(&about, &[], None, to),
             }
         };
         Ok(portable::written(write).await?)
@@ -310,12 +335,12 @@ impl Stores {
         E: std::fmt::Display,
     {
         let turn = self.0.turns.take(account).await.map_err(DocumentError::Disk)?;
-        let scratch = || temporary_file(&self.0.scratch).map_err(DocumentError::Disk);
-        let mut document = portable::receive(body, scratch()?, self.0.document_bytes).await?;
-        let bytes = scratch()?;
+        let scratch = temporary_file(&self.0.scratch).map_err(DocumentError::Disk)?;
+        let mut document = portable::receive(body, scratch, self.0.document_bytes).await?;
+        let into = Scratch::new(&self.0.scratch).map_err(DocumentError::Disk)?;
         let read = move || {
             let mut unknown = Vec::new();
-            (portable::read(&mut document, bytes, &mut unknown), unknown)
+            (portable::read(&mut document, into, &mut unknown), unknown)
         };
         let (document, found) = blocking(read).await.map_err(DocumentError::Disk)?;
         unknown.extend(found);
@@ -474,6 +499,34 @@ impl Stores {
         })
         .await
     }
+}
+
+/// Writes the document of an archive.
+fn export(about: &About, archive: &mut dyn Read, scratch: &Path, to: &mut dyn Write) -> io::Result<()> {
+    let folder = Scratch::new(scratch)?;
+    let cookies = archive::unpack_for_reading(archive, folder.path())?;
+    portable::write(about, &cookies, Some(folder.path()), to)
+}
+
+/// Makes an archive anew, of the values in another one whose files were never checked, as if it were exported and imported.
+fn rebuild<T>(
+    archive: &mut dyn Read,
+    scratch: &Path,
+    take: &mut dyn FnMut(&mut dyn Read) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut document = temporary_file(scratch)?;
+    export(&About::nobodys(), archive, scratch, &mut document)?;
+    document.rewind()?;
+    let read = portable::read(&mut io::BufReader::new(document), Scratch::new(scratch)?, &mut Vec::new());
+    let read = read.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    let mut rebuilt = temporary_file(scratch)?;
+    let (cookies, listed) = match &read.dump {
+        Some(dump) => (&dump.cookies[..], files::list(dump.files.folder()).map_err(io::Error::other)?),
+        None => (&[][..], Vec::new()),
+    };
+    archive::pack(&archive::spell(cookies).map_err(io::Error::other)?, &listed, &mut rebuilt)?;
+    rebuilt.rewind()?;
+    take(&mut rebuilt)
 }
 
 /// Writes what is to be sealed.

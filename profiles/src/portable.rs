@@ -1,9 +1,12 @@
 //! A profile as a document that another deployment reads (decisions D8; docs/profile-format.md).
 //!
 //! Both ways it is as large as what the profile holds, and never in memory: it is written while its reader takes it, and read
-//! from a file without a name, into another one.
+//! from a file without a name, a record at a time. It holds values, which are read from WebKit's databases, and of which new
+//! ones are made: never a file of WebKit's.
 
+mod json;
 mod reading;
+mod values;
 mod writing;
 
 use std::io;
@@ -20,7 +23,11 @@ use crate::turns::Turn;
 /// `format`
 const FORMAT: &str = "kitfleet.profile";
 /// `version`
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Sites of a document, at most, databases, and records and items of local storage in all of them.
+const MAX_SITES: usize = 10_000;
+const MAX_DATABASES: usize = 2_000;
+const MAX_RECORDS: usize = 200_000;
 /// Bytes of a document that are handed on at once.
 const PIECE: usize = 64 * 1024;
 
@@ -37,6 +44,19 @@ pub struct About {
     pub name: String,
     /// What it is.
     pub archetype: String,
+}
+
+impl About {
+    /// For a document that nobody gets.
+    pub(crate) fn nobodys() -> Self {
+        Self {
+            exported_at: Timestamp(Default::default()),
+            profile: ProfileId::generate(),
+            account: AccountId::generate(),
+            name: String::new(),
+            archetype: String::new(),
+        }
+    }
 }
 
 /// A document that was read and found good, but for what its profile is: that is for whoever knows the rules of it.

@@ -49,6 +49,8 @@ pub(super) struct LimitsTable {
     profiles: Profiles,
     enterprise_profiles: u32,
     profile_store_bytes: u64,
+    profile_bytes_per_account: u64,
+    snapshots_per_profile: u32,
     profile_document_bytes: u64,
     password_min_chars: usize,
     password_max_chars: usize,

@@ -359,7 +359,9 @@ impl Actor {
     async fn settle(&self, held: &Held, saved: &Result<Option<Saved>, NotSaved>) -> sqlx::Result<Option<StoreId>> {
         let mut tx = self.context.db.begin().await?;
         let unneeded = match saved {
-            Ok(Some(saved)) => keeping::replace(&mut tx, held, saved.id, saved.size_bytes).await?,
+            Ok(Some(saved)) => {
+                keeping::replace(&mut tx, held, saved.id, saved.size_bytes, &self.context.config.limits).await?
+            },
             Err(error) if !(held.store.is_none() && matches!(error, NotSaved::Store(SaveError::Empty))) => {
                 keeping::fail(&mut tx, held, reason(error)).await?;
                 None

@@ -6,7 +6,7 @@
 use futures_util::{Stream, TryStreamExt as _};
 use sqlx::PgConnection;
 
-use crate::ids::{ProfileId, StoreId};
+use crate::ids::{AccountId, ProfileId, StoreId};
 
 /// Writes the row of a store that is about to be written. It may be removed in an hour, unless somebody refers to it by then.
 ///
@@ -42,6 +42,34 @@ pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let kept =
         sqlx::query!("update profile_stores set removable_at = null where id = $1", id as _).execute(conn).await?;
     Ok(kept.rows_affected() == 1)
+}
+
+/// Bytes of all stores, sealed, that the account's profiles and their snapshots refer to.
+///
+/// # Errors
+/// When the database fails.
+pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"select coalesce(sum(s.size_bytes), 0)::bigint as "bytes!"
+           from profile_stores s join profiles p on p.id = s.profile_id
+           where p.account_id = $1 and s.removable_at is null"#,
+        account as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Bytes of a store, sealed, that no snapshot refers to: the room that there is when its profile does not either.
+///
+/// # Errors
+/// When the database fails.
+pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<i64> {
+    let bytes = sqlx::query_scalar!(
+        "select size_bytes from profile_stores
+         where id = $1 and not exists (select from profile_snapshots where store_id = $1)",
+        id as _,
+    );
+    Ok(bytes.fetch_optional(conn).await?.unwrap_or_default())
 }
 
 /// Keeps a store from being removed until the transaction ends. `false` when it was removed.

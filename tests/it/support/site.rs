@@ -63,6 +63,7 @@ impl Site {
             .route("/sign-in", get(sign_in))
             .route("/forget", get(forget))
             .route("/remembered", get(remembered))
+            .route("/stored", get(|| async { Html(include_str!("stored.html")) }))
             .route("/device", get(|| page(DEVICE)))
             .route("/fetch", get(fetch))
             .route("/embed", get(embed))
@@ -363,8 +364,15 @@ async fn storage(Query(Amount { n }): Query<Amount>) -> Html<String> {
     Html(format!("<title>Storage</title><script>localStorage.setItem('large', 'x'.repeat({n}))</script>"))
 }
 
-async fn many_cookies(Query(Amount { n }): Query<Amount>) -> Response {
-    let cookies = (0..n).map(|i| (header::SET_COOKIE, format!("cookie{i}={i}; Path=/"))).collect::<Vec<_>>();
+#[derive(Deserialize)]
+struct Cookies {
+    n: usize,
+    #[serde(default)]
+    from: usize,
+}
+
+async fn many_cookies(Query(Cookies { n, from }): Query<Cookies>) -> Response {
+    let cookies = (from..from + n).map(|i| (header::SET_COOKIE, format!("cookie{i}={i}; Path=/"))).collect::<Vec<_>>();
     let mut response = Html("<title>Many cookies</title>").into_response();
     for (name, cookie) in cookies {
         response.headers_mut().append(name, cookie.parse().expect("a header"));

@@ -74,6 +74,16 @@ impl Scene {
         .await;
     }
 
+    /// Waits for the page that stores one of everything to be done, and asserts what came of it.
+    async fn until_stored(&self, session: &str, wanted: &str) {
+        let told = eventually(Duration::from_secs(30), wanted, async || {
+            let told = text(&self.client, session, "#result").await;
+            (told != "not yet").then_some(told)
+        })
+        .await;
+        assert_eq!(told, wanted);
+    }
+
     /// Asserts that the site knows the person of this name, in every way that it has.
     async fn assert_remembered(&self, session: &str, name: &str) {
         self.assert_remembered_with(session, name, name).await;
@@ -227,6 +237,81 @@ async fn a_login_is_there_wherever_its_profile_is_copied_to() {
         let session = scene.launch().await;
         scene.assert_remembered(&session, name).await;
     }
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// Decisions D8 and docs/profile-format.md: what a page has stored, of every kind that a document has, is there where the document is
+/// imported: the same values under the same keys and in the same order, in indexes too; what comes next goes on from there.
+/// Records that hold what only a browser has are left out, and the document says so.
+#[tokio::test]
+async fn what_a_page_stored_is_there_where_its_profile_is_imported() {
+    let mut scene = Scene::start().await;
+    let first = scene.launch().await;
+    scene.client.navigate(&first, &scene.site.url("/stored?do=keep")).await;
+    scene.until_stored(&first, "kept").await;
+    scene.destroy(&first).await;
+    let document = scene.client.get(&format!("/v1/profiles/{}/export", scene.profile)).await.expect(200).body;
+    let left_out = json!([{
+        "origin": scene.site.url(""), "database": "all of it \u{1f600}", "store": "only blobs", "reason": "unsupported", "count": 2,
+    }]);
+    assert_eq!(document["left_out"], left_out);
+    let stranger = scene.app.client().await;
+    let imported = stranger.post("/v1/profiles/import", document.clone()).await.expect(201).body;
+    scene.client = stranger;
+    scene.profile = imported["id"].as_str().expect("an id").to_owned();
+    // It can be exported before any browser has opened it, and says the same.
+    let mut again = scene.client.get(&format!("/v1/profiles/{}/export", scene.profile)).await.expect(200).body;
+    for own in ["exported_at", "source_profile_id", "source_account_id", "left_out"] {
+        again[own] = document[own].clone();
+    }
+    assert!(again == document, "{again:#}\n instead of {document:#}");
+    // Twice, because the browser has opened and changed it then.
+    for next in [5, 6] {
+        let session = scene.launch().await;
+        scene.client.navigate(&session, &scene.site.url(&format!("/stored?do=check&next={next}"))).await;
+        scene.until_stored(&session, "all the same").await;
+        scene.destroy(&session).await;
+    }
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// A profile that holds no cookies is launched as any other.
+#[tokio::test]
+async fn a_profile_without_cookies_can_be_launched_again() {
+    let scene = Scene::start().await;
+    for _ in 0..3 {
+        let session = scene.launch().await;
+        scene.client.navigate(&session, &scene.site.url("/storage?n=10")).await;
+        scene.destroy(&session).await;
+    }
+    let profile = scene.client.get(&format!("/v1/profiles/{}", scene.profile)).await.expect(200).body;
+    assert!(profile["size_bytes"].as_i64() > Some(0), "{profile}");
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// docs/profile-format.md: however many cookies a site has set, the profile is saved, with some of them.
+#[tokio::test]
+async fn a_site_with_very_many_cookies_does_not_keep_a_profile_from_being_saved() {
+    let scene = Scene::start().await;
+    let session = scene.launch().await;
+    for from in (0..12_000).step_by(1_000) {
+        scene.client.navigate(&session, &scene.site.url(&format!("/many-cookies?n=1000&from={from}"))).await;
+    }
+    scene.sign_in(&session, "ada").await;
+    scene.destroy(&session).await;
+    scene.until_saved(1).await;
+    let document = scene.client.get(&format!("/v1/profiles/{}/export", scene.profile)).await.expect(200).body;
+    let cookies = document["cookies"].as_array().expect("cookies");
+    let names: Vec<_> = cookies.iter().map(|cookie| cookie["name"].as_str().expect("a name")).collect();
+    assert_eq!(names.len(), 3_000);
+    // The newest are among them.
+    assert!(["cookie11999", "visit", "login"].iter().all(|name| names.contains(name)), "{names:?}");
+    let next = scene.launch().await;
+    scene.client.navigate(&next, &scene.site.url("/storage?n=1")).await;
+    scene.destroy(&next).await;
     scene.assert_no_failed_save().await;
     scene.app.stop().await;
 }
