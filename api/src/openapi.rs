@@ -256,12 +256,7 @@ fn members() -> [Member; 11] {
         Member { of: vec![&kinds::VALIDATION_FAILED], name: "errors", schema: errors.into(), example: field },
         member(vec![&kinds::CONCURRENCY_LIMIT], "current_sessions", number("Live sessions of the account"), 2.into()),
         member(vec![&kinds::PROFILE_LIMIT], "current_profiles", number("Profiles of the account"), 25.into()),
-        member(
-            vec![&kinds::SNAPSHOT_LIMIT],
-            "current_snapshots",
-            number("Snapshots of the profile"),
-            50.into(),
-        ),
+        member(vec![&kinds::SNAPSHOT_LIMIT], "current_snapshots", number("Snapshots of the profile"), 50.into()),
         member(
             vec![&kinds::CONCURRENCY_LIMIT, &kinds::PROFILE_LIMIT, &kinds::SNAPSHOT_LIMIT],
             "limit",

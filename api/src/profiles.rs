@@ -478,7 +478,9 @@ impl From<CreateError> for Problem {
 impl From<TooManyBytes> for Problem {
     fn from(error: TooManyBytes) -> Self {
         let TooManyBytes { current, limit } = error;
-        Self::new(&kinds::PROFILE_BYTES_LIMIT, error.to_string()).with("current_bytes", current).with("limit_bytes", limit)
+        Self::new(&kinds::PROFILE_BYTES_LIMIT, error.to_string())
+            .with("current_bytes", current)
+            .with("limit_bytes", limit)
     }
 }
 

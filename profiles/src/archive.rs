@@ -334,7 +334,17 @@ mod tests {
             unpack(&mut archive, &into, &Gate::default()).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
         };
         assert!(!refused(&with(&format!("files/{LOCAL}"), EntryType::Regular, &b"x"[..], 1)));
-        for name in ["files/databases/x", "files/localstorage/https_a.example_0.localstorage-journal", "files/../up", "files/a/../../up", "files/", "files//etc/x", "/etc/x", "other", &absolute] {
+        for name in [
+            "files/databases/x",
+            "files/localstorage/https_a.example_0.localstorage-journal",
+            "files/../up",
+            "files/a/../../up",
+            "files/",
+            "files//etc/x",
+            "/etc/x",
+            "other",
+            &absolute,
+        ] {
             assert!(refused(&with(name, EntryType::Regular, &b"x"[..], 1)), "{name}");
         }
         let kinds = [
@@ -375,8 +385,12 @@ mod tests {
 
     #[test]
     fn an_archive_that_swells_is_refused() {
-        let bomb =
-            with(&format!("files/{LOCAL}"), EntryType::Regular, io::repeat(0).take(MAX_ARCHIVE_BYTES), MAX_ARCHIVE_BYTES);
+        let bomb = with(
+            &format!("files/{LOCAL}"),
+            EntryType::Regular,
+            io::repeat(0).take(MAX_ARCHIVE_BYTES),
+            MAX_ARCHIVE_BYTES,
+        );
         assert!(bomb.len() < 1024 * 1024);
         let mut given = 0;
         let read = read(&mut bomb.as_slice(), &mut |item| match item {

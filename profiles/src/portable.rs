@@ -97,3 +97,28 @@ pub enum DocumentError {
     #[error("the document cannot be put on disk: {0}")]
     Disk(io::Error),
 }
+
+/// How values are spelled, for tests.
+#[cfg(test)]
+pub(crate) mod spelling {
+    use struson::writer::{JsonStreamWriter, JsonWriter as _};
+
+    use super::json::Json;
+    use super::values;
+    use crate::webkit::values::Value;
+
+    pub fn written(value: &Value) -> String {
+        let mut text = Vec::new();
+        let mut json = JsonStreamWriter::new(&mut text);
+        values::write(&mut json, value).expect("a value");
+        json.finish_document().expect("a value");
+        String::from_utf8(text).expect("text")
+    }
+
+    pub fn read(text: &str) -> Option<Value> {
+        let mut json = Json::new(text.as_bytes());
+        let value = values::read(&mut json).ok()?;
+        json.end().ok()?;
+        Some(value)
+    }
+}

@@ -18,3 +18,5 @@ pub mod text;
 pub mod values;
 
 mod bytes;
+#[cfg(test)]
+mod tests;

@@ -334,7 +334,8 @@ async fn what_is_kept_is_within_what_can_be_imported() {
     };
     assert_eq!(kept(numbered(12_000, 1)).await, numbered(12_000, 1)[9_000..]);
     assert_eq!(kept(numbered(12_000, 12)).await, numbered(12_000, 12)[2_000..]);
-    let many: Vec<_> = numbered(5_000, 2).into_iter().map(|cookie| Cookie { value: "v".repeat(4_000), ..cookie }).collect();
+    let many: Vec<_> =
+        numbered(5_000, 2).into_iter().map(|cookie| Cookie { value: "v".repeat(4_000), ..cookie }).collect();
     let some = kept(many.clone()).await;
     assert!((4_000..4_200).contains(&some.len()) && many.ends_with(&some), "{}", some.len());
     let odd = Cookie { domain: ".".to_owned(), ..cookie() };

@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// How often a session looks whether the one before it has let go of their profile.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long what a browser holds may take to be saved, at most.
-const SAVE_WITHIN: Duration = Duration::from_secs(20);
+const SAVE_WITHIN: Duration = Duration::from_secs(30);
 /// The same when the worker stops, which waits for its actors somewhat longer than this.
 const SAVE_BEFORE_THE_END: Duration = Duration::from_secs(8);
 
@@ -361,7 +361,7 @@ impl Actor {
         let unneeded = match saved {
             Ok(Some(saved)) => {
                 keeping::replace(&mut tx, held, saved.id, saved.size_bytes, &self.context.config.limits).await?
-            },
+            }
             Err(error) if !(held.store.is_none() && matches!(error, NotSaved::Store(SaveError::Empty))) => {
                 keeping::fail(&mut tx, held, reason(error)).await?;
                 None

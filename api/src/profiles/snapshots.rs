@@ -17,10 +17,12 @@ use super::{Created, Profile, ProfileCopy, Source, copy, wait_until_kept};
 use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
-use crate::lists::{self, Query};
-use crate::openapi::{AnotherProfile, AnotherSnapshot, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted};
-use crate::path::{IdPath, not_found};
 use crate::kinds;
+use crate::lists::{self, Query};
+use crate::openapi::{
+    AnotherProfile, AnotherSnapshot, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted,
+};
+use crate::path::{IdPath, not_found};
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -54,9 +56,11 @@ impl From<snapshots::CreateError> for Problem {
     fn from(error: snapshots::CreateError) -> Self {
         match error {
             snapshots::CreateError::Profile(error) => error.into(),
-            snapshots::CreateError::CapReached { current, limit } => Self::new(&kinds::SNAPSHOT_LIMIT, error.to_string())
-                .with("current_snapshots", current)
-                .with("limit", limit),
+            snapshots::CreateError::CapReached { current, limit } => {
+                Self::new(&kinds::SNAPSHOT_LIMIT, error.to_string())
+                    .with("current_snapshots", current)
+                    .with("limit", limit)
+            }
             snapshots::CreateError::Bytes(error) => error.into(),
         }
     }

@@ -67,7 +67,9 @@ impl Reason {
         match self {
             Self::SerializeFailed => "The browser did not give away what it holds, or it could not be read.",
             Self::SealFailed => "The profile's key cannot be opened with the deployment's keys.",
-            Self::TooLarge => "What the browser holds is larger than a profile may be, or than there is room for in the account.",
+            Self::TooLarge => {
+                "What the browser holds is larger than a profile may be, or than there is room for in the account."
+            }
             Self::UploadFailed => "What the browser holds could not be stored, or not in time.",
             Self::DegenerateDump => "The browser holds nothing, and the profile holds something.",
             Self::Superseded => "The profile was purged, or a session that opened later has been saved already.",

@@ -64,10 +64,12 @@ pub async fn create(
     // Those who add to what the account keeps count each other; this comes before the profile's lock, as everywhere.
     accounts::lock(&mut *conn, account).await?.ok_or(ChangeError::NoProfile)?;
     hold(&mut *conn, account, profile).await?;
-    let current =
-        sqlx::query_scalar!(r#"select count(*) as "count!" from profile_snapshots where profile_id = $1"#, profile as _)
-            .fetch_one(&mut *conn)
-            .await?;
+    let current = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from profile_snapshots where profile_id = $1"#,
+        profile as _
+    )
+    .fetch_one(&mut *conn)
+    .await?;
     let limit = i64::from(limits.snapshots_per_profile);
     if current >= limit {
         return Err(CreateError::CapReached { current, limit });

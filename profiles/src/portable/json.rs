@@ -126,7 +126,8 @@ impl<R: Read> Json<R> {
                 break;
             }
             if items == max {
-                let (at, _) = self.here().rsplit_once('.').map(|(at, item)| (at.to_owned(), item.to_owned())).unwrap_or_default();
+                let (at, _) =
+                    self.here().rsplit_once('.').map(|(at, item)| (at.to_owned(), item.to_owned())).unwrap_or_default();
                 return Err(Invalid::field(at, format!("must have at most {max} items")).into());
             }
             each(self)?;
@@ -194,4 +195,3 @@ fn dotted(position: &JsonReaderPosition) -> String {
     });
     pieces.collect::<Vec<_>>().join(".")
 }
-

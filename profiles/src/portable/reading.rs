@@ -371,7 +371,9 @@ impl<R: Read> Json<R> {
         let at = self.here();
         let value = values::read(self).map_err(|refused| refused.at(&at))?;
         let key = Key::of(&value).and_then(|key| key.encode());
-        key.ok_or_else(|| Invalid::field(at, "must be a key of at most 64 KiB: a number, a date, a text, bytes or an array").into())
+        key.ok_or_else(|| {
+            Invalid::field(at, "must be a key of at most 64 KiB: a number, a date, a text, bytes or an array").into()
+        })
     }
 
     /// The name of an index, and a key in it.

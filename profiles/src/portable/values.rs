@@ -328,13 +328,13 @@ impl<R: Read> Reader<'_, R> {
             "date" => Value::Date(self.number(depth)?),
             "object" => Value::Object(self.pairs(depth)?),
             "array" => {
-                let items = self.list(|reader| reader.pair(|reader| reader.small(), |reader| reader.value(depth + 1)))?;
+                let items =
+                    self.list(|reader| reader.pair(|reader| reader.small(), |reader| reader.value(depth + 1)))?;
                 Value::Array { length: 0, items, named: Vec::new() }
             }
             "map" => {
-                let pair = |reader: &mut Self| {
-                    reader.pair(|reader| reader.value(depth + 1), |reader| reader.value(depth + 1))
-                };
+                let pair =
+                    |reader: &mut Self| reader.pair(|reader| reader.value(depth + 1), |reader| reader.value(depth + 1));
                 Value::Map { entries: self.list(pair)?, named: Vec::new() }
             }
             "set" => Value::Set { items: self.list(|reader| reader.value(depth + 1))?, named: Vec::new() },

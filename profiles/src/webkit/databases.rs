@@ -117,7 +117,9 @@ fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Re
     let mut found = connection.prepare("select type, sql from sqlite_schema where name = ?1 collate nocase")?;
     let mut found = found.query([name])?;
     let as_made = match found.next()? {
-        Some(row) => row.get_ref(0)? == ValueRef::Text(kind.as_bytes()) && row.get_ref(1)? == ValueRef::Text(sql.as_bytes()),
+        Some(row) => {
+            row.get_ref(0)? == ValueRef::Text(kind.as_bytes()) && row.get_ref(1)? == ValueRef::Text(sql.as_bytes())
+        }
         None => false,
     };
     if as_made && found.next()?.is_none() { Ok(()) } else { Err(Unusable::Strange("other tables")) }

@@ -108,7 +108,10 @@ fn align(bytes: &mut Vec<u8>) {
 
 /// Bytes of an offset in something of so many bytes without its offsets.
 fn size_of_offsets(bytes: usize, offsets: usize) -> usize {
-    [(1, 0xFF), (2, 0xFFFF)].into_iter().find(|(size, most)| bytes + size * offsets <= *most).map_or(4, |(size, _)| size)
+    [(1, 0xFF), (2, 0xFFFF)]
+        .into_iter()
+        .find(|(size, most)| bytes + size * offsets <= *most)
+        .map_or(4, |(size, _)| size)
 }
 
 /// Bytes of an offset in something of so many bytes, offsets included.

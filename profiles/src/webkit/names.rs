@@ -26,7 +26,8 @@ impl Origin {
     pub fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok().filter(|url| matches!(url.origin(), UrlOrigin::Tuple(..)))?;
         let host = url.host_str()?;
-        let plain = |host: &str| host.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || b".-_".contains(&c));
+        let plain =
+            |host: &str| host.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || b".-_".contains(&c));
         let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let known = ["http", "https"].contains(&url.scheme())
             && address.map_or_else(|| plain(host), |address| plain(&address.replace(':', "")));

@@ -91,7 +91,11 @@ impl Building {
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, BuildError> {
         work(&self.connection).map_err(|error| {
             let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
-            if full && self.pages().is_ok_and(|pages| pages >= self.max_pages) { BuildError::TooLarge } else { disk(error) }
+            if full && self.pages().is_ok_and(|pages| pages >= self.max_pages) {
+                BuildError::TooLarge
+            } else {
+                disk(error)
+            }
         })
     }
 

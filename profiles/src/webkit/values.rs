@@ -261,7 +261,8 @@ impl Value {
         if bytes.len() > MAX_BYTES {
             return Err(NoValue::TooLarge);
         }
-        let mut decoder = Decoder { bytes: Bytes(bytes), pool: Pool::default(), texts: Vec::new(), parts: 0, pooled: 0 };
+        let mut decoder =
+            Decoder { bytes: Bytes(bytes), pool: Pool::default(), texts: Vec::new(), parts: 0, pooled: 0 };
         // What another version means is for it to say.
         if decoder.bytes.u32() != Some(VERSION) {
             return Err(NoValue::Unsupported);
@@ -446,9 +447,7 @@ impl Decoder<'_> {
                 self.pooled += text.bytes();
                 return if self.pooled > MAX_BYTES { Err(NoValue::TooLarge) } else { Ok(Some(text)) };
             }
-            length if length & LATIN1 != 0 => {
-                Text::of_latin1(self.bytes.run(u64::from(length & !LATIN1)).ok_or(CUT)?)
-            }
+            length if length & LATIN1 != 0 => Text::of_latin1(self.bytes.run(u64::from(length & !LATIN1)).ok_or(CUT)?),
             length => {
                 let bytes = self.bytes.run(2 * u64::from(length)).ok_or(CUT)?;
                 Text::of_utf16(bytes).ok_or(CUT)?

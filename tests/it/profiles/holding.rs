@@ -289,7 +289,8 @@ async fn a_bad_document_makes_nothing() {
     assert_eq!(raw::status(&answer), Some(413), "{answer}");
     // What cannot be compressed.
     let noise = base64::engine::general_purpose::STANDARD.encode(rand::random::<[[u8; 32]; 1_024]>().as_flattened());
-    let large = client.import(with("/origins/0/local_storage/0/1", json!(noise))).await.problem(413, "payload-too-large");
+    let large =
+        client.import(with("/origins/0/local_storage/0/1", json!(noise))).await.problem(413, "payload-too-large");
     assert_eq!(large.body["limit_bytes"], 20_000);
 
     assert_eq!(app.count("select count(*) from profiles").await, 0);
@@ -328,7 +329,10 @@ async fn a_document_with_files_of_a_browser_is_refused() {
     // Under the present version they are members that nobody knows.
     document["version"] = json!(2);
     let imported = client.import(document.to_string()).await.expect(201);
-    assert_eq!((&imported.headers["x-service-unknown-fields"], &imported.body["size_bytes"]), (&"files".parse().expect("a header"), &json!(0)));
+    assert_eq!(
+        (&imported.headers["x-service-unknown-fields"], &imported.body["size_bytes"]),
+        (&"files".parse().expect("a header"), &json!(0))
+    );
     app.stop().await;
 }
 
@@ -344,7 +348,9 @@ async fn what_an_account_keeps_is_bounded() {
         .await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let profile = client.profile().await;
-    let noise = |bytes: usize| base64::engine::general_purpose::STANDARD.encode((0..bytes).map(|_| rand::random::<u8>()).collect::<Vec<_>>());
+    let noise = |bytes: usize| {
+        base64::engine::general_purpose::STANDARD.encode((0..bytes).map(|_| rand::random::<u8>()).collect::<Vec<_>>())
+    };
     app.leave(&profile, &noise(20_000)).await;
     let size = client.get(&at(&profile, "")).await.expect(200).body["size_bytes"].as_i64().expect("a size");
     assert!((20_000..50_000).contains(&size), "{size}");

@@ -398,6 +398,26 @@ async fn a_save_that_hangs_leaves_time_for_the_next_session() {
     scene.app.stop().await;
 }
 
+/// Decisions D8: a database that is away for a moment does not cost what a session leaves.
+#[tokio::test]
+async fn a_save_that_fails_for_a_moment_is_tried_again() {
+    let scene = Scene::start().await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    // A sequence counts what is rolled back, too.
+    let refuse_three_times = "create sequence attempts;
+        create function refuse() returns trigger language plpgsql as
+            'begin if nextval(''attempts'') <= 3 then raise exception ''not now''; end if; return new; end';
+        create trigger refuse before insert on profile_stores for each row execute function refuse()";
+    sqlx::raw_sql(refuse_three_times).execute(&scene.app.database.pool).await.expect("a trigger");
+    scene.destroy(&first).await;
+    let second = scene.launch().await;
+    scene.assert_remembered(&second, "ada").await;
+    assert_eq!(scene.app.count("select last_value from attempts").await, 4);
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
 /// Decisions D8, of a worker that is told to stop: its sessions end, and what they hold is kept.
 #[tokio::test]
 async fn a_worker_that_stops_saves_the_profiles_of_its_sessions() {

@@ -30,6 +30,8 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a page may take to save what pages save when they are left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+/// How long what could not be kept waits before it is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// Bytes that have to be left on a browser's disk for what lies there to be saved.
 const ROOM: u64 = 4 * 1024 * 1024;
 
@@ -221,7 +223,8 @@ impl Webkit {
         self.host.call::<()>(Command::ReplaceCookies { cookies }).await.map_err(CallError::into_failure)
     }
 
-    /// Ends it in good order, and saves what its sites have kept.
+    /// Ends it in good order, and saves what its sites have kept. Where stores are kept may be away for a moment, as a database is
+    /// that restarts: it is tried again until the caller has waited for long enough.
     ///
     /// # Errors
     /// When the browser is not there to give it away, or it cannot be saved.
@@ -234,12 +237,21 @@ impl Webkit {
             Ok(cookies) => cookies.map_err(CallError::into_failure),
             Err(_) => Err(driver_failure("the browser does not answer")),
         };
-        let cookies = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
+        let cookies: Vec<_> = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
         let remains = self.host.end_in_order().await.map_err(NotSaved::Browser)?;
         require_room(remains.directory()).map_err(SaveError::Serialize)?;
         let kept = remains.directory().join(KEPT);
         sites::move_all(remains.directory(), &kept).await.map_err(SaveError::Serialize)?;
-        Ok(stores.save(held.profile, &held.sealed_key, Dump { cookies, files: kept.into() }).await?)
+        loop {
+            let dump = Dump { cookies: cookies.clone(), files: kept.clone().into() };
+            match stores.save(held.profile, &held.sealed_key, dump).await {
+                Err(SaveError::Upload(error)) => {
+                    tracing::warn!(error, profile = %held.profile, "what a session leaves cannot be kept now; trying again");
+                }
+                saved => return Ok(saved?),
+            }
+            sleep(TRY_AGAIN).await;
+        }
     }
 
     /// Resolves when the browser has ended by itself.
