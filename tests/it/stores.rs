@@ -464,6 +464,16 @@ async fn an_exported_profile_can_be_imported_anywhere() {
     }
 }
 
+/// A database of a browser's, which names a file of a blob.
+fn indexed_database(path: &Path, blob: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    let database = rusqlite::Connection::open(path).expect("a database");
+    // The order of keys: nothing asks for it here.
+    database.create_collation("IDBKEY", |one, other| one.cmp(other)).expect("an order");
+    database.execute_batch(include_str!("support/indexed.sql")).expect("the tables");
+    database.execute("insert into BlobFiles values ('blob:x', ?1)", [blob]).expect("a row");
+}
+
 /// What no browser has made, or names files elsewhere, is not kept of a browser, and what is kept is given to another one.
 #[tokio::test]
 async fn a_database_that_names_files_elsewhere_is_not_kept() {
@@ -478,17 +488,10 @@ async fn a_database_that_names_files_elsewhere_is_not_kept() {
     let strange = [("A", "../../../../x"), ("B", "/etc/passwd"), ("C", "1.blob/../x"), ("D", "1.blob\0")];
     for (hash, file) in strange {
         let path = of_name(hash.chars().next().expect("a character"));
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        let database = rusqlite::Connection::open(path).expect("a database");
-        database.execute_batch(include_str!("support/indexed.sql")).expect("the tables");
-        database.execute("insert into BlobFiles values ('blob:x', ?1)", [file]).expect("a row");
+        indexed_database(&path, file);
     }
     let good = of_name('E');
-    fs::create_dir_all(good.parent().expect("a folder")).expect("a folder");
-    let database = rusqlite::Connection::open(&good).expect("a database");
-    database.execute_batch(include_str!("support/indexed.sql")).expect("the tables");
-    database.execute("insert into BlobFiles values ('blob:x', '12.blob')", []).expect("a row");
-    drop(database);
+    indexed_database(&good, "12.blob");
     fs::write(left.path().join("localstorage/hosts"), "strange").expect("a file");
     fs::write(left.path().join(format!("{LOCAL}-journal")), "strange").expect("a file");
     let saved = stores.save(profile.id, &profile.key, dump(&left)).await.expect("a store");

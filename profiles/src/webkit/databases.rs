@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row};
 
 use super::key_paths::KeyPath;
 use super::keys::Key;
@@ -33,6 +33,18 @@ pub enum Unusable {
     Sqlite(#[from] rusqlite::Error),
     #[error("it is none that WebKit makes: {0}")]
     Strange(&'static str),
+}
+
+impl Unusable {
+    /// Whether it is the database that is wrong, and not a disk that is full.
+    pub fn is_its_own(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => {
+                matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+            }
+            Self::Strange(_) => true,
+        }
+    }
 }
 
 /// Whoever is shown what is in a database, and may want no more.
@@ -97,7 +109,7 @@ pub struct Record {
 
 /// Opens a file of WebKit's, which nobody else has open. What is in its journal comes into it.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -107,8 +119,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
     // Nobody shares it, and so its journal needs no file of shared memory.
     connection.execute_batch("pragma locking_mode = exclusive; pragma cell_size_check = on; pragma query_only = on")?;
-    // Queries name it, and none of them compares by it.
-    connection.create_collation("IDBKEY", |one, other| one.cmp(other))?;
+    schema::name_order(&connection)?;
     Ok(connection)
 }
 

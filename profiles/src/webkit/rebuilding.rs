@@ -81,7 +81,7 @@ impl Building {
                  pragma locking_mode = exclusive; begin",
                 building.max_pages
             ))?;
-            // A table of keys names an order that only indexes ask for, and those are WebKit's to make.
+            schema::name_order(connection)?;
             tables.into_iter().try_for_each(|(_, sql)| connection.execute_batch(sql))
         })?;
         Ok(building)

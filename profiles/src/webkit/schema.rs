@@ -1,5 +1,13 @@
 //! The tables that WebKit makes, in its words: it compares them, and ends itself when they are others.
 
+use rusqlite::Connection;
+
+/// Tells SQLite the name of the order of keys, which tables of them name. Nothing here compares by it: only indexes do, and
+/// those are WebKit's to make.
+pub fn name_order(connection: &Connection) -> rusqlite::Result<()> {
+    connection.create_collation("IDBKEY", |one, other| one.cmp(other))
+}
+
 /// Of an `IndexedDB` database.
 pub const INDEXED: [(&str, &str); 8] = [
     (
