@@ -585,3 +585,123 @@ impl Read for Chunks {
         self.chunk.split_to(into.len().min(self.chunk.len())).as_ref().read(into)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::webkit::databases::{Database, Index, Store};
+    use crate::webkit::key_paths::KeyPath;
+    use crate::webkit::keys::Key;
+    use crate::webkit::names::{self, Origin, Site};
+    use crate::webkit::rebuilding::Building;
+    use crate::webkit::text::Text;
+    use crate::webkit::values::Value;
+
+    fn site() -> Site {
+        Site { origin: Origin::parse("https://shop.example").expect("an origin"), embedded_in: None }
+    }
+
+    fn store() -> Store {
+        let path = KeyPath::Several(vec!["a".to_owned(), "b.c".to_owned()]);
+        let index = Index { id: 7, name: "by".to_owned(), key_path: path, unique: true, multi_entry: false };
+        let key_path = KeyPath::One("id".to_owned());
+        Store { id: 3, name: "items".to_owned(), key_path, auto_increment: true, last_key: 9, indexes: vec![index] }
+    }
+
+    /// A database with a record, in its place below a folder.
+    fn database(folder: &Path, name: &str) -> PathBuf {
+        let path = folder.join(names::database(&site(), name));
+        let building = Building::database(&path, 1 << 20).expect("a database");
+        let key = Key::Text(Text::from("k")).encode().expect("a key");
+        building.store(&store()).expect("a store");
+        building.record(1, 3, &key, &Value::Bool(true).encode().expect("a value")).expect("a record");
+        building.index_key((3, 7, 1), &Key::Number(1.5).encode().expect("a key"), &key).expect("an index key");
+        building.name(name, 5).expect("a name");
+        building.finish().expect("a database");
+        path
+    }
+
+    /// What came with a document of an earlier version names files of the worker's, or has code in it: a browser gets the
+    /// values that are in there, in databases of our own.
+    #[test]
+    fn a_store_that_was_never_checked_is_made_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let change = |path: &Path, sql: &str| {
+            let connection = Connection::open(path).expect("a database");
+            connection.create_collation("IDBKEY", |one, other| one.cmp(other)).expect("an order");
+            connection.execute_batch(sql).expect("a change");
+        };
+        let hostile = database(folder.path(), "shop");
+        change(
+            &hostile,
+            "insert into BlobFiles values ('blob:x', '../../../x'); insert into BlobRecords values (1, 'blob:x')",
+        );
+        let strange = database(folder.path(), "view");
+        change(&strange, "alter table Records rename to R; create view Records as select * from R");
+        let listed = files::list(folder.path()).expect("a list");
+        assert_eq!(listed.len(), 2);
+        let mut packed = Vec::new();
+        archive::pack(&archive::spell(&[Cookie::sample("sid")]).expect("cookies"), &listed, &mut packed)
+            .expect("an archive");
+
+        let (scratch, into) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let cookies = rebuild(&mut packed.as_slice(), scratch.path(), &mut |archive| {
+            archive::unpack(archive, into.path(), &Gate::default())
+        });
+        assert_eq!(cookies.expect("an archive").as_deref(), Some(&[Cookie::sample("sid")][..]));
+        assert_eq!(fs::read_dir(scratch.path()).expect("a folder").count(), 0);
+        let listed = files::list(into.path()).expect("a list");
+        let [rebuilt] = &listed[..] else { unreachable!("the strange one is left out") };
+        assert_eq!(rebuilt.path.as_str(), names::database(&site(), "shop"));
+        let of_blobs = "select (select count(*) from BlobFiles) + (select count(*) from BlobRecords)";
+        let blobs: i64 = Connection::open(&rebuilt.from)
+            .and_then(|connection| {
+                connection.create_collation("IDBKEY", |one, other| one.cmp(other))?;
+                connection.query_row(of_blobs, [], |row| row.get(0))
+            })
+            .expect("a count");
+        assert_eq!(blobs, 0);
+
+        let database = Database::open(&rebuilt.from).expect("a database");
+        database.check_blobs().expect("no blobs");
+        let info = database.info().expect("what it is");
+        assert_eq!((info.name.as_str(), info.version), ("shop", 5));
+        let (id, index) = (info.stores[0].id, info.stores[0].indexes[0].id);
+        let Store { indexes, .. } = store();
+        let indexes = indexes.into_iter().map(|of| Index { id: index, ..of }).collect();
+        assert_eq!(info.stores, [Store { id, indexes, ..store() }]);
+        let mut records = Vec::new();
+        let shown = database.records(|record| {
+            records.push(record.expect("a record"));
+            Ok::<_, io::Error>(())
+        });
+        shown.expect("records");
+        let [record] = &records[..] else { unreachable!("there is one") };
+        assert_eq!((record.store, &record.key), (id, &Key::Text(Text::from("k"))));
+        assert!(matches!(record.value, Value::Bool(true)));
+        assert_eq!(record.index_keys, [(index, Key::Number(1.5))]);
+    }
+
+    /// However a database is broken, it is read or not, and nothing else comes of it.
+    #[test]
+    fn no_database_is_too_strange() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let good = fs::read(database(folder.path(), "shop")).expect("a file");
+        let strange = folder.path().join("strange");
+        for step in 0..300 {
+            let mut bytes = good.clone();
+            for place in 0..4 {
+                let at = (step * 7919 + place * 104_729) % bytes.len();
+                bytes[at] = bytes[at].wrapping_add(u8::try_from(step % 250).expect("few") + 1);
+            }
+            fs::write(&strange, &bytes).expect("a file");
+            if let Ok(database) = Database::open(&strange) {
+                let _ = (database.check_blobs(), database.info(), database.records(|_| Ok::<_, io::Error>(())));
+            }
+        }
+    }
+}

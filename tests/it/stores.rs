@@ -351,7 +351,9 @@ async fn exports_wait_for_their_turn() {
     let setting = Setting::new().await;
     let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
-    let saved = save(&stores, &profile, &noise(MIB)).await;
+    let left = folder();
+    storage::write(&left.path().join(LOCAL), [("a".to_owned(), "x".repeat(2_000_000))]);
+    let saved = stores.save(profile.id, &profile.key, dump(&left)).await.expect("a store");
     let export = async |about: &About| {
         let exported = stores.export(about.clone(), &profile.key, Some(saved.id));
         tokio::time::timeout(Duration::from_secs(1), exported).await.map(|document| document.expect("a document"))

@@ -392,6 +392,8 @@ impl Pieces {
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // What is long is written past a buffer.
+        let bytes = &bytes[..bytes.len().min(PIECE)];
         let patience = TAKEN_WITHIN.0.min(self.until.saturating_duration_since(Instant::now()));
         let sent = self.to.send_timeout(Bytes::copy_from_slice(bytes), patience);
         match self.runtime.block_on(sent) {

@@ -17,12 +17,12 @@ const MAX_BYTES: usize = 16 * 1024;
 const KIND: &str = "type";
 
 impl KeyPath {
-    /// Whether it has no more than it may have.
+    /// Whether it has something, and no more than it may have.
     pub fn is_bounded(&self) -> bool {
         match self {
             Self::None => true,
             Self::One(path) => is_bounded([path]),
-            Self::Several(paths) => paths.len() <= MAX_STRINGS && is_bounded(paths),
+            Self::Several(paths) => (1..=MAX_STRINGS).contains(&paths.len()) && is_bounded(paths),
         }
     }
 

@@ -28,6 +28,8 @@ use super::{Done, Ended, NotSaved};
 /// How long the host itself, which no page can keep busy, may take to say where it is.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long the cookies of a browser that is saved may take: some seconds where a site has set ten thousand.
+const COOKIES_WITHIN: Duration = Duration::from_secs(15);
 /// How long a page may take to save what pages save when they are left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 /// How long what could not be kept waits before it is tried again.
@@ -233,7 +235,7 @@ impl Webkit {
         if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(Command::Leave)).await {
             return Err(NotSaved::Browser(error.into_failure()));
         }
-        let cookies = match timeout(ADDRESS_WITHIN, self.host.call::<Vec<Cookie>>(Command::Cookies)).await {
+        let cookies = match timeout(COOKIES_WITHIN, self.host.call::<Vec<Cookie>>(Command::Cookies)).await {
             Ok(cookies) => cookies.map_err(CallError::into_failure),
             Err(_) => Err(driver_failure("the browser does not answer")),
         };
