@@ -632,7 +632,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let change = |path: &Path, sql: &str| {
             let connection = Connection::open(path).expect("a database");
-            connection.create_collation("IDBKEY", |one, other| one.cmp(other)).expect("an order");
+            connection.create_collation("IDBKEY", str::cmp).expect("an order");
             connection.execute_batch(sql).expect("a change");
         };
         let hostile = database(folder.path(), "shop");
@@ -660,7 +660,7 @@ mod tests {
         let of_blobs = "select (select count(*) from BlobFiles) + (select count(*) from BlobRecords)";
         let blobs: i64 = Connection::open(&rebuilt.from)
             .and_then(|connection| {
-                connection.create_collation("IDBKEY", |one, other| one.cmp(other))?;
+                connection.create_collation("IDBKEY", str::cmp)?;
                 connection.query_row(of_blobs, [], |row| row.get(0))
             })
             .expect("a count");
@@ -668,12 +668,12 @@ mod tests {
 
         let database = Database::open(&rebuilt.from).expect("a database");
         database.check_blobs().expect("no blobs");
-        let info = database.info().expect("what it is");
-        assert_eq!((info.name.as_str(), info.version), ("shop", 5));
-        let (id, index) = (info.stores[0].id, info.stores[0].indexes[0].id);
+        let told = database.info().expect("what it is");
+        assert_eq!((told.name.as_str(), told.version), ("shop", 5));
+        let (id, index) = (told.stores[0].id, told.stores[0].indexes[0].id);
         let Store { indexes, .. } = store();
         let indexes = indexes.into_iter().map(|of| Index { id: index, ..of }).collect();
-        assert_eq!(info.stores, [Store { id, indexes, ..store() }]);
+        assert_eq!(told.stores, [Store { id, indexes, ..store() }]);
         let mut records = Vec::new();
         let shown = database.records(|record| {
             records.push(record.expect("a record"));

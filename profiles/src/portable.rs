@@ -50,7 +50,7 @@ impl About {
     /// For a document that nobody gets.
     pub(crate) fn nobodys() -> Self {
         Self {
-            exported_at: Timestamp(Default::default()),
+            exported_at: Timestamp::EPOCH,
             profile: ProfileId::generate(),
             account: AccountId::generate(),
             name: String::new(),

@@ -1,6 +1,6 @@
 //! What WebKit keeps of a site, as values: read from its database files, and written into new ones.
 //!
-//! Nothing of a customer's ever reaches WebKit as a database file. SQLite and WebKit believe what such a file says, down to the
+//! Nothing of a customer's ever reaches WebKit as a database file. `SQLite` and WebKit believe what such a file says, down to the
 //! names of files that are to be opened or removed; so what an import brings are values, of which files are made anew here.
 //! What a browser of ours has written may be given to another one as it is, when its names are WebKit's own.
 //!

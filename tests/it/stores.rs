@@ -471,7 +471,7 @@ fn indexed_database(path: &Path, blob: &str) {
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     let database = rusqlite::Connection::open(path).expect("a database");
     // The order of keys: nothing asks for it here.
-    database.create_collation("IDBKEY", |one, other| one.cmp(other)).expect("an order");
+    database.create_collation("IDBKEY", str::cmp).expect("an order");
     database.execute_batch(include_str!("support/indexed.sql")).expect("the tables");
     database.execute("insert into BlobFiles values ('blob:x', ?1)", [blob]).expect("a row");
 }

@@ -311,7 +311,7 @@ impl DatabaseMaking {
                 "store" => store = Some(json.name()?),
                 "key" => key = Some(json.key()?),
                 "value" => {
-                    let read = values::read(json).and_then(|value| Ok(value.encode()));
+                    let read = values::read(json).map(|value| value.encode());
                     let encoded = read.map_err(|refused| refused.at(&format!("{at}.value")))?;
                     let broken = |error| Invalid::field(format!("{at}.value"), format!("{error}"));
                     value = Some(encoded.map_err(broken)?);

@@ -11,7 +11,7 @@ use struson::writer::{JsonStreamWriter, JsonWriter as _};
 use super::DocumentError;
 use super::json::Json;
 use crate::webkit::text::Text;
-use crate::webkit::values::{BigInt, Error, ErrorKind, MAX_BYTES, MAX_DEPTH, MAX_PARTS, Members, Value, View};
+use crate::webkit::values::{BigInt, Error, ErrorKind, MAX_BYTES, MAX_DEPTH, MAX_PARTS, Members, Value, ViewKind};
 
 /// Writes a value.
 pub fn write<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Result<()> {
@@ -252,7 +252,7 @@ struct Said {
     length: Option<u64>,
     offset: Option<u64>,
     of: Option<Value>,
-    view: Option<View>,
+    view: Option<ViewKind>,
     flags: Option<Text>,
     message: Option<Text>,
     line: Option<u32>,
@@ -305,7 +305,7 @@ impl<R: Read> Reader<'_, R> {
                 // It says what it is once.
                 _ if before => return Err(NO_VALUE),
                 "view" => {
-                    said.view = Some(View::named(&self.plain_text()?).ok_or(NO_VALUE)?);
+                    said.view = Some(ViewKind::named(&self.plain_text()?).ok_or(NO_VALUE)?);
                     said.value = Some(Value::Undefined);
                 }
                 name => said.value = Some(self.kind(name, depth)?),
@@ -328,8 +328,7 @@ impl<R: Read> Reader<'_, R> {
             "date" => Value::Date(self.number(depth)?),
             "object" => Value::Object(self.pairs(depth)?),
             "array" => {
-                let items =
-                    self.list(|reader| reader.pair(|reader| reader.small(), |reader| reader.value(depth + 1)))?;
+                let items = self.list(|reader| reader.pair(Self::small, |reader| reader.value(depth + 1)))?;
                 Value::Array { length: 0, items, named: Vec::new() }
             }
             "map" => {

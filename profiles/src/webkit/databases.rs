@@ -1,6 +1,6 @@
 //! Reading WebKit's databases.
 //!
-//! What is read may have been made by anybody. SQLite is told to trust nothing in it, and a database with other tables than
+//! What is read may have been made by anybody. `SQLite` is told to trust nothing in it, and a database with other tables than
 //! WebKit's own is not read: there is then no view, trigger or expression that could be run.
 
 use std::path::Path;

@@ -119,7 +119,9 @@ fn encode(key: &Key, to: &mut Vec<u8>) {
         Key::Array(keys) => {
             to.push(tag::ARRAY);
             to.extend((keys.len() as u64).to_le_bytes());
-            keys.iter().for_each(|key| encode(key, to));
+            for key in keys {
+                encode(key, to);
+            }
         }
     }
 }

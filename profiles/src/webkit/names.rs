@@ -4,7 +4,7 @@
 //! - `databases/indexeddb/v1/https_example.com_0/…/IndexedDB.sqlite3`, in a folder that is called after the SHA-256 of the
 //!   database's name, and in one more below the site's when a frame of another site keeps it. Blobs lie beside it.
 //!
-//! SQLite has journals beside these files. No name but these is given to a browser: WebKit or SQLite may believe what a
+//! `SQLite` has journals beside these files. No name but these is given to a browser: WebKit or `SQLite` may believe what a
 //! file says that only lies there, as a rollback journal names further files to be removed.
 
 use sha2::{Digest as _, Sha256};
@@ -121,7 +121,7 @@ pub fn local_storage(origin: &Origin) -> String {
 /// Where WebKit keeps a site's database of this name.
 pub fn database(site: &Site, name: &str) -> String {
     let page = site.embedded_in.as_ref().map_or_else(String::new, |page| format!("{}/", page.name()));
-    let hash: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02X}")).collect();
+    let hash = Sha256::digest(name).iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02X}"));
     format!("{}/{page}{}/{hash}/{DATABASE}", INDEXED.join("/"), site.origin.name())
 }
 

@@ -16,7 +16,7 @@ use super::text::Text;
 
 /// The version of the tables, which WebKit brings up to its own.
 const METADATA_VERSION: &str = "1";
-/// Bytes of a page of a database, as SQLite and WebKit have them.
+/// Bytes of a page of a database, as `SQLite` and WebKit have them.
 const PAGE: u64 = 4096;
 
 /// Why a database is not made.
@@ -35,7 +35,7 @@ pub struct Building {
     max_pages: u32,
 }
 
-/// Bytes that are a text to SQLite, whatever they are: WebKit keeps keys so.
+/// Bytes that are a text to `SQLite`, whatever they are: WebKit keeps keys so.
 struct Bytes<'a>(&'a [u8]);
 
 impl ToSql for Bytes<'_> {

@@ -2,10 +2,10 @@
 
 use rusqlite::Connection;
 
-/// Tells SQLite the name of the order of keys, which tables of them name. Nothing here compares by it: only indexes do, and
+/// Tells `SQLite` the name of the order of keys, which tables of them name. Nothing here compares by it: only indexes do, and
 /// those are WebKit's to make.
 pub fn name_order(connection: &Connection) -> rusqlite::Result<()> {
-    connection.create_collation("IDBKEY", |one, other| one.cmp(other))
+    connection.create_collation("IDBKEY", str::cmp)
 }
 
 /// Of an `IndexedDB` database.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::key_paths::KeyPath;
 use super::keys::Key;
 use super::text::Text;
-use super::values::{BigInt, Error, ErrorKind, NoValue, Value, View};
+use super::values::{BigInt, Error, ErrorKind, NoValue, Value, ViewKind};
 use crate::portable::spelling;
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -81,10 +81,10 @@ fn what_no_page_could_have_is_no_value() {
     let deep = (0..100).fold(Value::Null, |inner, _| Value::Set { items: vec![inner], named: Vec::new() });
     for value in [
         Value::Reference(0),
-        Value::View { kind: View::Uint8Array, offset: 8, length: 1, of: buffer() },
-        Value::View { kind: View::Uint32Array, offset: 2, length: 4, of: buffer() },
-        Value::View { kind: View::Uint8Array, offset: u64::MAX, length: 2, of: buffer() },
-        Value::View { kind: View::Uint8Array, offset: 0, length: 0, of: Box::new(Value::Null) },
+        Value::View { kind: ViewKind::Uint8Array, offset: 8, length: 1, of: buffer() },
+        Value::View { kind: ViewKind::Uint32Array, offset: 2, length: 4, of: buffer() },
+        Value::View { kind: ViewKind::Uint8Array, offset: u64::MAX, length: 2, of: buffer() },
+        Value::View { kind: ViewKind::Uint8Array, offset: 0, length: 0, of: Box::new(Value::Null) },
         Value::Array { length: 1, items: vec![(1, Value::Null)], named: Vec::new() },
         Value::Date(f64::INFINITY),
         Value::RegExp { pattern: Text::from("a"), flags: Text::from("gg") },
@@ -95,7 +95,7 @@ fn what_no_page_could_have_is_no_value() {
     }
     // However deep it is, and however large it says that it is.
     assert_eq!(
-        Value::decode(&[&bytes("0f000000")[..], &[0x1d; 1_000_000]].concat()).expect_err("deep"),
+        Value::decode(&[&bytes("0f000000")[..], &vec![0x1d; 1_000_000]].concat()).expect_err("deep"),
         NoValue::TooLarge
     );
     assert!(Value::decode(&bytes("0f00000015ffffffffffffff7f")).is_err());
@@ -160,7 +160,7 @@ fn error() -> impl Strategy<Value = Error> {
 }
 
 fn view() -> impl Strategy<Value = Value> {
-    (proptest::sample::select(View::ALL), 0_u64..4, 0_u64..4).prop_map(|(kind, offset, length)| Value::View {
+    (proptest::sample::select(ViewKind::ALL), 0_u64..4, 0_u64..4).prop_map(|(kind, offset, length)| Value::View {
         kind,
         offset: 8 * offset,
         length: 8 * length,

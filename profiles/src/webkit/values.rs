@@ -5,6 +5,7 @@
 //! `WebCrypto`, geometry, exceptions of the DOM, buffers that can grow.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 
 use super::bytes::Bytes;
 use super::text::Text;
@@ -55,7 +56,7 @@ pub enum Value {
     },
     Buffer(Vec<u8>),
     View {
-        kind: View,
+        kind: ViewKind,
         offset: u64,
         /// In bytes.
         length: u64,
@@ -133,14 +134,14 @@ kinds! {
 
 kinds! {
     /// What a view makes of a buffer.
-    View {
+    ViewKind {
         DataView = 0, Int8Array = 1, Uint8Array = 2, Uint8ClampedArray = 3, Int16Array = 4, Uint16Array = 5,
         Int32Array = 6, Uint32Array = 7, Float32Array = 8, Float64Array = 9, BigInt64Array = 10, BigUint64Array = 11,
         Float16Array = 12,
     }
 }
 
-impl View {
+impl ViewKind {
     /// Bytes of an element.
     fn width(self) -> u64 {
         match self {
@@ -231,7 +232,7 @@ fn width(count: usize) -> usize {
 }
 
 /// Whether a view is one of a buffer of so many bytes.
-fn check_view(kind: View, offset: u64, length: u64, of: Option<u64>) -> Result<(), NoValue> {
+fn check_view(kind: ViewKind, offset: u64, length: u64, of: Option<u64>) -> Result<(), NoValue> {
     let of = of.ok_or(NoValue::Malformed("a view of what is no buffer"))?;
     let aligned = offset.is_multiple_of(kind.width()) && length.is_multiple_of(kind.width());
     let inside = offset.checked_add(length).is_some_and(|end| end <= of);
@@ -412,7 +413,7 @@ impl Decoder<'_> {
     }
 
     fn view(&mut self, depth: u32) -> Result<Value, NoValue> {
-        let kind = View::numbered(self.bytes.u8().ok_or(CUT)?).ok_or(NoValue::Unsupported)?;
+        let kind = ViewKind::numbered(self.bytes.u8().ok_or(CUT)?).ok_or(NoValue::Unsupported)?;
         let (offset, length) = (self.bytes.u64().ok_or(CUT)?, self.bytes.u64().ok_or(CUT)?);
         let of = self.value(depth + 1)?;
         let bytes = match &of {
@@ -640,7 +641,7 @@ impl Encoder {
         self.members(named, depth)
     }
 
-    fn view(&mut self, kind: View, offset: u64, length: u64, of: &Value, depth: u32) -> Result<(), NoValue> {
+    fn view(&mut self, kind: ViewKind, offset: u64, length: u64, of: &Value, depth: u32) -> Result<(), NoValue> {
         let bytes = match of {
             Value::Buffer(buffer) => Some(buffer.len() as u64),
             Value::Reference(number) => self.pool.get(*number)?,
@@ -718,8 +719,12 @@ impl BigInt {
         let sign = if self.negative { "-" } else { "" };
         let mut digits = self.digits.iter().rev();
         let first = digits.next().map_or_else(|| "0".to_owned(), |digit| format!("{digit:x}"));
-        let rest: String = digits.map(|digit| format!("{digit:016x}")).collect();
-        format!("{sign}0x{first}{rest}")
+        let mut hex = format!("{sign}0x{first}");
+        for digit in digits {
+            // Writing into a text does not fail.
+            let _ = write!(hex, "{digit:016x}");
+        }
+        hex
     }
 
     pub fn from_hex(text: &str) -> Option<Self> {

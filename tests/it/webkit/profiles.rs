@@ -298,7 +298,7 @@ async fn a_site_with_very_many_cookies_does_not_keep_a_profile_from_being_saved(
     let scene = Scene::of(App::webkit().set("sessions.open_timeout", "90s").start().await).await;
     let session = scene.launch().await;
     let navigate = async |path: &str| {
-        let body = json!({"url": scene.site.url(path), "timeout": 120_000});
+        let body = json!({"url": scene.site.url(path), "timeout_ms": 120_000});
         scene.client.operate(&session, "navigate", body).await.expect(200);
     };
     for from in (0..10_500).step_by(1_500) {
