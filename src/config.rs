@@ -29,6 +29,7 @@ use kitfleet_api::RateLimits;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::workers::Driver;
+use kitfleet_worker::config::Sandbox;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
@@ -299,6 +300,8 @@ pub struct Worker {
     pub listen: Option<SocketAddr>,
     /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
     pub host_program: PathBuf,
+    /// Whether the worker starts where browsers cannot be confined.
+    pub sandbox: Sandbox,
     /// How long running operations are waited for when a process stops, a worker or an API.
     #[serde(with = "duration")]
     pub drain_timeout: Duration,
@@ -313,6 +316,7 @@ impl Default for Worker {
             warm_pool: 1,
             listen: None,
             host_program: machine::host_program(),
+            sandbox: Sandbox::Preferred,
             drain_timeout: Duration::from_secs(10),
         }
     }

@@ -245,6 +245,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         warm_pool: config.worker.warm_pool,
         data_dir: config.data_dir.clone(),
         host_program: config.worker.host_program.clone(),
+        sandbox: config.worker.sandbox,
         allow_private_targets: config.sessions.allow_private_targets,
         open_timeout: config.sessions.open_timeout,
         drain_timeout: config.worker.drain_timeout,

@@ -9,6 +9,7 @@ use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
 use kitfleet_profiles::StoresConfig;
+use serde::{Deserialize, Serialize};
 
 use crate::emails::{PostmarkAccount, Relay, Sender};
 use crate::webhooks::ExtraRoots;
@@ -32,6 +33,8 @@ pub struct WorkerConfig {
     pub data_dir: PathBuf,
     /// The `kitfleet-host` executable.
     pub host_program: PathBuf,
+    /// What is done where browsers cannot be confined.
+    pub sandbox: Sandbox,
     /// Whether a browser may reach loopback, link-local and private addresses.
     pub allow_private_targets: bool,
     /// How long a browser may take to open.
@@ -54,6 +57,16 @@ pub struct WorkerConfig {
     pub limits: Limits,
     /// How webhooks are delivered.
     pub webhooks: WebhookConfig,
+}
+
+/// What is done where browsers cannot be confined to a folder and a way out of their own each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sandbox {
+    /// The worker does not start.
+    Required,
+    /// Browsers run all the same, and the log says so.
+    Preferred,
 }
 
 /// How webhooks are delivered.

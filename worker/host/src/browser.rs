@@ -1,6 +1,7 @@
 //! The one web view, its window, and what it refuses to do.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,9 @@ const NOWHERE: &str = "socks5://127.0.0.1:1";
 /// The size of a blank host's window, in CSS pixels: that of the most common device.
 const BLANK_SIZE: (i32, i32) = (393, 852);
 
+/// Farther than the screen reaches, in pixels of either scale.
+const BESIDE: i32 = 1_000;
+
 /// How long a page may take to say its title.
 const TITLE_WITHIN: Duration = Duration::from_millis(100);
 
@@ -45,6 +49,8 @@ pub struct Browser {
     pub scripts: Scripts,
     /// The input that pages have handled.
     pub acknowledgements: Acknowledgements,
+    /// Where everything lies that the browser writes.
+    pub directory: PathBuf,
     window: gtk::Window,
     context: WebContext,
     settings: Settings,
@@ -58,7 +64,6 @@ const OPENGL_VENDORS: &str = "__EGL_VENDOR_LIBRARY_FILENAMES";
 impl Browser {
     /// Starts WebKit with a blank page, and says [`Message::Ready`] when that has loaded.
     pub fn start(arguments: &Arguments, output: Output) -> Result<Rc<Self>, String> {
-        screen::banish_pointer();
         // Looking for an OpenGL that this process does not use loads one, which takes more memory than all else here.
         // Pages have theirs: their processes start later, without this.
         glib::setenv(OPENGL_VENDORS, "/dev/null", true).map_err(|error| error.to_string())?;
@@ -73,6 +78,7 @@ impl Browser {
             navigation: Navigation::default(),
             scripts: Scripts::default(),
             acknowledgements: Acknowledgements::default(),
+            directory: arguments.data_dir.clone(),
             context,
             settings,
             content: scripts,
@@ -282,6 +288,8 @@ fn window(view: &WebView) -> gtk::Window {
     let window = gtk::Window::new(gtk::WindowType::Toplevel);
     window.set_decorated(false);
     window.set_default_size(BLANK_SIZE.0, BLANK_SIZE.1);
+    // Beside the screen, where nothing is drawn and no pointer is: WebKit paints its pictures by itself.
+    window.move_(BESIDE, BESIDE);
     window.add(view);
     window.show_all();
     view.grab_focus();

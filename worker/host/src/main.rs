@@ -3,21 +3,25 @@
 //! The host drives WebKit itself, without WebDriver: there is no automation session that a page could notice, and no
 //! port that a page could reach. Everything happens on GTK's main loop, where each command is a future of its own; a
 //! thread reads the commands, and threads of a pool compress pictures.
+//!
+//! The program runs twice for a browser: as the keeper of its processes, and as the host that drives WebKit.
 
 mod acknowledgement;
 mod browser;
 mod capture;
 mod channel;
 mod cookies;
+mod display;
 mod failure;
+mod keeper;
 mod keys;
 mod navigation;
 mod screen;
 mod script;
 mod touch;
+mod way_out;
 
 use std::io;
-use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -43,13 +47,19 @@ struct Arguments {
     /// Run web processes in bubblewrap.
     #[arg(long)]
     sandbox: bool,
+    /// The family has a network of its own: lead to the guard's socket.
+    #[arg(long)]
+    confined: bool,
+    /// Be the host, on the display of a keeper.
+    #[arg(long)]
+    driven: bool,
 }
 
 fn main() -> ExitCode {
-    let parent = parent_id();
     let arguments = Arguments::parse();
-    match run(&arguments, parent) {
-        Ok(()) => ExitCode::SUCCESS,
+    let done = if arguments.driven { run(&arguments) } else { keeper::keep(&arguments) };
+    match done {
+        Ok(code) => code,
         Err(message) => {
             // The worker keeps a host's standard error for its log.
             let _ = io::Write::write_all(&mut io::stderr(), format!("kitfleet-host: {message}\n").as_bytes());
@@ -58,9 +68,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments, parent: u32) -> Result<(), String> {
-    die_with_parent(parent)?;
-    step_back();
+fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    keeper::die_with_parent()?;
     let output = Output::claim().map_err(|error| format!("standard output: {error}"))?;
     prepare_environment(arguments.scale)?;
     gtk::init().map_err(|error| error.to_string())?;
@@ -73,7 +82,7 @@ fn run(arguments: &Arguments, parent: u32) -> Result<(), String> {
     gtk::main();
     // A page that never yields would keep its process for another ten seconds.
     browser.view.terminate_web_process();
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a command beside those that are under way.
@@ -96,8 +105,10 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Value, HostErro
         Command::Evaluate { script } => script::evaluate(browser, &script).await,
         Command::Touch { steps } => touch::inject(browser, &steps).await.map(|()| Value::Null),
         Command::Keys { keys } => keys::inject(browser, &keys).await.map(|()| Value::Null),
-        Command::Snapshot { full_page, path } => capture::snapshot(browser, full_page, path).await.map(channel::json),
-        Command::Pdf { path } => capture::pdf(browser, &path).await.map(|()| Value::Null),
+        Command::Snapshot { full_page, file } => {
+            capture::snapshot(browser, full_page, browser.directory.join(file)).await.map(channel::json)
+        }
+        Command::Pdf { file } => capture::pdf(browser, &browser.directory.join(file)).await.map(|()| Value::Null),
         Command::Cookies => cookies::all(browser).await.map(channel::json),
         Command::ReplaceCookies { cookies } => cookies::replace(browser, &cookies).await.map(|()| Value::Null),
         Command::Leave => {
@@ -106,28 +117,6 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Value, HostErro
         }
         Command::Page => Ok(channel::json(browser.page().await)),
     }
-}
-
-/// A host outlives its worker in no case: the kernel kills it with the thread that started it.
-fn die_with_parent(parent: u32) -> Result<(), String> {
-    // SAFETY: this option takes one integer argument and touches no memory.
-    let done = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    if done != 0 {
-        return Err(format!("PR_SET_PDEATHSIG: {}", io::Error::last_os_error()));
-    }
-    // The parent may have died before the kernel was asked.
-    if parent_id() != parent {
-        return Err("the parent is gone".to_owned());
-    }
-    Ok(())
-}
-
-/// Pages may keep the processors as busy as they like: whoever answers their callers comes first.
-fn step_back() {
-    const NICER_BY: libc::c_int = 5;
-    // SAFETY: this changes a number that the kernel keeps of this process and touches no memory. Where it is refused,
-    // everything works as before.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICER_BY) };
 }
 
 /// GTK and WebKit read their environment as they start, and hand it to their processes.

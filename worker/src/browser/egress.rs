@@ -1,12 +1,17 @@
-//! The egress guard: the only way out of a browser, a SOCKS5 proxy on a loopback port of its own.
+//! The egress guard: the only way out of a browser, a SOCKS5 proxy on a socket in its folder, or on a loopback port of its
+//! own where browsers are not confined.
 //!
 //! It resolves names itself, refuses every address outside the public internet, and dials exactly the address that it
 //! vetted: a name that resolves differently a moment later changes nothing. It goes with its browser, and every
 //! connection with it.
 
 use std::collections::HashSet;
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,11 +20,13 @@ use fast_socks5::server::{Socks5ServerProtocol, SocksServerError};
 use fast_socks5::util::target_addr::TargetAddr;
 use fast_socks5::{ReplyError, Socks5Command};
 use kitfleet_domain::addresses;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
+use kitfleet_host_protocol::{WAY_OUT, WAY_OUT_PORT};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::either::Either;
 use tokio_util::io::InspectReader;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -60,11 +67,35 @@ impl Rules {
 
 /// A listening guard. It stops when dropped.
 pub struct Guard {
+    /// What a browser has to use as its proxy, on its loopback.
     port: u16,
     rules: Rules,
     record: Arc<Record>,
     _serving: AbortOnDropHandle<()>,
 }
+
+/// Where a browser knocks.
+enum Door {
+    Port(TcpListener),
+    Socket(UnixListener),
+}
+
+impl Door {
+    async fn accept(&self) -> io::Result<Browser> {
+        match self {
+            Self::Port(listener) => {
+                let (browser, _) = listener.accept().await?;
+                // Small writes of a page, such as those of a WebSocket, are not to wait for one another.
+                browser.set_nodelay(true)?;
+                Ok(Either::Left(browser))
+            }
+            Self::Socket(listener) => Ok(Either::Right(listener.accept().await?.0)),
+        }
+    }
+}
+
+/// A connection of a browser.
+type Browser = Either<TcpStream, UnixStream>;
 
 /// What passed, and what was refused last.
 #[derive(Default)]
@@ -125,9 +156,27 @@ impl Guard {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         rules.with_guards(|ports| ports.insert(port));
+        Ok(Self::serve(Door::Port(listener), port, rules))
+    }
+
+    /// Starts to listen in the folder of a browser that has a network of its own, where a port leads to it.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn open_in(folder: &Path, rules: &Rules) -> io::Result<Self> {
+        // A socket's path may have 107 bytes: the folder's may be longer.
+        let opened = File::open(folder)?;
+        let path = format!("/proc/self/fd/{}/{WAY_OUT}", opened.as_raw_fd());
+        let listener = UnixListener::bind(&path)?;
+        // The browser runs as somebody else, and nobody else can come there.
+        fs::set_permissions(&path, Permissions::from_mode(0o666))?;
+        Ok(Self::serve(Door::Socket(listener), WAY_OUT_PORT, rules))
+    }
+
+    fn serve(door: Door, port: u16, rules: &Rules) -> Self {
         let record = Arc::<Record>::default();
-        let serving = tokio::spawn(serve(listener, rules.clone(), Arc::clone(&record)));
-        Ok(Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) })
+        let serving = tokio::spawn(serve(door, rules.clone(), Arc::clone(&record)));
+        Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) }
     }
 
     /// What a browser has to use as its proxy.
@@ -150,15 +199,15 @@ impl Drop for Guard {
     }
 }
 
-async fn serve(listener: TcpListener, rules: Rules, record: Arc<Record>) {
+async fn serve(door: Door, rules: Rules, record: Arc<Record>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     // Its connections end with this task.
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((browser, _)) => {
+        match door.accept().await {
+            Ok(browser) => {
                 let (rules, record) = (rules.clone(), Arc::clone(&record));
                 connections.spawn(async move {
                     let _place = place;
@@ -176,7 +225,7 @@ async fn serve(listener: TcpListener, rules: Rules, record: Arc<Record>) {
     }
 }
 
-async fn pass(browser: TcpStream, rules: &Rules, record: &Record) -> Result<(), SocksServerError> {
+async fn pass(browser: Browser, rules: &Rules, record: &Record) -> Result<(), SocksServerError> {
     let handshake = async { Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await };
     let Ok(handshake) = timeout(HANDSHAKE_WITHIN, handshake).await else { return Ok(()) };
     let (browser, command, target) = handshake?;
@@ -229,10 +278,9 @@ async fn connect(target: &TargetAddr, rules: &Rules) -> Result<TcpStream, Refusa
 
 /// Copies both ways until both sides have said all they had to say. It lasts as long as the browser, if it has to:
 /// WebKit closes what it no longer needs.
-async fn relay(browser: TcpStream, server: TcpStream, record: &Record) {
-    // Small writes of a page, such as those of a WebSocket, are not to wait for one another.
-    let _ = (browser.set_nodelay(true), server.set_nodelay(true));
-    let (from_browser, to_browser) = browser.into_split();
+async fn relay(browser: Browser, server: TcpStream, record: &Record) {
+    let _ = server.set_nodelay(true);
+    let (from_browser, to_browser) = split(browser);
     let (from_server, to_server) = server.into_split();
     // An error of either side ends both.
     let _ = tokio::try_join!(
@@ -260,7 +308,11 @@ mod tests {
 
     /// Asks a guard for something, and returns the connection and the guard's reply code.
     async fn ask(guard: &Guard, command: u8, host: &str, port: u16) -> (TcpStream, u8) {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+        request(stream, command, host, port).await
+    }
+
+    async fn request<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, command: u8, host: &str, port: u16) -> (S, u8) {
         stream.write_all(&[5, 1, 0]).await.expect("it reads");
         let mut greeting = [0; 2];
         stream.read_exact(&mut greeting).await.expect("it answers");
@@ -310,6 +362,21 @@ mod tests {
         assert_eq!(words, "echoecho");
         assert_eq!(guard.record.bytes_up.load(Ordering::Relaxed), 4);
         assert_eq!(guard.record.bytes_down.load(Ordering::Relaxed), 8);
+    }
+
+    #[tokio::test]
+    async fn a_guard_can_listen_in_a_folder_whose_path_is_long() {
+        let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let folder = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string()).join("long".repeat(30));
+        fs::create_dir_all(&folder).expect("a folder");
+        let guard = Guard::open_in(&folder, &Rules::new(true)).expect("a guard");
+        let inside = File::open(&folder).expect("the folder");
+        let socket = UnixStream::connect(format!("/proc/self/fd/{}/{WAY_OUT}", inside.as_raw_fd()));
+        let (_, reply) = request(socket.await.expect("the guard listens"), CONNECT, "127.0.0.1", port).await;
+        assert_eq!(reply, 0);
+        drop(guard);
+        fs::remove_dir_all(folder.parent().expect("a folder")).expect("it is removed");
     }
 
     #[tokio::test]

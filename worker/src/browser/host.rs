@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,9 @@ use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::processes::{Family, Spawner};
+use super::confinement::Confinement;
+use super::directories::BrowserDirectory;
+use super::processes::{self, Family, Spawner};
 
 /// The longest line a host may send. Scripts bound what they return; this bounds what a hostile page may cost.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
@@ -35,7 +37,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(250);
 /// How long a host that ends by itself may take. It takes 50 ms; one whose main loop hangs ends itself after two seconds.
 const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// What a host may know of the worker's environment, which holds secrets.
+/// What a family that cannot be confined may know of the worker's environment, which holds secrets.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
 
 /// How a host is started, and by whom.
@@ -44,12 +46,10 @@ pub struct Start<'a> {
     pub program: &'a Path,
     /// The device pixel ratio.
     pub scale: u32,
-    /// The X server.
-    pub display: String,
-    /// Whether web processes run in bubblewrap.
-    pub sandbox: bool,
+    /// How it is kept apart.
+    pub confinement: &'a Confinement,
     /// A folder of its own, which goes with it.
-    pub directory: PathBuf,
+    pub directory: BrowserDirectory,
     /// Its parent.
     pub spawner: &'a Spawner,
     /// Ends it even while it is in use.
@@ -64,7 +64,7 @@ pub struct Host {
     replies: Arc<Replies>,
     next_id: AtomicU64,
     death: watch::Receiver<Option<Failure>>,
-    directory: PathBuf,
+    directory: BrowserDirectory,
     /// While this is there, the host is in use.
     in_use: oneshot::Sender<Farewell>,
     burial: JoinHandle<()>,
@@ -81,7 +81,7 @@ struct Farewell {
 
 /// The folder of a host that has ended by itself. It is removed when this is dropped, in the background.
 pub struct Remains {
-    directory: PathBuf,
+    directory: BrowserDirectory,
     _keep: oneshot::Sender<Infallible>,
 }
 
@@ -100,14 +100,11 @@ impl Host {
     /// # Errors
     /// When the program cannot be started, or ends instead.
     pub async fn start(start: Start<'_>) -> Result<Self, Failure> {
-        let Start { program, scale, display, sandbox, directory, spawner, stopping, tasks } = start;
-        let mut command = tokio::process::Command::new(program);
-        command.env_clear().envs(inherited()).env("DISPLAY", display).env("LANG", "en_US.UTF-8");
-        command.arg("--scale").arg(scale.to_string()).arg("--data-dir").arg(&directory);
-        if sandbox {
-            command.arg("--sandbox");
-        }
+        let Start { program, scale, confinement, directory, spawner, stopping, tasks } = start;
         let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
+        confinement.hand_over(&directory.session()).map_err(failed)?;
+        let mut command = confinement.host(program, &directory.session());
+        command.arg("--scale").arg(scale.to_string());
         let mut family = spawner.spawn(command).await.map_err(failed)?;
         let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;
         let leader = family.id();
@@ -137,7 +134,7 @@ impl Host {
     }
 
     /// Where the host keeps its data.
-    pub fn directory(&self) -> &Path {
+    pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
     }
 
@@ -211,19 +208,25 @@ impl Host {
 
 impl Remains {
     /// The folder.
-    pub fn directory(&self) -> &Path {
+    pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
     }
 }
 
+/// What programs of the machine may know of the worker's environment.
 #[allow(clippy::disallowed_methods, reason = "these are handed on as they are: no settings of ours are among them")]
-fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+pub fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     INHERITED.into_iter().filter_map(|name| Some((name, env::var_os(name)?)))
 }
 
 /// Ends the family when its host is no longer in use, or the pool stops. This is a task of its own, so that it is done
 /// whatever becomes of the owner.
-async fn bury(family: Family, directory: PathBuf, released: oneshot::Receiver<Farewell>, stopping: CancellationToken) {
+async fn bury(
+    family: Family,
+    directory: BrowserDirectory,
+    released: oneshot::Receiver<Farewell>,
+    stopping: CancellationToken,
+) {
     let farewell = tokio::select! {
         farewell = released => farewell.ok(),
         () = stopping.cancelled() => None,
@@ -236,9 +239,7 @@ async fn bury(family: Family, directory: PathBuf, released: oneshot::Receiver<Fa
     } else {
         family.end().await;
     }
-    if let Err(error) = tokio::fs::remove_dir_all(&directory).await {
-        tracing::warn!(%error, path = %directory.display(), "could not remove a browser's data");
-    }
+    directory.remove().await;
 }
 
 /// A failure of the browser.
@@ -368,13 +369,12 @@ fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = ()>> {
 }
 
 fn find_network_process(leader: Pid) -> io::Result<Option<Pid>> {
-    let children = std::fs::read_to_string(format!("/proc/{leader}/task/{leader}/children"))?;
-    let named = |id: &&str| {
+    let named = |id: &Pid| {
         let name = std::fs::read_to_string(format!("/proc/{id}/comm"));
         // The kernel cuts names to 15 characters.
         name.is_ok_and(|name| name.trim_end() == "WebKitNetworkPr")
     };
-    Ok(children.split_whitespace().find(named).and_then(|id| id.parse().ok()).map(Pid::from_raw))
+    Ok(processes::below(leader)?.into_iter().find(named))
 }
 
 /// Copies a child's words to the log. They are for people who debug, and hold nothing that was typed.

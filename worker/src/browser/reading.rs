@@ -1,13 +1,18 @@
 //! Reading: the state, pictures, and values out of the page.
 
+use std::io;
+use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use kitfleet_domain::operations::{Capture, CaptureKind, Extract, Extraction, SubExtraction, Take, Transform};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_host_protocol::{Command, Cookie, HostError, Lifecycle};
+use nix::fcntl::OFlag;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
 
 use super::host::{CallError, driver_failure};
 use super::page;
@@ -17,6 +22,9 @@ use super::{Done, Ended, numbers};
 /// The largest document, and the most text of one batch of extractions: the interface names no bound, and a page must
 /// not fill our memory.
 const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The file of a capture, in the browser's folder.
+const CAPTURE: &str = "capture";
 
 #[derive(Deserialize)]
 struct Storage {
@@ -78,10 +86,9 @@ impl Webkit {
     }
 
     async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, Ended> {
-        let path = self.host.directory().join("capture");
         let command = match capture.kind {
-            CaptureKind::Pdf => Command::Pdf { path: path.clone() },
-            _ => Command::Snapshot { full_page: capture.full_page, path: path.clone() },
+            CaptureKind::Pdf => Command::Pdf { file: CAPTURE.to_owned() },
+            _ => Command::Snapshot { full_page: capture.full_page, file: CAPTURE.to_owned() },
         };
         match self.host.call::<Value>(command).await {
             // Nothing broke: this page is more than the engine can draw.
@@ -93,10 +100,15 @@ impl Webkit {
             Ok(_) => {}
         }
         let failed = |error| Ended::Failed(driver_failure(format!("a capture could not be read: {error}")));
-        let bytes = tokio::fs::metadata(&path).await.map_err(failed)?.len();
+        let (file, bytes) = open_capture(&self.host.directory().session().join(CAPTURE)).await.map_err(failed)?;
         match capture.limit_bytes {
             Some(limit) if bytes > limit => Err(too_large(capture.kind.name(), bytes, limit)),
-            _ => tokio::fs::read(&path).await.map_err(failed),
+            _ => {
+                let mut content = Vec::new();
+                // It could have become longer since.
+                file.take(bytes).read_to_end(&mut content).await.map_err(failed)?;
+                Ok(content)
+            }
         }
     }
 
@@ -111,6 +123,15 @@ impl Webkit {
         let value: Map<_, _> = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();
         Ok(json!({ "value": value }))
     }
+}
+
+/// Opens what a browser says it has written, and tells its length. A browser that is no longer its own could have put a link
+/// there, to a file of the worker's.
+async fn open_capture(path: &Path) -> io::Result<(File, u64)> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let file = File::options().read(true).custom_flags(flags).open(path).await?;
+    let metadata = file.metadata().await?;
+    if metadata.is_file() { Ok((file, metadata.len())) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 fn question((i, item): (usize, &Extraction)) -> Value {

@@ -18,11 +18,12 @@ use regex::Regex;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
+use super::confinement::Confinement;
 use super::egress::{Guard, Rules};
 use super::host::{CallError, Host, driver_failure};
 use super::pace::Pace;
 use super::page::{self, POLL, Target};
-use super::sites::{self, KEPT};
+use super::sites;
 use super::{Done, Ended, NotSaved};
 
 /// How long the host itself, which no page can keep busy, may take to say where it is.
@@ -41,6 +42,7 @@ pub struct Webkit {
     /// What an interaction is waiting for, to say so when its time is up.
     pub(super) obstacle: &'static str,
     guard: Guard,
+    confinement: Confinement,
 }
 
 impl Webkit {
@@ -54,8 +56,12 @@ impl Webkit {
         profile: BehavioralProfile,
         rules: &Rules,
         limits: Limits,
+        confinement: Confinement,
     ) -> Result<Self, Failure> {
-        let guard = Guard::open(rules).await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
+        let opening = async {
+            if confinement.is_whole() { Guard::open_in(&host.directory().session(), rules) } else { Guard::open(rules).await }
+        };
+        let guard = opening.await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
         let device = Device {
             viewport_width: archetype.viewport.width,
             viewport_height: archetype.viewport.height,
@@ -68,7 +74,7 @@ impl Webkit {
             proxy: guard.uri(),
         };
         host.call::<()>(Command::Configure(device)).await.map_err(CallError::into_failure)?;
-        Ok(Self { host, pace: Pace::of(profile), limits, obstacle: "", guard })
+        Ok(Self { host, pace: Pace::of(profile), limits, obstacle: "", guard, confinement })
     }
 
     /// Does one operation, within its budget.
@@ -210,12 +216,13 @@ impl Webkit {
     /// When what they had kept cannot be had, or the browser does not take it.
     pub async fn restore(&mut self, stores: &Stores, held: &Held) -> Result<(), Failure> {
         let Some(store) = held.store else { return Ok(()) };
-        let (directory, kept) = (self.host.directory(), self.host.directory().join(KEPT));
+        let (session, kept) = (self.host.directory().session(), self.host.directory().kept());
         let failed = |error: io::Error| driver_failure(format!("the profile cannot be restored: {error}"));
         tokio::fs::create_dir(&kept).await.map_err(failed)?;
         let cookies = stores.restore(held.profile, &held.sealed_key, store, &kept).await;
         let cookies = cookies.map_err(|error| driver_failure(format!("the profile cannot be restored: {error}")))?;
-        sites::move_all(&kept, directory).await.map_err(failed)?;
+        self.confinement.hand_over(&kept).map_err(failed)?;
+        sites::move_all(&kept, &session).await.map_err(failed)?;
         tokio::fs::remove_dir_all(kept).await.map_err(failed)?;
         let cookies = cookies.into_iter().map(sites::to_browser).collect();
         self.host.call::<()>(Command::ReplaceCookies { cookies }).await.map_err(CallError::into_failure)
@@ -236,9 +243,9 @@ impl Webkit {
         };
         let cookies = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
         let remains = self.host.end_in_order().await.map_err(NotSaved::Browser)?;
-        require_room(remains.directory()).map_err(SaveError::Serialize)?;
-        let kept = remains.directory().join(KEPT);
-        sites::move_all(remains.directory(), &kept).await.map_err(SaveError::Serialize)?;
+        let (session, kept) = (remains.directory().session(), remains.directory().kept());
+        require_room(&session).map_err(SaveError::Serialize)?;
+        sites::move_all(&session, &kept).await.map_err(SaveError::Serialize)?;
         Ok(stores.save(held.profile, &held.sealed_key, Dump { cookies, files: kept.into() }).await?)
     }
 

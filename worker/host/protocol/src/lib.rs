@@ -7,10 +7,14 @@
 //!
 //! Commands run concurrently: a reply carries the id of its command, and may overtake an earlier one's.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// The socket of the egress guard, in the browser's folder, for a family with a network of its own.
+pub const WAY_OUT: &str = "way-out";
+
+/// The port of that network's loopback which leads to that socket.
+pub const WAY_OUT_PORT: u16 = 1080;
 
 /// One line to the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -55,13 +59,13 @@ pub enum Command {
     Snapshot {
         /// The whole document instead of the viewport.
         full_page: bool,
-        /// The file to write.
-        path: PathBuf,
+        /// The file to write, in the browser's folder.
+        file: String,
     },
     /// Write the page as a PDF. Replies `null` when the file is complete.
     Pdf {
-        /// The file to write.
-        path: PathBuf,
+        /// The file to write, in the browser's folder.
+        file: String,
     },
     /// Reply with every cookie of the browser, those of other hosts and `HttpOnly` ones too, as a list of [`Cookie`].
     Cookies,
