@@ -1,6 +1,7 @@
 //! Sessions on real WebKit: what the engine does with each operation.
 
 mod captures;
+mod confinement;
 mod device;
 mod forms;
 mod interaction;

@@ -50,6 +50,7 @@ impl Site {
             .route("/submitted", get(submitted))
             .route("/list", get(|| page(LIST)))
             .route("/tall", get(|| page(TALL)))
+            .route("/clipboard", get(|| page(CLIPBOARD)))
             .route("/late", get(|| page(LATE)))
             .route("/search", get(|| page(SEARCH)))
             .route("/results", get(submitted))
@@ -187,6 +188,11 @@ const LIST: &str = "<title>List</title><p id=price>Price: $1,234.50</p><p id=non
 
 const TALL: &str = "<title>Tall</title><style>body{margin:0}</style><div style='height:3000px;background:linear-gradient(red,blue)'>top</div>
 <div id=box style='height:50px;overflow:auto'><div style='height:500px'>inner</div></div><p id=end>end</p>";
+
+const CLIPBOARD: &str = "<title>Clipboard</title><input id=field><p id=copied></p><input id=target><p id=pasted></p><script>
+const say = id => event => { document.querySelector(id).textContent = event.target.value };
+document.querySelector('#field').addEventListener('copy', () => { document.querySelector('#copied').textContent = String(getSelection()) });
+document.querySelector('#target').addEventListener('input', say('#pasted'))</script>";
 
 const LATE: &str = "<title>Late</title><p id=goes>goes</p><script>
 setTimeout(() => { const p = document.createElement('p'); p.id = 'comes'; p.textContent = 'came'; document.body.append(p) }, 300);

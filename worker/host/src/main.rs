@@ -3,23 +3,18 @@
 //! The host drives WebKit itself, without WebDriver: there is no automation session that a page could notice, and no
 //! port that a page could reach. Everything happens on GTK's main loop, where each command is a future of its own; a
 //! thread reads the commands, and threads of a pool compress pictures.
-//!
-//! The program runs twice for a browser: as the keeper of its processes, and as the host that drives WebKit.
 
 mod acknowledgement;
 mod browser;
 mod capture;
 mod channel;
 mod cookies;
-mod display;
 mod failure;
-mod keeper;
 mod keys;
 mod navigation;
 mod screen;
 mod script;
 mod touch;
-mod way_out;
 
 use std::io;
 use std::path::PathBuf;
@@ -47,19 +42,11 @@ struct Arguments {
     /// Run web processes in bubblewrap.
     #[arg(long)]
     sandbox: bool,
-    /// The family has a network of its own: lead to the guard's socket.
-    #[arg(long)]
-    confined: bool,
-    /// Be the host, on the display of a keeper.
-    #[arg(long)]
-    driven: bool,
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = if arguments.driven { run(&arguments) } else { keeper::keep(&arguments) };
-    match done {
-        Ok(code) => code,
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             // The worker keeps a host's standard error for its log.
             let _ = io::Write::write_all(&mut io::stderr(), format!("kitfleet-host: {message}\n").as_bytes());
@@ -68,8 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    keeper::die_with_parent()?;
+fn run(arguments: &Arguments) -> Result<(), String> {
     let output = Output::claim().map_err(|error| format!("standard output: {error}"))?;
     prepare_environment(arguments.scale)?;
     gtk::init().map_err(|error| error.to_string())?;
@@ -82,7 +68,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     gtk::main();
     // A page that never yields would keep its process for another ten seconds.
     browser.view.terminate_web_process();
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Runs a command beside those that are under way.

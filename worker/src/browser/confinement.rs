@@ -10,7 +10,6 @@
 //! files, which nobody else might see, and then nobody makes the rest, as any user does. What root makes of `/proc` has
 //! parts covered, and the kernel allows no other `/proc` inside then, which WebKit's own sandbox needs.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::lchown;
@@ -30,8 +29,9 @@ use crate::config::Sandbox;
 /// Where a confined family has its folder.
 const FOLDER: &str = "/session";
 
-/// Where it has its program.
-const PROGRAM: &str = "/kitfleet-host";
+/// Where it has its programs.
+const HOST: &str = "/kitfleet-host";
+const KEEPER: &str = "/kitfleet-keeper";
 
 /// Who nobody is, on every Linux.
 const NOBODY: u32 = 65_534;
@@ -70,7 +70,7 @@ const ENVIRONMENT: [(&str, &str); 3] =
     [("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), ("HOME", FOLDER), ("LANG", "C.UTF-8")];
 
 /// What WebKit's own sandbox asks of the kernel: namespaces, and file systems mounted in them.
-const PAGES: &str = "--die-with-parent --unshare-pid --unshare-uts --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp true";
+const PAGES: &str = "bwrap --die-with-parent --unshare-pid --unshare-uts --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp true";
 
 /// How long a probe may take. It takes milliseconds.
 const PROBED_WITHIN: Duration = Duration::from_secs(10);
@@ -97,23 +97,16 @@ impl Confinement {
     ///
     /// # Errors
     /// When it is required and not possible.
-    pub async fn find(
-        spawner: &Spawner,
-        wanted: Sandbox,
-        program: &Path,
-        folder: &Path,
-    ) -> Result<Self, StartError> {
+    pub async fn find(spawner: &Spawner, wanted: Sandbox, host: &Path, folder: &Path) -> Result<Self, StartError> {
         let walls = if geteuid().is_root() { Walls::OfRoot } else { Walls::OfAUser };
-        let confined = Self { walls: Some(walls), pages: false };
-        let mut version = confined.command(program, folder);
-        version.arg("--version");
-        let obstacle = match confined.hand_over(folder) {
-            Ok(()) => probe(spawner, version).await,
+        let mut found = Self { walls: Some(walls), pages: false };
+        let obstacle = match found.hand_over(folder) {
+            Ok(()) => probe(spawner, found.bubblewrap(host, folder), &[KEEPER, "--version"]).await,
             Err(error) => Some(error.to_string()),
         };
-        if let Some(obstacle) = &obstacle {
+        if let Some(obstacle) = obstacle {
             if wanted == Sandbox::Required {
-                return Err(StartError::Sandbox(obstacle.clone()));
+                return Err(StartError::Sandbox(obstacle));
             }
             tracing::warn!(
                 obstacle,
@@ -121,15 +114,14 @@ impl Confinement {
                  `bubblewrap`, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; in a container, \
                  seccomp and AppArmor profiles that have them). worker.sandbox = \"required\" makes this an error"
             );
+            found.walls = None;
         }
-        let mut found = if obstacle.is_none() { confined } else { Self { walls: None, pages: false } };
-        let mut nested = found.prefix(program, folder);
-        nested.args(found.is_whole().then_some("bwrap")).args(PAGES.split_whitespace());
-        match probe(spawner, nested).await {
+        let pages: Vec<_> = PAGES.split_whitespace().collect();
+        match probe(spawner, found.bubblewrap(host, folder), &pages).await {
             None => found.pages = true,
             Some(obstacle) => tracing::warn!(obstacle, "web processes run without WebKit's own sandbox"),
         }
-        if found.walls.is_some() {
+        if found.is_whole() {
             tracing::info!(web_processes = found.pages, "browsers are confined to a folder of their own each");
         }
         Ok(found)
@@ -140,12 +132,19 @@ impl Confinement {
         self.walls.is_some()
     }
 
-    /// Starts a family's program, which is told how to live with this.
-    pub fn host(&self, program: &Path, folder: &Path) -> Command {
-        let mut command = self.command(program, folder);
-        let inside = if self.is_whole() { Path::new(FOLDER) } else { folder };
-        command.arg("--data-dir").arg(inside);
-        command.args(self.is_whole().then_some("--confined")).args(self.pages.then_some("--sandbox"));
+    /// Starts a family. The command lacks what the host is told besides.
+    pub fn family(&self, host: &Path, folder: &Path) -> Command {
+        let mut command = if self.is_whole() {
+            let mut command = self.bubblewrap(host, folder);
+            command.args([KEEPER, "--confined", "--data-dir", FOLDER, HOST, "--data-dir", FOLDER]);
+            command
+        } else {
+            let mut command = Command::new(keeper_of(host));
+            command.env_clear().envs(inherited()).env("LANG", "C.UTF-8");
+            command.arg("--data-dir").arg(folder).arg(host).arg("--data-dir").arg(folder);
+            command
+        };
+        command.args(self.pages.then_some("--sandbox"));
         command
     }
 
@@ -166,23 +165,15 @@ impl Confinement {
         Ok(())
     }
 
-    fn command(&self, program: &Path, folder: &Path) -> Command {
-        if self.is_whole() {
-            let mut command = self.prefix(program, folder);
-            command.arg(PROGRAM);
-            command
-        } else {
-            let mut command = Command::new(program);
-            command.env_clear().envs(inherited()).env("LANG", "C.UTF-8");
-            command
-        }
-    }
-
-    /// Bubblewrap, up to the program that it is to run.
-    fn prefix(&self, program: &Path, folder: &Path) -> Command {
+    /// Bubblewrap around a family, up to the program that it is to run; and where there is none, the mere environment.
+    fn bubblewrap(&self, host: &Path, folder: &Path) -> Command {
+        let Some(walls) = self.walls else {
+            let mut command = Command::new("env");
+            command.env_clear().envs(inherited());
+            return command;
+        };
         let mut command = Command::new("bwrap");
         command.env_clear().envs(inherited());
-        let Some(walls) = self.walls else { return command };
         command.arg("--clearenv");
         for (name, value) in ENVIRONMENT {
             command.args(["--setenv", name, value]);
@@ -198,15 +189,13 @@ impl Confinement {
         for (place, bytes) in SCRATCH {
             command.args(["--size", bytes, "--perms", "1777", "--tmpfs", place]);
         }
-        let own: [&OsStr; 6] = [
-            "--ro-bind".as_ref(),
-            program.as_os_str(),
-            PROGRAM.as_ref(),
-            "--bind".as_ref(),
-            folder.as_os_str(),
-            FOLDER.as_ref(),
-        ];
-        command.args(own).args(["--chdir", FOLDER, "--die-with-parent", "--unshare-net"]);
+        let keeper = keeper_of(host);
+        for (how, what, place) in
+            [("--ro-bind", host, HOST), ("--ro-bind", keeper.as_path(), KEEPER), ("--bind", folder, FOLDER)]
+        {
+            command.arg(how).arg(what).arg(place);
+        }
+        command.args(["--chdir", FOLDER, "--die-with-parent", "--unshare-net"]);
         if walls == Walls::OfRoot {
             command.args(["--dev-bind", "/proc", "/proc", "--remount-ro", "/", "--"]);
             let nobody = NOBODY.to_string();
@@ -224,6 +213,11 @@ impl Confinement {
     }
 }
 
+/// A family's first program lies beside its host.
+fn keeper_of(host: &Path) -> PathBuf {
+    host.with_file_name("kitfleet-keeper")
+}
+
 /// Where a program is that may be named without its folder.
 pub fn located(program: &Path) -> PathBuf {
     let path = inherited().into_iter().find_map(|(name, value)| (name == "PATH").then_some(value));
@@ -233,8 +227,9 @@ pub fn located(program: &Path) -> PathBuf {
     found.or_else(|| program.canonicalize().ok()).unwrap_or_else(|| program.to_owned())
 }
 
-/// The complaint of a program that ends well if it can be run; `None` when there is none.
-async fn probe(spawner: &Spawner, command: Command) -> Option<String> {
+/// Why a program cannot be run so; `None` when it can, and ends well.
+async fn probe(spawner: &Spawner, mut command: Command, program: &[&str]) -> Option<String> {
+    command.args(program);
     match timeout(PROBED_WITHIN, run(spawner, command)).await {
         Ok(Ok(complaint)) => complaint,
         Ok(Err(error)) => Some(error.to_string()),

@@ -103,7 +103,7 @@ impl Host {
         let Start { program, scale, confinement, directory, spawner, stopping, tasks } = start;
         let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
         confinement.hand_over(&directory.session()).map_err(failed)?;
-        let mut command = confinement.host(program, &directory.session());
+        let mut command = confinement.family(program, &directory.session());
         command.arg("--scale").arg(scale.to_string());
         let mut family = spawner.spawn(command).await.map_err(failed)?;
         let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;

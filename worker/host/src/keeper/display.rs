@@ -5,13 +5,13 @@
 //! itself, so that the screen is a few pixels and the window lies beside it.
 
 use std::cell::Cell;
-use std::fs::OpenOptions;
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Stdio};
 
-use crate::keeper::{random, servant};
+use crate::servant;
 
 /// Each pixel costs memory.
 const SCREEN: &str = "16x16x24";
@@ -35,7 +35,8 @@ impl Display {
     pub fn start(directory: &Path) -> io::Result<Self> {
         let authority = directory.join(AUTHORITY);
         write_authority(&authority)?;
-        let mut command = servant("Xvfb");
+        let mut command = servant(Path::new("Xvfb"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         command.args(["-displayfd", "1", "-screen", "0", SCREEN, "-nolisten", "tcp", "-noreset", "-auth"]);
         // Nothing draws with OpenGL or through shared memory, and both cost more of it than the screen.
         command.arg(&authority).args(["-extension", "GLX", "-extension", "MIT-SHM"]);
@@ -89,7 +90,9 @@ fn write_authority(path: &Path) -> io::Result<()> {
         let length = u16::try_from(bytes.len()).map_err(io::Error::other)?;
         Ok([&length.to_be_bytes(), bytes].concat())
     };
+    let mut cookie = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut cookie)?;
     let (any_address, any_number) = (text(&[])?, text(&[])?);
-    let entry = [&EVERY_FAMILY.to_be_bytes()[..], &any_address, &any_number, &text(PROTOCOL)?, &text(&random()?)?];
+    let entry = [&EVERY_FAMILY.to_be_bytes()[..], &any_address, &any_number, &text(PROTOCOL)?, &text(&cookie)?];
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(&entry.concat())
 }
