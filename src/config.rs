@@ -302,6 +302,12 @@ pub struct Worker {
     pub host_program: PathBuf,
     /// Whether the worker starts where browsers cannot be confined.
     pub sandbox: Sandbox,
+    /// Memory that a session's browser may take, in bytes.
+    pub session_memory_bytes: u64,
+    /// Room on the disk that it may take, in bytes.
+    pub session_disk_bytes: u64,
+    /// What has to stay free there, in bytes: below it the session that wrote most is ended.
+    pub free_disk_bytes: u64,
     /// How long running operations are waited for when a process stops, a worker or an API.
     #[serde(with = "duration")]
     pub drain_timeout: Duration,
@@ -317,6 +323,9 @@ impl Default for Worker {
             listen: None,
             host_program: machine::host_program(),
             sandbox: Sandbox::Preferred,
+            session_memory_bytes: 1024 * 1024 * 1024,
+            session_disk_bytes: 2 * 1024 * 1024 * 1024,
+            free_disk_bytes: 512 * 1024 * 1024,
             drain_timeout: Duration::from_secs(10),
         }
     }

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use kitfleet_api::{ApiConfig, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
+use kitfleet_worker::config::Bounds;
 use kitfleet_worker::{RunError, WorkerConfig, incarnations};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
@@ -246,6 +247,11 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         data_dir: config.data_dir.clone(),
         host_program: config.worker.host_program.clone(),
         sandbox: config.worker.sandbox,
+        bounds: Bounds {
+            memory: config.worker.session_memory_bytes,
+            disk: config.worker.session_disk_bytes,
+            free_disk: config.worker.free_disk_bytes,
+        },
         allow_private_targets: config.sessions.allow_private_targets,
         open_timeout: config.sessions.open_timeout,
         drain_timeout: config.worker.drain_timeout,

@@ -8,6 +8,7 @@
 //! port that a page could reach. What a page is asked, it is asked by scripts in a world of their own (`scripts/`),
 //! which share its DOM and none of its objects; what is done to it, fingers and keys do that it cannot tell from real.
 
+mod bounds;
 mod confinement;
 mod directories;
 mod egress;

@@ -35,6 +35,8 @@ pub struct WorkerConfig {
     pub host_program: PathBuf,
     /// What is done where browsers cannot be confined.
     pub sandbox: Sandbox,
+    /// What a browser may take of this machine.
+    pub bounds: Bounds,
     /// Whether a browser may reach loopback, link-local and private addresses.
     pub allow_private_targets: bool,
     /// How long a browser may take to open.
@@ -57,6 +59,17 @@ pub struct WorkerConfig {
     pub limits: Limits,
     /// How webhooks are delivered.
     pub webhooks: WebhookConfig,
+}
+
+/// What a browser may take of its machine, in bytes. One that takes more is ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Memory, of all its processes.
+    pub memory: u64,
+    /// Room on the disk, for what sites store and what the browser keeps of them.
+    pub disk: u64,
+    /// What has to stay free on that disk, whoever takes it; of a small disk a twentieth.
+    pub free_disk: u64,
 }
 
 /// What is done where browsers cannot be confined to a folder and a way out of their own each.

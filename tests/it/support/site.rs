@@ -51,6 +51,8 @@ impl Site {
             .route("/list", get(|| page(LIST)))
             .route("/tall", get(|| page(TALL)))
             .route("/clipboard", get(|| page(CLIPBOARD)))
+            .route("/eater", get(|| page(EATER)))
+            .route("/wide", get(|| page(WIDE)))
             .route("/late", get(|| page(LATE)))
             .route("/search", get(|| page(SEARCH)))
             .route("/results", get(submitted))
@@ -193,6 +195,16 @@ const CLIPBOARD: &str = "<title>Clipboard</title><input id=field><p id=copied></
 const say = id => event => { document.querySelector(id).textContent = event.target.value };
 document.querySelector('#field').addEventListener('copy', () => { document.querySelector('#copied').textContent = String(getSelection()) });
 document.querySelector('#target').addEventListener('input', say('#pasted'))</script>";
+
+const EATER: &str = "<title>Eater</title><script>
+const all = []; const eat = () => { const piece = new Uint8Array(20 << 20); for (let at = 0; at < piece.length; at += 1024) piece[at] = Math.random() * 256;
+all.push(piece); setTimeout(eat, 20) };
+const write = async () => { const opening = indexedDB.open('eater', 1); opening.onupgradeneeded = () => opening.result.createObjectStore('all');
+opening.onsuccess = () => { const next = key => { const piece = new Uint8Array(2 << 20); for (let at = 0; at < piece.length; at++) piece[at] = Math.random() * 256;
+const change = opening.result.transaction('all', 'readwrite'); change.objectStore('all').put(piece, key); change.oncomplete = () => next(key + 1) }; next(0) } };
+addEventListener('load', () => setTimeout(location.search === '?memory=1' ? eat : write, 500))</script>";
+
+const WIDE: &str = "<title>Wide</title><style>body{margin:0}</style><div style='width:7600px;height:7600px;background:linear-gradient(red,blue)'>wide</div>";
 
 const LATE: &str = "<title>Late</title><p id=goes>goes</p><script>
 setTimeout(() => { const p = document.createElement('p'); p.id = 'comes'; p.textContent = 'came'; document.body.append(p) }, 300);

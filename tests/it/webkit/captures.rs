@@ -92,12 +92,29 @@ async fn a_screenshot_of_a_very_tall_page_has_all_of_it() {
     let mut scene = Scene::start().await;
     scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
     scene.visit("/very-tall").await;
-    let whole = decode(&scene.capture(json!({"kind": "screenshot", "full_page": true})).await);
+    let whole = scene.capture(json!({"kind": "screenshot", "full_page": true})).await;
+    // Looking at it takes longer than the service keeps an idle connection.
+    scene.assert_ready().await;
+    let whole = decode(&whole);
     assert_eq!((whole.width, whole.height), (750, 34_000));
     let (red, blue) = ([255, 0, 0], [0, 0, 255]);
     assert!(whole.column[..17_000].iter().all(|pixel| *pixel == red));
     assert!(whole.column[17_000..].iter().all(|pixel| *pixel == blue));
+    scene.app.stop().await;
+}
+
+/// Decisions D5: of a page that is more than a picture can hold there is none, and the session stays `ready`.
+#[tokio::test]
+async fn a_screenshot_that_would_fill_the_memory_is_refused() {
+    let scene = Scene::start().await;
+    scene.visit("/wide").await;
+    let refused = scene.operate("capture", json!({"kind": "screenshot", "full_page": true})).await;
+    let refused = refused.problem(502, "driver-error");
+    let detail = refused.body["detail"].as_str().expect("a detail");
+    assert!(detail.contains("pixels"), "{detail}");
     scene.assert_ready().await;
+    let part = decode(&scene.capture(json!({"kind": "screenshot"})).await);
+    assert_eq!((part.width, part.height), (393 * 3, 659 * 3));
     scene.app.stop().await;
 }
 

@@ -1,13 +1,15 @@
 //! What keeps browsers apart, from the machine and from each other.
 
+use std::collections::HashSet;
 use std::fs;
+use std::time::Duration;
 
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::support::App;
-use crate::webkit::Scene;
+use crate::support::{App, eventually};
 use crate::webkit::processes::namespace;
+use crate::webkit::{Scene, assert_failed, text};
 
 /// The processes of browsers: whatever does not share the service's files.
 fn confined(app: &App) -> Vec<(Pid, String)> {
@@ -35,7 +37,8 @@ async fn what_a_process_of_the_family_can_open() {
         assert!(found >= 2, "{found} of {name} are confined, of {family:?}");
         assert_eq!(scene.app.processes(name).len(), found, "every {name} is confined");
     }
-    for (pid, name) in &family {
+    // Bubblewrap itself only starts and waits.
+    for (pid, name) in family.iter().filter(|(_, name)| name != "bwrap") {
         let root = format!("/proc/{pid}/root");
         for path in away.iter().chain(&machine) {
             let found = fs::symlink_metadata(format!("{root}{path}"));
@@ -99,18 +102,61 @@ async fn nothing_passes_between_sessions_by_the_clipboard() {
     // Both sessions paste: into the one comes what it copied, into the other nothing.
     for (session, pasted) in [(&scene.session, "a secret of mine"), (&other, "")] {
         client.operate(session, "interact", json!({"action": {"kind": "tap", "selector": "#target"}})).await.expect(200);
-        for key in ["Control+v", "Shift+Insert"] {
-            client.operate(session, "interact", press(key)).await.expect(200);
-        }
-        let seen = crate::webkit::text(client, session, "#pasted").await;
+        client.operate(session, "interact", press("Control+v")).await.expect(200);
+        let seen = text(client, session, "#pasted").await;
         assert_eq!(seen, pasted, "what {session} pastes");
     }
     // An X server each: no selection, no window, no key and no picture of one is another's.
     let displays = scene.app.processes("Xvfb");
     assert_eq!(displays.len(), scene.app.processes("kitfleet-host").len());
     for kind in ["net", "mnt"] {
-        let apart: std::collections::HashSet<_> = displays.iter().map(|pid| namespace(*pid, kind)).collect();
+        let apart: HashSet<_> = displays.iter().map(|pid| namespace(*pid, kind)).collect();
         assert_eq!(apart.len(), displays.len());
     }
+    scene.app.stop().await;
+}
+
+/// A page that takes more memory than its session may have costs its own session, and nobody else's.
+#[tokio::test]
+async fn a_page_that_eats_memory_fails_its_session_alone() {
+    let scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "500000000").start().await).await;
+    let (app, client, site) = (&scene.app, &scene.client, &scene.site);
+    client.navigate(&scene.session, &site.url("/")).await;
+    let (idle, busy) = (client.session().await, client.session().await);
+    client.navigate(&idle, &site.url("/eater?memory=1")).await;
+    eventually(Duration::from_secs(60), "the eater is ended", async || {
+        (client.status(&idle).await == "errored").then_some(())
+    })
+    .await;
+    assert_failed(app, client, &idle, "unknown", "DriverError").await;
+
+    client.navigate(&busy, &site.url("/")).await;
+    client.navigate(&busy, &site.url("/eater?memory=1")).await;
+    let wait = json!({"condition": {"kind": "selector", "selector": "#nowhere"}, "timeout_ms": 60_000});
+    let answer = client.operate(&busy, "wait", wait).await;
+    // The browser may have been ended before it came to that.
+    if answer.status != 410 {
+        answer.problem(502, "driver-error");
+    }
+    scene.act(json!({"kind": "scroll"})).await.expect(200);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// A page that fills its part of the disk, likewise.
+#[tokio::test]
+async fn a_page_that_fills_the_disk_fails_its_session_alone() {
+    let scene = Scene::of(App::webkit().set("worker.session_disk_bytes", "40000000").start().await).await;
+    let (app, client, site) = (&scene.app, &scene.client, &scene.site);
+    client.navigate(&scene.session, &site.url("/")).await;
+    let writer = client.session().await;
+    client.navigate(&writer, &site.url("/eater?disk=1")).await;
+    eventually(Duration::from_secs(60), "the writer is ended", async || {
+        (client.status(&writer).await == "errored").then_some(())
+    })
+    .await;
+    assert_failed(app, client, &writer, "unknown", "DriverError").await;
+    scene.act(json!({"kind": "scroll"})).await.expect(200);
+    scene.assert_ready().await;
     scene.app.stop().await;
 }

@@ -24,6 +24,7 @@ use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::bounds::{Verdict, Watchdog};
 use super::confinement::Confinement;
 use super::directories::BrowserDirectory;
 use super::processes::{self, Family, Spawner};
@@ -50,6 +51,8 @@ pub struct Start<'a> {
     pub confinement: &'a Confinement,
     /// A folder of its own, which goes with it.
     pub directory: BrowserDirectory,
+    /// Looks at what it takes.
+    pub watchdog: &'a Watchdog,
     /// Its parent.
     pub spawner: &'a Spawner,
     /// Ends it even while it is in use.
@@ -100,7 +103,7 @@ impl Host {
     /// # Errors
     /// When the program cannot be started, or ends instead.
     pub async fn start(start: Start<'_>) -> Result<Self, Failure> {
-        let Start { program, scale, confinement, directory, spawner, stopping, tasks } = start;
+        let Start { program, scale, confinement, directory, watchdog, spawner, stopping, tasks } = start;
         let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
         confinement.hand_over(&directory.session()).map_err(failed)?;
         let mut command = confinement.family(program, &directory.session());
@@ -108,15 +111,16 @@ impl Host {
         let mut family = spawner.spawn(command).await.map_err(failed)?;
         let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;
         let leader = family.id();
+        let verdict = watchdog.watch(leader, directory.session());
 
         let (requests, queue) = mpsc::unbounded_channel();
         let (died, death) = watch::channel(None);
         let (ready, is_ready) = oneshot::channel();
         let replies = Arc::new(Replies::default());
-        let reader = read(stdout, leader, ready, Arc::clone(&replies), died);
+        let reader = read(stdout, leader, ready, Arc::clone(&replies), (Arc::clone(&verdict), died));
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
-        let burial = tasks.spawn(bury(family, directory.clone(), released, stopping.clone()));
+        let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
         let mut host = Self {
             requests,
             replies,
@@ -219,17 +223,19 @@ pub fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     INHERITED.into_iter().filter_map(|name| Some((name, env::var_os(name)?)))
 }
 
-/// Ends the family when its host is no longer in use, or the pool stops. This is a task of its own, so that it is done
+/// Ends the family when its host is no longer in use, was condemned, or the pool stops. This is a task of its own, so that it is done
 /// whatever becomes of the owner.
 async fn bury(
     family: Family,
     directory: BrowserDirectory,
+    verdict: Arc<Verdict>,
     released: oneshot::Receiver<Farewell>,
     stopping: CancellationToken,
 ) {
     let farewell = tokio::select! {
         farewell = released => farewell.ok(),
         () = stopping.cancelled() => None,
+        _ = verdict.spoken() => None,
     };
     if let Some(Farewell { ended, kept }) = farewell {
         family.end_in_order(ENDS_WITHIN).await;
@@ -322,7 +328,7 @@ async fn read(
     leader: Pid,
     ready: oneshot::Sender<()>,
     replies: Arc<Replies>,
-    died: watch::Sender<Option<Failure>>,
+    (verdict, died): (Arc<Verdict>, watch::Sender<Option<Failure>>),
 ) {
     let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MAX_LINE_BYTES));
     let mut ready = Some(ready);
@@ -330,6 +336,9 @@ async fn read(
     let mut network_ended = futures_util::future::pending::<()>().boxed();
     let failure = loop {
         let line = tokio::select! {
+            // Who is condemned is killed, which is not why it ends.
+            biased;
+            words = verdict.spoken() => break words.to_owned(),
             line = lines.next() => line,
             () = &mut network_ended => break "the browser's network process ended".to_owned(),
         };

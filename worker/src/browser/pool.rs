@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::bounds::Watchdog;
 use super::confinement::{Confinement, located};
 use super::directories::WorkerDirectory;
 use super::egress::Rules;
@@ -115,6 +116,7 @@ impl Slots {
             program,
             confinement: confinement?,
             directory,
+            watchdog: Arc::new(Watchdog::new(config.bounds)),
             spawner,
             hot: Mutex::default(),
             taken: Notify::new(),
@@ -126,6 +128,9 @@ impl Slots {
         hosts.warm().await.map_err(|failure| StartError::Host(failure.detail))?;
         let keeper = Arc::clone(&hosts);
         hosts.tasks.spawn(async move { keeper.stopping.run_until_cancelled(keeper.keep_warm()).await });
+        let looking = Arc::clone(&hosts.watchdog).run();
+        let stopping = hosts.stopping.clone();
+        hosts.tasks.spawn(async move { stopping.run_until_cancelled(looking).await });
         let until_dropped = hosts.stopping.clone().drop_guard();
         Ok(Self { hosts, _until_dropped: until_dropped })
     }
@@ -137,6 +142,7 @@ struct Hosts {
     program: PathBuf,
     confinement: Confinement,
     directory: WorkerDirectory,
+    watchdog: Arc<Watchdog>,
     spawner: Spawner,
     hot: Mutex<VecDeque<Host>>,
     taken: Notify,
@@ -177,6 +183,7 @@ impl Hosts {
             scale,
             confinement: &self.confinement,
             directory,
+            watchdog: &self.watchdog,
             spawner: &self.spawner,
             stopping: &self.stopping,
             tasks: &self.tasks,
