@@ -30,8 +30,7 @@ const CLOCKS_MAY_DIFFER: f64 = 5.0;
 const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 const OBJECT_STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
-const ALLOW_CONFINEMENT: &str =
-    "apt-get install bubblewrap xdg-dbus-proxy, and allow user namespaces (kernel.unprivileged_userns_clone=1; in a \
+const ALLOW_CONFINEMENT: &str = "apt-get install bubblewrap xdg-dbus-proxy, and allow user namespaces (kernel.unprivileged_userns_clone=1; in a \
      container: seccomp and AppArmor profiles that permit them)";
 
 /// What a request would wait for Redis.

@@ -153,7 +153,9 @@ pub enum StartError {
     #[error("cannot write to the data directory: {0}")]
     Directory(io::Error),
     /// No confinement, which is required.
-    #[error("browsers cannot be confined here, and worker.sandbox requires it (Debian packages `bubblewrap` and `util-linux`): {0}")]
+    #[error(
+        "browsers cannot be confined here, and worker.sandbox requires it (Debian packages `bubblewrap` and `util-linux`): {0}"
+    )]
     Sandbox(String),
     /// No browser.
     #[error("cannot start kitfleet-host (Debian packages `libwebkit2gtk-4.1-0` and `xvfb`): {0}")]

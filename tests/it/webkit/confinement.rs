@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use nix::unistd::Pid;
 use serde_json::json;
+use tempfile::TempDir;
 
+use crate::support::commands::run;
 use crate::support::{App, eventually};
 use crate::webkit::processes::namespace;
 use crate::webkit::{Scene, assert_failed, text};
@@ -29,7 +32,18 @@ async fn what_a_process_of_the_family_can_open() {
     assert!(data_dir.join("data/browsers").exists());
     let here = std::env::current_dir().expect("a folder");
     let away = [data_dir, &here].map(|path| path.to_str().expect("UTF-8"));
-    let machine = ["/root", "/home", "/etc/passwd", "/etc/shadow", "/etc/hostname", "/var/lib", "/var/log", "/srv", "/mnt", "/opt"];
+    let machine = [
+        "/root",
+        "/home",
+        "/etc/passwd",
+        "/etc/shadow",
+        "/etc/hostname",
+        "/var/lib",
+        "/var/log",
+        "/srv",
+        "/mnt",
+        "/opt",
+    ];
 
     let family = confined(&scene.app);
     for name in ["kitfleet-keeper", "kitfleet-host", "Xvfb", "WebKitNetworkPr", "WebKitWebProces"] {
@@ -72,7 +86,8 @@ async fn a_browser_has_no_powers() {
     for (pid, name) in confined(&scene.app).into_iter().filter(|(_, name)| !name.starts_with("bwrap")) {
         // One that ends meanwhile has none.
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).expect("a field").trim().to_owned();
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).expect("a field").trim().to_owned();
         assert_eq!(u64::from_str_radix(&field("CapEff:"), 16), Ok(0), "{name}");
         assert_eq!(field("NoNewPrivs:"), "1", "{name}");
         assert!(!field("Uid:").split_whitespace().any(|uid| uid == "0"), "{name} is root");
@@ -101,7 +116,10 @@ async fn nothing_passes_between_sessions_by_the_clipboard() {
 
     // Both sessions paste: into the one comes what it copied, into the other nothing.
     for (session, pasted) in [(&scene.session, "a secret of mine"), (&other, "")] {
-        client.operate(session, "interact", json!({"action": {"kind": "tap", "selector": "#target"}})).await.expect(200);
+        client
+            .operate(session, "interact", json!({"action": {"kind": "tap", "selector": "#target"}}))
+            .await
+            .expect(200);
         client.operate(session, "interact", press("Control+v")).await.expect(200);
         let seen = text(client, session, "#pasted").await;
         assert_eq!(seen, pasted, "what {session} pastes");
@@ -159,4 +177,37 @@ async fn a_page_that_fills_the_disk_fails_its_session_alone() {
     scene.act(json!({"kind": "scroll"})).await.expect(200);
     scene.assert_ready().await;
     scene.app.stop().await;
+}
+
+/// Where browsers cannot be confined, a worker says so and starts, or does not start, as it is told. Here bubblewrap is
+/// missing.
+#[tokio::test]
+async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
+    let app = App::simulated().start().await;
+    let programs = TempDir::new().expect("a folder");
+    let found = std::env::var_os("PATH").expect("a path");
+    let xvfb = std::env::split_paths(&found).map(|folder| folder.join("Xvfb")).find(|path| path.exists());
+    symlink(xvfb.expect("Xvfb is installed"), programs.path().join("Xvfb")).expect("a link");
+    let with = |sandbox: &str, args: &[&str]| {
+        let mut command = app.command(args);
+        command.env("PATH", programs.path()).env("KITFLEET_WORKER__DRIVER", "webkit");
+        command.env("KITFLEET_WORKER__SANDBOX", sandbox);
+        command
+    };
+    let check = async |sandbox: &str, subject: &str| {
+        let ran = run(with(sandbox, &["doctor", "--json"]), "").await;
+        let checks = ran.json();
+        let found = checks.as_array().expect("checks").iter().find(|check| check["subject"] == subject).cloned();
+        found.unwrap_or_else(|| panic!("no {subject} in {checks}"))
+    };
+    let preferred = check("preferred", "sandbox").await;
+    assert_eq!(preferred["status"], "warn", "{preferred}");
+    assert!(preferred["finding"].as_str().is_some_and(|text| text.contains("WITHOUT CONFINEMENT")), "{preferred}");
+    let shown = check("preferred", "WebKit").await;
+    assert_eq!(shown["status"], "ok", "browsers work all the same: {shown}");
+
+    assert_eq!(check("required", "sandbox").await["status"], "fail");
+    let refused = run(with("required", &["worker"]), "").await.code(1);
+    assert!(format!("{}{}", refused.stdout, refused.stderr).contains("worker.sandbox"), "{refused:?}");
+    app.stop().await;
 }

@@ -70,7 +70,8 @@ const ENVIRONMENT: [(&str, &str); 3] =
     [("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), ("HOME", FOLDER), ("LANG", "C.UTF-8")];
 
 /// What WebKit's own sandbox asks of the kernel: namespaces, and file systems mounted in them.
-const PAGES: &str = "bwrap --die-with-parent --unshare-pid --unshare-uts --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp true";
+const PAGES: &str =
+    "bwrap --die-with-parent --unshare-pid --unshare-uts --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp true";
 
 /// How long a probe may take. It takes milliseconds.
 const PROBED_WITHIN: Duration = Duration::from_secs(10);

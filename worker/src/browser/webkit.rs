@@ -59,7 +59,11 @@ impl Webkit {
         confinement: Confinement,
     ) -> Result<Self, Failure> {
         let opening = async {
-            if confinement.is_whole() { Guard::open_in(&host.directory().session(), rules) } else { Guard::open(rules).await }
+            if confinement.is_whole() {
+                Guard::open_in(&host.directory().session(), rules)
+            } else {
+                Guard::open(rules).await
+            }
         };
         let guard = opening.await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
         let device = Device {
