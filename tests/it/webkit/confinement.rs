@@ -38,6 +38,7 @@ async fn what_a_process_of_the_family_can_open() {
         "/etc/passwd",
         "/etc/shadow",
         "/etc/hostname",
+        "/etc/ssl/private",
         "/var/lib",
         "/var/log",
         "/srv",

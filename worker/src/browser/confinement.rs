@@ -37,7 +37,7 @@ const KEEPER: &str = "/kitfleet-keeper";
 const NOBODY: u32 = 65_534;
 
 /// What a family has of the machine, if the machine has it: programs and libraries, fonts, certificates, the time zone.
-const SHOWN: [&str; 18] = [
+const SHOWN: [&str; 20] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -53,14 +53,29 @@ const SHOWN: [&str; 18] = [
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
     "/etc/localtime",
-    "/etc/pki",
-    "/etc/ssl",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
     "/var/cache/fontconfig",
 ];
 
-/// Folders that are there, so that everybody may look into them. WebKit's sandbox shows those of `/sys` to pages.
-const EMPTY: [&str; 9] =
-    ["/etc", "/var", "/var/cache", "/sys", "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices"];
+/// Folders that are there, so that everybody may look into them: what lies beside certificates is private. WebKit's sandbox
+/// shows those of `/sys` to pages.
+const EMPTY: [&str; 12] = [
+    "/etc",
+    "/etc/pki",
+    "/etc/pki/tls",
+    "/etc/ssl",
+    "/var",
+    "/var/cache",
+    "/sys",
+    "/sys/block",
+    "/sys/bus",
+    "/sys/class",
+    "/sys/dev",
+    "/sys/devices",
+];
 
 /// Places for what lasts no longer than the family, in memory, of so many bytes at most.
 const SCRATCH: [(&str, &str); 3] = [("/tmp", "67108864"), ("/run", "16777216"), ("/dev/shm", "268435456")];
