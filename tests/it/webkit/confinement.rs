@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 use std::time::Duration;
 
 use nix::unistd::Pid;
@@ -10,7 +11,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::commands::run;
-use crate::support::{App, eventually};
+use crate::support::namespaces::run_inside;
+use crate::support::{App, Client, eventually};
 use crate::webkit::processes::namespace;
 use crate::webkit::{Scene, assert_failed, text};
 
@@ -143,10 +145,7 @@ async fn a_page_that_eats_memory_fails_its_session_alone() {
     client.navigate(&scene.session, &site.url("/")).await;
     let (idle, busy) = (client.session().await, client.session().await);
     client.navigate(&idle, &site.url("/eater?memory=1")).await;
-    eventually(Duration::from_secs(60), "the eater is ended", async || {
-        (client.status(&idle).await == "errored").then_some(())
-    })
-    .await;
+    until_errored(client, &idle).await;
     assert_failed(app, client, &idle, "unknown", "DriverError").await;
 
     client.navigate(&busy, &site.url("/")).await;
@@ -170,10 +169,7 @@ async fn a_page_that_fills_the_disk_fails_its_session_alone() {
     client.navigate(&scene.session, &site.url("/")).await;
     let writer = client.session().await;
     client.navigate(&writer, &site.url("/eater?disk=1")).await;
-    eventually(Duration::from_secs(60), "the writer is ended", async || {
-        (client.status(&writer).await == "errored").then_some(())
-    })
-    .await;
+    until_errored(client, &writer).await;
     assert_failed(app, client, &writer, "unknown", "DriverError").await;
     scene.act(json!({"kind": "scroll"})).await.expect(200);
     scene.assert_ready().await;
@@ -211,4 +207,39 @@ async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
     let refused = run(with("required", &["worker"]), "").await.code(1);
     assert!(format!("{}{}", refused.stdout, refused.stderr).contains("worker.sandbox"), "{refused:?}");
     app.stop().await;
+}
+
+/// A disk that is nearly full costs the session that wrote most, and no other.
+#[tokio::test]
+async fn a_nearly_full_disk_costs_who_wrote_most() {
+    let folder = TempDir::new().expect("a folder");
+    let environment = [("TMPDIR", folder.path().as_os_str())];
+    run_inside(&["--mount"], "webkit::confinement::on_a_small_disk", &environment).await;
+}
+
+/// See [`a_nearly_full_disk_costs_who_wrote_most`], which starts it.
+#[tokio::test]
+#[ignore = "runs on a disk of its own, where another test starts it"]
+async fn on_a_small_disk() {
+    let disk = std::env::temp_dir();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=200m", "tmpfs"]).arg(&disk).status();
+    assert!(mounted.expect("mount runs").success());
+    let scene = Scene::start().await;
+    let (app, client, site) = (&scene.app, &scene.client, &scene.site);
+    client.navigate(&scene.session, &site.url("/storage?n=100000")).await;
+    let writer = client.session().await;
+    client.navigate(&writer, &site.url("/eater?disk=1")).await;
+    until_errored(client, &writer).await;
+    assert_failed(app, client, &writer, "unknown", "DriverError").await;
+    scene.act(json!({"kind": "scroll"})).await.expect(200);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// A browser takes its time to take too much.
+async fn until_errored(client: &Client, session: &str) {
+    eventually(Duration::from_secs(90), "the session fails", async || {
+        (client.status(session).await == "errored").then_some(())
+    })
+    .await;
 }

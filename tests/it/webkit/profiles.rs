@@ -138,7 +138,7 @@ impl Scene {
     fn remove_sites_files(&self) {
         let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let browsers = entries(self.app.data_dir.path().join("data/browsers")).flat_map(entries);
-        let folders = browsers.flat_map(|browser| FOLDERS.map(|name| browser.join(name)));
+        let folders = browsers.flat_map(|browser| FOLDERS.map(|name| browser.join("session").join(name)));
         for folder in folders.filter(|folder| folder.is_dir()) {
             fs::remove_dir_all(folder).expect("the folder");
         }
