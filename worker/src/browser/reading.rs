@@ -212,3 +212,30 @@ fn json_map(value: Value) -> Map<String, Value> {
         _ => Map::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_capture_is_a_file_and_no_way_to_another() {
+        let folder = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string());
+        fs::create_dir(&folder).expect("a folder");
+        let (file, link, pipe) = (folder.join("file"), folder.join("link"), folder.join("pipe"));
+        fs::write(&file, "picture").expect("a file");
+        symlink(&file, &link).expect("a link");
+        mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+        let (_, bytes) = open_capture(&file).await.expect("a capture");
+        assert_eq!(bytes, 7);
+        for path in [link, pipe, folder.clone()] {
+            assert!(open_capture(&path).await.is_err(), "{}", path.display());
+        }
+        fs::remove_dir_all(folder).expect("it is removed");
+    }
+}
