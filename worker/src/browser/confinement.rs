@@ -8,7 +8,8 @@
 //!
 //! A worker that runs as root has its browsers run as nobody. That takes bubblewrap twice: root shows the family its
 //! files, which nobody else might see, and then nobody makes the rest, as any user does. What root makes of `/proc` has
-//! parts covered, and the kernel allows no other `/proc` inside then, which WebKit's own sandbox needs.
+//! parts covered, and the kernel allows no other `/proc` inside then, which WebKit's own sandbox needs. Where nobody may
+//! make namespaces, root makes all of it, and the family does without that sandbox.
 
 use std::fs;
 use std::io;
@@ -106,6 +107,8 @@ enum Walls {
     OfAUser,
     /// As nobody, because the worker is root.
     OfRoot,
+    /// Likewise, where nobody but root may make namespaces: WebKit's own sandbox has no place inside then.
+    OfRootAlone,
 }
 
 impl Confinement {
@@ -114,13 +117,21 @@ impl Confinement {
     /// # Errors
     /// When it is required and not possible.
     pub async fn find(spawner: &Spawner, wanted: Sandbox, host: &Path, folder: &Path) -> Result<Self, StartError> {
-        let walls = if geteuid().is_root() { Walls::OfRoot } else { Walls::OfAUser };
-        let mut found = Self { walls: Some(walls), pages: false };
-        let obstacle = match found.hand_over(folder) {
-            Ok(()) => probe(spawner, found.bubblewrap(host, folder), &[KEEPER, "--version"]).await,
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(obstacle) = obstacle {
+        let kinds: &[Walls] =
+            if geteuid().is_root() { &[Walls::OfRoot, Walls::OfRootAlone] } else { &[Walls::OfAUser] };
+        let (mut found, mut obstacles) = (Self { walls: None, pages: false }, Vec::new());
+        for walls in kinds {
+            let tried = Self { walls: Some(*walls), pages: false };
+            match tried.obstacle(spawner, host, folder).await {
+                Some(obstacle) => obstacles.push(obstacle),
+                None => {
+                    found = tried;
+                    break;
+                }
+            }
+        }
+        if !found.is_whole() {
+            let obstacle = obstacles.join("; ");
             if wanted == Sandbox::Required {
                 return Err(StartError::Sandbox(obstacle));
             }
@@ -130,7 +141,6 @@ impl Confinement {
                  `bubblewrap`, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; in a container, \
                  seccomp and AppArmor profiles that have them). worker.sandbox = \"required\" makes this an error"
             );
-            found.walls = None;
         }
         let pages: Vec<_> = PAGES.split_whitespace().collect();
         match probe(spawner, found.bubblewrap(host, folder), &pages).await {
@@ -141,6 +151,14 @@ impl Confinement {
             tracing::info!(web_processes = found.pages, "browsers are confined to a folder of their own each");
         }
         Ok(found)
+    }
+
+    /// Why a family cannot be started so.
+    async fn obstacle(&self, spawner: &Spawner, host: &Path, folder: &Path) -> Option<String> {
+        if let Err(error) = self.hand_over(folder) {
+            return Some(error.to_string());
+        }
+        probe(spawner, self.bubblewrap(host, folder), &[KEEPER, "--version"]).await
     }
 
     /// Whether whole families are confined.
@@ -169,7 +187,7 @@ impl Confinement {
     /// # Errors
     /// When the file system refuses.
     pub fn hand_over(&self, folder: &Path) -> io::Result<()> {
-        if self.walls != Some(Walls::OfRoot) {
+        if !matches!(self.walls, Some(Walls::OfRoot | Walls::OfRootAlone)) {
             return Ok(());
         }
         lchown(folder, Some(NOBODY), Some(NOBODY))?;
@@ -212,19 +230,21 @@ impl Confinement {
             command.arg(how).arg(what).arg(place);
         }
         command.args(["--chdir", FOLDER, "--die-with-parent", "--unshare-net"]);
+        let nobody = NOBODY.to_string();
+        let as_nobody = ["setpriv", "--reuid", &nobody, "--regid", &nobody, "--clear-groups"];
+        let powerless = ["--inh-caps=-all", "--bounding-set=-all", "--"];
         if walls == Walls::OfRoot {
-            command.args(["--dev-bind", "/proc", "/proc", "--remount-ro", "/", "--"]);
-            let nobody = NOBODY.to_string();
-            command.args(["setpriv", "--reuid", &nobody, "--regid", &nobody, "--clear-groups"]);
-            command.args(["--inh-caps=-all", "--bounding-set=-all", "--"]);
-            command.args(["bwrap", "--dev-bind", "/", "/", "--die-with-parent"]);
+            command.args(["--dev-bind", "/proc", "/proc", "--remount-ro", "/", "--"]).args(as_nobody).args(powerless);
+            command.args(["bwrap", "--dev-bind", "/", "/", "--die-with-parent", "--proc", "/proc"]);
+        } else {
+            command.args(["--proc", "/proc", "--remount-ro", "/"]);
         }
-        command.args(["--proc", "/proc", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
-        if walls == Walls::OfAUser {
-            command.args(["--remount-ro", "/"]);
-        }
+        command.args((walls != Walls::OfRootAlone).then_some("--unshare-user"));
         // The keeper is the first process: with it goes the family, whatever bubblewrap does.
-        command.args(["--as-pid-1", "--"]);
+        command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--"]);
+        if walls == Walls::OfRootAlone {
+            command.args(as_nobody).args(powerless);
+        }
         command
     }
 }
