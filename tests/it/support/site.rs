@@ -202,7 +202,7 @@ all.push(piece); setTimeout(eat, 20) };
 const write = async () => { const opening = indexedDB.open('eater', 1); opening.onupgradeneeded = () => opening.result.createObjectStore('all');
 opening.onsuccess = () => { const next = key => { const piece = new Uint8Array(2 << 20); for (let at = 0; at < piece.length; at++) piece[at] = Math.random() * 256;
 const change = opening.result.transaction('all', 'readwrite'); change.objectStore('all').put(piece, key); change.oncomplete = () => next(key + 1) }; next(0) } };
-addEventListener('load', () => setTimeout(location.search === '?memory=1' ? eat : write, 500))</script>";
+addEventListener('load', () => setTimeout(location.search === '?memory=1' ? eat : write, 2500))</script>";
 
 const WIDE: &str = "<title>Wide</title><style>body{margin:0}</style><div style='width:7600px;height:7600px;background:linear-gradient(red,blue)'>wide</div>";
 
