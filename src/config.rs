@@ -26,7 +26,7 @@ use std::time::Duration;
 use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_api::RateLimits;
-use kitfleet_domain::limits::Limits;
+use kitfleet_domain::limits::{Limits, MOST_RESULT_BYTES};
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
@@ -444,6 +444,12 @@ impl Config {
                 limits.usage_days_default <= limits.usage_days_max,
                 "limits.usage_days_default",
                 "must not exceed limits.usage_days_max",
+            ),
+            (limits.url_chars >= 1, "limits.url_chars", "must be at least 1"),
+            (
+                (1..=MOST_RESULT_BYTES).contains(&limits.result_bytes),
+                "limits.result_bytes",
+                "must be 1 to 15728640, 15 MiB",
             ),
             (limits.usage_days_max <= 3_650, "limits.usage_days_max", "must be at most 3650"),
         ];

@@ -6,6 +6,7 @@ use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::operations::{Failure, FailureClass};
+use kitfleet_domain::patterns::PatternError;
 use kitfleet_domain::validation::Invalid;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -147,6 +148,15 @@ impl From<Problem> for Parts {
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
         Self::new(&kinds::VALIDATION_FAILED, invalid.to_string()).with("errors", invalid.0)
+    }
+}
+
+impl From<PatternError> for Problem {
+    fn from(error: PatternError) -> Self {
+        match error {
+            PatternError::Invalid(invalid) => invalid.into(),
+            PatternError::Thread(error) => Self::internal(&error),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{Extensions, HeaderMap};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::validation::{FieldError, Invalid};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
@@ -33,9 +34,12 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
-        let object = object(&parts.headers, &read(body, &app.config).await?)?;
-        note_unknown(&parts.extensions, &object, field_names::<T>());
-        Ok(Self(declared(object)?))
+        let bytes = read(body, &app.config).await?;
+        heavy(bytes.len(), || {
+            let object = object(&parts.headers, &bytes)?;
+            note_unknown(&parts.extensions, &object, field_names::<T>());
+            Ok(Self(declared(object)?))
+        })
     }
 }
 
@@ -47,7 +51,8 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
-        Ok(Self(declared(object(&parts.headers, &read(body, &app.config).await?)?)?))
+        let bytes = read(body, &app.config).await?;
+        heavy(bytes.len(), || Ok(Self(declared(object(&parts.headers, &bytes)?)?)))
     }
 }
 
@@ -65,7 +70,7 @@ impl FromRequest<App> for Unused {
     async fn from_request(request: Request, app: &App) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         if let Ok(bytes) = read(body, &app.config).await
-            && let Ok(object) = object(&parts.headers, &bytes)
+            && let Ok(object) = heavy(bytes.len(), || object(&parts.headers, &bytes))
         {
             note_unknown(&parts.extensions, &object, &[]);
         }

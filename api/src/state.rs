@@ -1,9 +1,11 @@
 //! What every handler can reach.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -11,6 +13,7 @@ use ipnet::IpNet;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::patterns::Patterns;
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
@@ -160,6 +163,8 @@ pub struct Shared {
     pub rate_limits: RateLimiter,
     /// Where passwords are hashed.
     pub hashing: Hashing,
+    /// Where customers' regular expressions are compiled.
+    pub patterns: Patterns,
     /// Who else may say who somebody is.
     pub providers: Providers,
     /// When credentials were last used.
@@ -189,6 +194,7 @@ impl App {
             replies,
             rate_limits,
             hashing,
+            patterns: Patterns::new(available_parallelism().map_or(1, NonZeroUsize::get)),
             providers,
             last_used: LastUsed::default(),
             handlers,

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::accounts::Tier;
 
+/// What `result_bytes` may be at most: what a browser may say in one piece, with some room for what stands around it.
+pub const MOST_RESULT_BYTES: usize = 15 * 1024 * 1024;
+
 /// Bounds of requests and results. [`Limits::default`] is the interface's table.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -25,6 +28,23 @@ pub struct Limits {
     pub max_time_wait: Duration,
     /// Extractions in one batch.
     pub extractions: usize,
+    /// Characters of an extraction's name, of a sub-field's and of an attribute's.
+    pub extraction_name_chars: usize,
+    /// Sub-fields of a list.
+    pub sub_extractions: usize,
+    /// Matches of a list. More are refused and not cut, so that a list is always whole.
+    pub list_matches: usize,
+    /// Characters of a CSS selector.
+    pub selector_chars: usize,
+    /// Characters of the regular expression of a wait.
+    pub pattern_chars: usize,
+    /// Bytes of what an operation answers, as JSON; at most [`MOST_RESULT_BYTES`]. A state is cut to it, and anything else
+    /// withheld.
+    pub result_bytes: usize,
+    /// Characters of an address that a page has chosen. What is longer is cut.
+    pub url_chars: usize,
+    /// Characters of a page's title. What is longer is cut.
+    pub title_chars: usize,
     /// Characters of a search query, and of each credential of a login.
     pub query_chars: usize,
     /// The time of search and login, when the request names none.
@@ -212,6 +232,14 @@ impl Default for Limits {
             max_timeout: Duration::from_mins(2),
             max_time_wait: Duration::from_mins(1),
             extractions: 100,
+            extraction_name_chars: 120,
+            sub_extractions: 32,
+            list_matches: 10_000,
+            selector_chars: 4_096,
+            pattern_chars: 1_000,
+            result_bytes: 8 * 1024 * 1024,
+            url_chars: 32_768,
+            title_chars: 4_096,
             query_chars: 10_000,
             default_form_timeout: Duration::from_secs(10),
             max_form_timeout: Duration::from_mins(2),

@@ -262,7 +262,30 @@ impl Action {
             Self::Press { .. } => "press",
         }
     }
+
+    /// The time that it gets when its caller names none. A text gets more the longer it takes to type.
+    ///
+    /// # Errors
+    /// On `action.delay_ms`, when the pauses alone take longer than any operation may.
+    fn default_timeout(&self, limits: &Limits) -> Result<Duration, Invalid> {
+        let Self::Type { text, delay_ms, .. } = self else { return Ok(INTERACT_TIMEOUT) };
+        let keys = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        let pauses = Duration::from_millis(delay_ms.unwrap_or_default()).saturating_mul(keys);
+        if pauses > limits.max_timeout {
+            let max = limits.max_timeout.as_millis();
+            let message = format!("must leave a text of {keys} characters within {max} ms, the longest timeout there is");
+            return Err(Invalid::field("action.delay_ms", message));
+        }
+        let typing = pauses.saturating_add(KEY_TAKES.saturating_mul(keys));
+        Ok(INTERACT_TIMEOUT.saturating_add(typing).min(limits.max_timeout.max(INTERACT_TIMEOUT)))
+    }
 }
+
+/// The time of an interaction whose caller names none, but for what typing adds to it.
+const INTERACT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a machine that is busy may need for a key, besides the pause after it.
+pub const KEY_TAKES: Duration = Duration::from_millis(5);
 
 impl Interact {
     /// # Errors
@@ -275,22 +298,22 @@ impl Interact {
     ) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         match &action {
-            Action::Tap { selector } => require_selector(&mut rules, selector, "action.selector"),
+            Action::Tap { selector } => require_selector(&mut rules, selector, limits, "action.selector"),
             Action::Type { selector, text, delay_ms, .. } => {
-                require_selector(&mut rules, selector, "action.selector");
+                require_selector(&mut rules, selector, limits, "action.selector");
                 rules.length(text, 0, limits.type_text_chars, "action.text");
                 let max = limits.type_delay_ms;
                 rules.require(delay_ms.is_none_or(|ms| ms <= max), "action.delay_ms", format!("must be 0 to {max}"));
             }
             Action::Scroll { selector, .. } => {
                 if let Some(selector) = selector {
-                    require_selector(&mut rules, selector, "action.selector");
+                    require_selector(&mut rules, selector, limits, "action.selector");
                 }
             }
             Action::Press { key } => rules.length(key, 1, limits.press_key_chars, "action.key"),
         }
         rules.check()?;
-        let timeout = parse_timeout(timeout_ms, Duration::from_secs(10), limits)?;
+        let timeout = parse_timeout(timeout_ms, action.default_timeout(limits)?, limits)?;
         Ok(Self { action, timeout, on_timeout })
     }
 }
@@ -322,7 +345,7 @@ pub enum Condition {
     },
     /// The address.
     UrlMatches {
-        /// In the syntax of the `regex` crate, found anywhere in the address. Linear in the address's length.
+        /// See [`crate::patterns::Pattern`]; found anywhere in the address.
         pattern: String,
     },
     /// Just time.
@@ -358,13 +381,10 @@ impl Wait {
         let mut default_timeout = Duration::from_secs(30);
         match &condition {
             Condition::Selector { selector } | Condition::SelectorHidden { selector } => {
-                require_selector(&mut rules, selector, "condition.selector");
+                require_selector(&mut rules, selector, limits, "condition.selector");
             }
-            Condition::UrlMatches { pattern } => {
-                if let Err(error) = regex::Regex::new(pattern) {
-                    rules.require(false, "condition.pattern", format!("must be a regular expression: {error}"));
-                }
-            }
+            // Whether it is a regular expression is not asked of somebody who has no session: see `patterns.rs`.
+            Condition::UrlMatches { pattern } => rules.length(pattern, 0, limits.pattern_chars, "condition.pattern"),
             Condition::Time { ms } => {
                 let max = limits.max_time_wait.as_millis();
                 rules.require(u128::from(*ms) <= max, "condition.ms", format!("must be 0 to {max}"));
@@ -497,21 +517,24 @@ impl Extract {
     /// # Errors
     /// On `extractions`, or a field of one of them.
     pub fn parse(extractions: Vec<Extraction>, limits: &Limits) -> Result<Self, Invalid> {
-        let mut rules = Rules::default();
         let max = limits.extractions;
-        rules.require((1..=max).contains(&extractions.len()), "extractions", format!("must have 1 to {max} items"));
+        if !(1..=max).contains(&extractions.len()) {
+            // Whoever sends a million is not told what is wrong with each.
+            return Err(Invalid::field("extractions", format!("must have 1 to {max} items")));
+        }
+        let mut rules = Rules::default();
         let mut names = HashSet::new();
         for (i, item) in extractions.iter().enumerate() {
             let at = |field: &str| format!("extractions.{i}.{field}");
-            rules.require(!item.name.is_empty(), &at("name"), "must not be empty");
+            rules.length(&item.name, 1, limits.extraction_name_chars, &at("name"));
             rules.require(names.insert(item.name.as_str()), &at("name"), "must not stand twice");
-            require_selector(&mut rules, &item.selector, &at("selector"));
-            require_attribute(&mut rules, item.take, item.attribute.as_deref(), &at("attribute"));
-            for sub in item.extract.iter().flatten() {
+            require_selector(&mut rules, &item.selector, limits, &at("selector"));
+            require_attribute(&mut rules, item.take, item.attribute.as_deref(), limits, &at("attribute"));
+            for sub in require_subs(&mut rules, item, limits, &at("extract")) {
                 let at = |field: &str| format!("extractions.{i}.extract.{}.{field}", sub.name);
-                require_selector(&mut rules, &sub.selector, &at("selector"));
+                require_selector(&mut rules, &sub.selector, limits, &at("selector"));
                 rules.require(sub.take != Take::List, &at("type"), "must be text or attribute");
-                require_attribute(&mut rules, sub.take, sub.attribute.as_deref(), &at("attribute"));
+                require_attribute(&mut rules, sub.take, sub.attribute.as_deref(), limits, &at("attribute"));
             }
         }
         rules.check()?;
@@ -563,7 +586,14 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What search and login have in common: the seconds they are given.
+/// What search and login have in common: selectors of the caller's, each of which may be absent.
+pub fn require_selectors<const N: usize>(rules: &mut Rules, selectors: [(&str, &Option<String>); N], limits: &Limits) {
+    for (field, selector) in selectors {
+        rules.length(selector.as_deref().unwrap_or_default(), 0, limits.selector_chars, field);
+    }
+}
+
+/// And the seconds they are given.
 ///
 /// # Errors
 /// On `timeout_seconds`.
@@ -589,13 +619,26 @@ fn parse_timeout(timeout_ms: Option<u64>, default: Duration, limits: &Limits) ->
     Err(Invalid::field("timeout_ms", format!("must be {min} to {max}")))
 }
 
-fn require_selector(rules: &mut Rules, selector: &str, field: &str) {
+fn require_selector(rules: &mut Rules, selector: &str, limits: &Limits, field: &str) {
     rules.require(!selector.trim().is_empty(), field, "must not be empty");
+    rules.length(selector, 0, limits.selector_chars, field);
 }
 
-fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, field: &str) {
+fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, limits: &Limits, field: &str) {
     let named = attribute.is_some_and(|name| !name.is_empty());
     rules.require(take != Take::Attribute || named, field, "must name the attribute");
+    rules.length(attribute.unwrap_or_default(), 0, limits.extraction_name_chars, field);
+}
+
+/// The sub-fields of a list, each of which can be named in an error. There are none when there are too many, or their names
+/// are too long: they stand in the answer once a match.
+fn require_subs<'a>(rules: &mut Rules, item: &'a Extraction, limits: &Limits, field: &str) -> &'a [SubExtraction] {
+    let subs = item.extract.as_deref().unwrap_or_default();
+    let (most, chars) = (limits.sub_extractions, limits.extraction_name_chars);
+    let too_long = subs.iter().any(|sub| sub.name.chars().count() > chars);
+    rules.require(subs.len() <= most, field, format!("must have at most {most} members"));
+    rules.require(!too_long, field, format!("must have names of at most {chars} characters"));
+    if too_long || subs.len() > most { &[] } else { subs }
 }
 
 /// How an operation ended.

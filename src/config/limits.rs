@@ -23,6 +23,14 @@ pub(super) struct LimitsTable {
     #[serde(with = "duration")]
     max_time_wait: Duration,
     extractions: usize,
+    extraction_name_chars: usize,
+    sub_extractions: usize,
+    list_matches: usize,
+    selector_chars: usize,
+    pattern_chars: usize,
+    result_bytes: usize,
+    url_chars: usize,
+    title_chars: usize,
     query_chars: usize,
     #[serde(with = "duration")]
     default_form_timeout: Duration,

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::http::HeaderName;
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use kitfleet_domain::heavy::{heavy, weight};
 use kitfleet_domain::ids::{IntentId, SessionId};
 use kitfleet_domain::intents::{self, Claim, Ending};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sealing;
-use kitfleet_domain::sessions::SessionStatus;
+use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
 use serde_json::Value;
@@ -34,10 +35,8 @@ impl IntoResponse for Done {
         let timing = self.browser_time.map(|time| {
             [(HeaderName::from_static("server-timing"), format!("browser;dur={:.3}", time.as_secs_f64() * 1e3))]
         });
-        match timing {
-            Some(timing) => (timing, Answer(self.value)).into_response(),
-            None => Answer(self.value).into_response(),
-        }
+        let timing = AppendHeaders(timing.into_iter().flatten());
+        heavy(weight(&self.value), || (timing, Answer(self.value)).into_response())
     }
 }
 
@@ -67,6 +66,16 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
         }
         Some(other) => Err(refusal(other.outcome)),
         None => Err(give_up(app, intent).await?.into()),
+    }
+}
+
+/// Refuses what would be refused of a session that is not the caller's, or not ready, before anything is made of the
+/// operation. Whether it still is ready the claim finds out.
+pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Result<()> {
+    let found = sessions::find(&mut *app.db.acquire().await?, caller.account_id, session).await?;
+    match found.ok_or_else(not_found::<SessionId>)?.status {
+        SessionStatus::Ready => Ok(()),
+        other => Err(not_ready(other)),
     }
 }
 

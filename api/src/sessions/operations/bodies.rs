@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{
     Action, CaptureKind, Condition, Extraction, Login, OnTimeout, Search, SubExtraction, Take, Transform, WaitUntil,
-    parse_form_timeout,
+    parse_form_timeout, require_selectors,
 };
 use kitfleet_domain::validation::{Invalid, Rules};
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub struct InteractBody {
     /// What to do
     #[schema(schema_with = action_schema)]
     pub action: Map<String, Value>,
-    /// Milliseconds
+    /// Milliseconds. When absent, `type` has more for each character: 5 and its `delay_ms`, up to the maximum
     #[schema(minimum = 100, maximum = 120_000, default = 10_000)]
     pub timeout_ms: Option<u64>,
     /// `fail` errors the session when the time is over; `return` answers `ok: false` and keeps it
@@ -57,6 +57,7 @@ pub struct InteractBody {
 #[derive(Deserialize, ToSchema)]
 struct Tap {
     /// CSS
+    #[schema(max_length = 4_096)]
     selector: String,
 }
 
@@ -64,10 +65,11 @@ struct Tap {
 #[derive(Deserialize, ToSchema)]
 struct Type {
     /// CSS
+    #[schema(max_length = 4_096)]
     selector: String,
     #[schema(max_length = 10_000)]
     text: String,
-    /// Milliseconds between keys
+    /// Milliseconds between keys; those of a whole text must not take longer than the longest `timeout_ms`
     #[schema(maximum = 500)]
     delay_ms: Option<u64>,
     /// Password fields are sensitive without it
@@ -79,6 +81,7 @@ struct Type {
 #[derive(Deserialize, ToSchema)]
 struct Scroll {
     /// CSS; the page when absent
+    #[schema(max_length = 4_096)]
     selector: Option<String>,
     /// Pixels to the right
     #[schema(default = 0)]
@@ -144,13 +147,16 @@ pub struct WaitBody {
 #[derive(Deserialize, ToSchema)]
 struct Selector {
     /// CSS
+    #[schema(max_length = 4_096)]
     selector: String,
 }
 
 /// The page's address
 #[derive(Deserialize, ToSchema)]
 struct UrlMatches {
-    /// In the syntax of Rust's regex crate, found anywhere in the address
+    /// In the syntax of Rust's regex crate, found anywhere in the address or, of a longer one, its first 32,768 characters.
+    /// Compiled it may have 1 MiB
+    #[schema(max_length = 1_000)]
     pattern: String,
 }
 
@@ -240,9 +246,10 @@ pub struct ExtractBody {
 #[schema(as = Extraction)]
 struct ExtractionBody {
     /// Its key in the answer
-    #[schema(min_length = 1)]
+    #[schema(min_length = 1, max_length = 120)]
     name: String,
     /// CSS
+    #[schema(max_length = 4_096)]
     selector: String,
     /// What to take: the first match's trimmed text or named attribute, or all matches
     #[serde(rename = "type")]
@@ -252,8 +259,10 @@ struct ExtractionBody {
     #[schema(schema_with = transform)]
     transform: Option<Transform>,
     /// For `attribute`
+    #[schema(max_length = 120)]
     attribute: Option<String>,
-    /// For `list`: what to take of each match; its text when absent
+    /// For `list`: what to take of each match; its text when absent. At most 32 sub-fields, with names of at most 120
+    /// characters
     extract: Option<BTreeMap<String, SubExtractionBody>>,
 }
 
@@ -262,12 +271,14 @@ struct ExtractionBody {
 #[schema(as = SubExtraction)]
 struct SubExtractionBody {
     /// CSS, inside the match
+    #[schema(max_length = 4_096)]
     selector: String,
     /// What to take
     #[serde(rename = "type")]
     #[schema(schema_with = take_of_match)]
     take: Take,
     /// For `attribute`
+    #[schema(max_length = 120)]
     attribute: Option<String>,
 }
 
@@ -311,11 +322,13 @@ pub struct SearchBody {
     #[schema(min_length = 1, max_length = 10_000)]
     query: String,
     /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
     search_selector: Option<String>,
     /// Whether to submit
     #[schema(default = true)]
     submit: Option<bool>,
     /// CSS of what shows that the results are there
+    #[schema(max_length = 4_096)]
     wait_for_results_selector: Option<String>,
     /// For each step
     #[schema(minimum = 1, maximum = 120, default = 10)]
@@ -328,6 +341,11 @@ impl SearchBody {
     pub fn into_operation(self, limits: &Limits) -> Result<Search, Invalid> {
         let mut rules = Rules::default();
         rules.length(&self.query, 1, limits.query_chars, "query");
+        let selectors = [
+            ("search_selector", &self.search_selector),
+            ("wait_for_results_selector", &self.wait_for_results_selector),
+        ];
+        require_selectors(&mut rules, selectors, limits);
         let step_timeout = checked_timeout(rules, self.timeout_seconds, limits)?;
         Ok(Search {
             query: self.query,
@@ -349,12 +367,16 @@ pub struct LoginBody {
     #[schema(max_length = 10_000, format = Password)]
     password: String,
     /// CSS of what shows that the login worked
+    #[schema(max_length = 4_096)]
     success_selector: Option<String>,
     /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
     username_selector: Option<String>,
     /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
     password_selector: Option<String>,
     /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
     submit_selector: Option<String>,
     /// For each step
     #[schema(minimum = 1, maximum = 120, default = 10)]
@@ -368,6 +390,13 @@ impl LoginBody {
         let mut rules = Rules::default();
         rules.length(&self.username, 0, limits.query_chars, "username");
         rules.length(&self.password, 0, limits.query_chars, "password");
+        let selectors = [
+            ("success_selector", &self.success_selector),
+            ("username_selector", &self.username_selector),
+            ("password_selector", &self.password_selector),
+            ("submit_selector", &self.submit_selector),
+        ];
+        require_selectors(&mut rules, selectors, limits);
         let step_timeout = checked_timeout(rules, self.timeout_seconds, limits)?;
         Ok(Login {
             username: self.username,
