@@ -50,6 +50,8 @@ pub struct Browser {
     settings: Settings,
     content: UserContentManager,
     configured: Cell<bool>,
+    /// Characters of an address and of a title.
+    lengths: Cell<(usize, usize)>,
 }
 
 /// Names the files that say which implementations of EGL there are.
@@ -77,6 +79,7 @@ impl Browser {
             settings,
             content: scripts,
             configured: Cell::new(false),
+            lengths: Cell::default(),
         });
         browser.listen();
         browser.refuse();
@@ -100,6 +103,7 @@ impl Browser {
         if self.configured.replace(true) {
             return Err(failure::engine("the host is configured already"));
         }
+        self.lengths.set((device.uri_chars, device.title_chars));
         let size = |value: u32| i32::try_from(value).map_err(|_| failure::engine("the size is out of range"));
         screen::resize(size(device.screen_width)?, size(device.screen_height)?);
         self.window.resize(size(device.viewport_width)?, size(device.viewport_height)?);
@@ -126,17 +130,28 @@ impl Browser {
 
     /// What the browser shows now.
     pub async fn page(self: &Rc<Self>) -> Page {
+        let (_, most) = self.lengths.get();
         // WebKit hears of a title somewhat after the page has it. A page that is too busy to say has the one it had.
-        let asked = Box::pin(script::evaluate(self, "return document.title"));
+        let question = format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
+        let asked = Box::pin(script::evaluate(self, &question));
         let title = match select(asked, glib::timeout_future(TITLE_WITHIN)).await {
             Either::Left((Ok(title), _)) => title.as_str().map(str::to_owned),
             _ => self.view.title().map(String::from),
         };
+        let (title, title_was_cut) = cut(title.unwrap_or_default(), most);
+        let (uri, uri_was_cut) = self.uri();
         Page {
-            uri: self.view.uri().map(String::from).unwrap_or_default(),
-            title: title.filter(|title| !title.is_empty()),
+            uri,
+            title: (!title.is_empty()).then_some(title),
+            truncated: title_was_cut || uri_was_cut,
             lifecycle: self.navigation.lifecycle(),
         }
+    }
+
+    /// The current address, cut to size, and whether it was.
+    pub fn uri(&self) -> (String, bool) {
+        let (most, _) = self.lengths.get();
+        cut(self.view.uri().map(String::from).unwrap_or_default(), most)
     }
 
     async fn await_layout(self: &Rc<Self>, device: &Device) -> Result<(), HostError> {
@@ -235,6 +250,18 @@ impl Browser {
             // WebKit is in the midst of asking for a window.
             glib::idle_add_local_once(move || view.load_request(&request));
         }
+    }
+}
+
+/// The first so many characters of a text, and whether there are more.
+fn cut(mut text: String, most: usize) -> (String, bool) {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => {
+            text.truncate(end);
+            text.shrink_to_fit();
+            (text, true)
+        }
+        None => (text, false),
     }
 }
 

@@ -24,11 +24,11 @@ use std::rc::Rc;
 
 use clap::Parser;
 use kitfleet_host_protocol::{Command, HostError, Message, Outcome, Request};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use webkit2gtk::WebViewExt;
 
 use crate::browser::Browser;
-use crate::channel::Output;
+use crate::channel::{Output, json};
 
 /// What is fixed for the life of a host.
 #[derive(Debug, Parser)]
@@ -89,23 +89,24 @@ fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
     });
 }
 
-async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Value, HostError> {
-    match request.command {
-        Command::Configure(device) => browser.configure(device).await.map(|()| Value::Null),
-        Command::Navigate { uri, until } => navigation::navigate(browser, &uri, until).await.map(channel::json),
-        Command::Evaluate { script } => script::evaluate(browser, &script).await,
-        Command::Touch { steps } => touch::inject(browser, &steps).await.map(|()| Value::Null),
-        Command::Keys { keys } => keys::inject(browser, &keys).await.map(|()| Value::Null),
-        Command::Snapshot { full_page, path } => capture::snapshot(browser, full_page, path).await.map(channel::json),
-        Command::Pdf { path } => capture::pdf(browser, &path).await.map(|()| Value::Null),
-        Command::Cookies => cookies::all(browser).await.map(channel::json),
-        Command::ReplaceCookies { cookies } => cookies::replace(browser, &cookies).await.map(|()| Value::Null),
-        Command::Leave => {
-            navigation::leave(browser).await;
-            Ok(Value::Null)
+async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, HostError> {
+    Ok(match request.command {
+        Command::Configure(device) => json(&browser.configure(device).await?),
+        Command::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
+        Command::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
+        Command::Touch { steps } => json(&touch::inject(browser, &steps).await?),
+        Command::Keys { keys } => json(&keys::inject(browser, &keys).await?),
+        Command::Snapshot { full_page, path } => json(&capture::snapshot(browser, full_page, path).await?),
+        Command::Pdf { path } => json(&capture::pdf(browser, &path).await?),
+        Command::Cookies { at_most } => {
+            let mut cookies = cookies::all(browser).await?;
+            cookies.truncate(at_most.unwrap_or(usize::MAX));
+            json(&cookies)
         }
-        Command::Page => Ok(channel::json(browser.page().await)),
-    }
+        Command::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
+        Command::Leave => json(&navigation::leave(browser).await),
+        Command::Page => json(&browser.page().await),
+    })
 }
 
 /// A host outlives its worker in no case: the kernel kills it with the thread that started it.

@@ -10,8 +10,9 @@ use std::time::Duration;
 use std::{env, io};
 
 use futures_util::{FutureExt, StreamExt};
+use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::operations::{Failure, FailureClass};
-use kitfleet_host_protocol::{Command, HostError, Message, Outcome, Request};
+use kitfleet_host_protocol::{Command, HostError, MOST_LINE_BYTES, Message, Outcome, Request};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
@@ -25,9 +26,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::processes::{Family, Spawner};
-
-/// The longest line a host may send. Scripts bound what they return; this bounds what a hostile page may cost.
-const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// How often the network process is looked at.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
@@ -153,9 +151,11 @@ impl Host {
         // A dead host's writer is gone, and its replies too: the next line notices.
         let _ = self.requests.send(line);
         match reply.await {
-            Some(Outcome::Ok(value)) => serde_json::from_value(value).map_err(|error| {
-                CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
-            }),
+            Some(Outcome::Ok(value)) => {
+                heavy(value.get().len(), || serde_json::from_str(value.get())).map_err(|error| {
+                    CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
+                })
+            }
             Some(Outcome::Error(error)) => Err(CallError::Refused(error)),
             None => Err(CallError::Dead(self.clone_death().await)),
         }
@@ -323,7 +323,7 @@ async fn read(
     replies: Arc<Replies>,
     died: watch::Sender<Option<Failure>>,
 ) {
-    let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MAX_LINE_BYTES));
+    let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MOST_LINE_BYTES));
     let mut ready = Some(ready);
     // Until the network process runs there is nothing to watch.
     let mut network_ended = futures_util::future::pending::<()>().boxed();
@@ -335,7 +335,7 @@ async fn read(
         let message = match line {
             None => break "the browser ended".to_owned(),
             Some(Err(error)) => break format!("the browser said something unreadable: {error}"),
-            Some(Ok(line)) => serde_json::from_str::<Message>(&line),
+            Some(Ok(line)) => heavy(line.len(), || serde_json::from_str::<Message>(&line)),
         };
         match message {
             Ok(Message::Reply { id, outcome }) => replies.arrived(id, outcome),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use kitfleet_domain::operations::{Action, Interact};
+use kitfleet_domain::operations::{Action, Interact, KEY_TAKES};
 use kitfleet_host_protocol::{Command, HostError, TouchPhase, TouchStep};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -67,7 +67,10 @@ impl Webkit {
                 let keys = keys_of(text, "action.text")?;
                 let pauses = match delay_ms {
                     Some(ms) => Pauses::exactly(*ms),
-                    None => self.pace.typing(keys.len(), interact.timeout / 2),
+                    None => {
+                        let needed = KEY_TAKES.saturating_mul(u32::try_from(keys.len()).unwrap_or(u32::MAX));
+                        self.pace.typing(keys.len(), interact.timeout.saturating_sub(needed) / 2)
+                    }
                 };
                 self.focus(Target::Selector { selector, field: "action.selector" }, Existing::Keep).await?;
                 self.type_keys(keys, pauses).await?;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{self, Condition, Failure, FailureClass, Navigate, OnTimeout, Operation, Wait};
+use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::profiles::keeping::Held;
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_host_protocol::{
@@ -14,7 +15,6 @@ use kitfleet_host_protocol::{
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use nix::sys::statvfs::statvfs;
-use regex::Regex;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -40,6 +40,8 @@ pub struct Webkit {
     pub(super) limits: Limits,
     /// What an interaction is waiting for, to say so when its time is up.
     pub(super) obstacle: &'static str,
+    /// Where regular expressions are worked on, one at a time.
+    patterns: Patterns,
     guard: Guard,
 }
 
@@ -66,9 +68,11 @@ impl Webkit {
             max_touch_points: archetype.max_touch_points,
             languages: vec!["en-US".to_owned()],
             proxy: guard.uri(),
+            uri_chars: limits.url_chars,
+            title_chars: limits.title_chars,
         };
         host.call::<()>(Command::Configure(device)).await.map_err(CallError::into_failure)?;
-        Ok(Self { host, pace: Pace::of(profile), limits, obstacle: "", guard })
+        Ok(Self { host, pace: Pace::of(profile), limits, obstacle: "", patterns: Patterns::new(1), guard })
     }
 
     /// Does one operation, within its budget.
@@ -83,7 +87,7 @@ impl Webkit {
             }
         };
         match timeout(operation.budget(), work).await {
-            Ok(Ok(Done { value, content })) => Ended::Done { value, content },
+            Ok(Ok(done)) => self.within_limit(done),
             Ok(Err(ended)) => ended,
             Err(_) => self.out_of_time(operation, started).await.unwrap_or_else(|ended| ended),
         }
@@ -144,17 +148,25 @@ impl Webkit {
         match &wait.condition {
             Condition::Selector { selector } => self.wait_for_selector(selector, true).await?,
             Condition::SelectorHidden { selector } => self.wait_for_selector(selector, false).await?,
-            Condition::UrlMatches { pattern } => {
-                let pattern = Regex::new(pattern).map_err(|error| {
-                    Ended::invalid("condition.pattern", format!("must be a regular expression: {error}"))
-                })?;
-                while !pattern.is_match(&self.address().await?) {
-                    sleep(POLL).await;
-                }
-            }
+            Condition::UrlMatches { pattern } => self.wait_for_address(pattern).await?,
             Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
         }
         self.waited(wait, true, started).await
+    }
+
+    async fn wait_for_address(&self, pattern: &str) -> Result<(), Ended> {
+        let pattern = self.patterns.compile(pattern).await?;
+        let mut seen = None;
+        loop {
+            let address = self.address().await?;
+            if seen.as_ref() != Some(&address) {
+                if self.patterns.is_match(&pattern, &address).await? {
+                    return Ok(());
+                }
+                seen = Some(address);
+            }
+            sleep(POLL).await;
+        }
     }
 
     async fn wait_for_selector(&mut self, selector: &str, visible: bool) -> Result<(), Ended> {
@@ -230,7 +242,7 @@ impl Webkit {
         if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(Command::Leave)).await {
             return Err(NotSaved::Browser(error.into_failure()));
         }
-        let cookies = match timeout(ADDRESS_WITHIN, self.host.call::<Vec<Cookie>>(Command::Cookies)).await {
+        let cookies = match timeout(ADDRESS_WITHIN, self.host.call::<Vec<Cookie>>(Command::Cookies { at_most: None })).await {
             Ok(cookies) => cookies.map_err(CallError::into_failure),
             Err(_) => Err(driver_failure("the browser does not answer")),
         };
@@ -270,6 +282,15 @@ impl CallError {
                 HostError::Script { message } | HostError::Engine { message } => message,
                 HostError::UnknownKey { .. } => "no such key".to_owned(),
             }),
+        }
+    }
+}
+
+impl From<PatternError> for Ended {
+    fn from(error: PatternError) -> Self {
+        match error {
+            PatternError::Invalid(invalid) => Self::Invalid(invalid),
+            PatternError::Thread(error) => Self::Failed(driver_failure(error.to_string())),
         }
     }
 }
