@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::support::routes::{Route, direct_operations};
 use crate::support::{Answer, App, Client, assert_timestamp, members, unknown_id};
@@ -192,6 +192,9 @@ async fn interact_checks_its_input() {
         (typing("x", json!(-1)), "action.delay_ms"),
         (typing("x", json!(1.5)), "action.delay_ms"),
         (typing("x", json!("5")), "action.delay_ms"),
+        // Half a second of pauses too much.
+        (typing(&"x".repeat(241), json!(500)), "action.delay_ms"),
+        (json!({"action": {"kind": "tap", "selector": "a".repeat(4_097)}}), "action.selector"),
         (press(""), "action.key"),
         (press(&"x".repeat(21)), "action.key"),
         (json!({"action": {"kind": "press"}}), "action.key"),
@@ -206,7 +209,7 @@ async fn interact_checks_its_input() {
     let taken = [
         typing(&"ü".repeat(10_000), json!(0)),
         typing("", json!(0)),
-        typing("x", json!(500)),
+        typing(&"x".repeat(240), json!(500)),
         press("a"),
         press("AudioBassBoostToggle"),
         scroll(json!(-100), json!(i32::MAX)),
@@ -240,6 +243,9 @@ async fn wait_checks_its_input() {
         (pattern("(?=a)"), "condition.pattern"),
         (pattern(r"(a)\1"), "condition.pattern"),
         (pattern("(((a{1000}){1000}){1000})"), "condition.pattern"),
+        (pattern(r"\p{L}{900}"), "condition.pattern"),
+        (pattern(&"a".repeat(1_001)), "condition.pattern"),
+        (json!({"condition": {"kind": "selector", "selector": "a".repeat(4_097)}}), "condition.selector"),
         (time(json!(60_001)), "condition.ms"),
         (time(json!(-1)), "condition.ms"),
         (time(json!(0.5)), "condition.ms"),
@@ -250,6 +256,7 @@ async fn wait_checks_its_input() {
     refuses(&app, &client, &session, "wait", refused).await;
     let taken = [
         pattern("(a+)+$"),
+        pattern(&"a".repeat(1_000)),
         pattern(""),
         time(json!(0)),
         time(json!(20)),
@@ -313,6 +320,10 @@ async fn capture_and_extract_check_their_input() {
     let many = |count: usize| Value::from((0..count).map(|i| text(&i.to_string())).collect::<Vec<_>>());
     let one = |extraction: Value| json!({"extractions": [extraction]});
     let list = |sub: Value| one(json!({"name": "a", "selector": "li", "type": "list", "extract": {"b": sub}}));
+    let subs = |names: Vec<String>| {
+        let subs: Map<String, Value> = names.into_iter().map(|name| (name, json!({"selector": "a", "type": "text"}))).collect();
+        one(json!({"name": "a", "selector": "li", "type": "list", "extract": subs}))
+    };
     let refused = [
         (json!({}), "extractions"),
         (json!({"extractions": {}}), "extractions"),
@@ -330,6 +341,11 @@ async fn capture_and_extract_check_their_input() {
         (list(json!({"selector": "a", "type": "list"})), "extractions.0.extract.b.type"),
         (list(json!({"selector": "a", "type": "attribute"})), "extractions.0.extract.b.attribute"),
         (list(json!({"selector": "", "type": "text"})), "extractions.0.extract.b.selector"),
+        (one(text(&"n".repeat(121))), "extractions.0.name"),
+        (one(json!({"name": "a", "selector": "a".repeat(4_097), "type": "text"})), "extractions.0.selector"),
+        (list(json!({"selector": "a", "type": "attribute", "attribute": "a".repeat(121)})), "extractions.0.extract.b.attribute"),
+        (subs((0..33).map(|i| i.to_string()).collect()), "extractions.0.extract"),
+        (subs(vec!["n".repeat(121)]), "extractions.0.extract"),
     ];
     refuses(&app, &client, &session, "extract", refused).await;
     let taken = [
@@ -339,6 +355,8 @@ async fn capture_and_extract_check_their_input() {
         one(json!({"name": "a", "selector": "a", "type": "attribute", "attribute": "href"})),
         one(json!({"name": "a", "selector": "li", "type": "list"})),
         list(json!({"selector": "a", "type": "attribute", "attribute": "href"})),
+        one(text(&"n".repeat(120))),
+        subs((0..32).map(|i| format!("{i:0>120}")).collect()),
     ];
     takes(&client, &session, "extract", taken).await;
     app.stop().await;

@@ -3,6 +3,7 @@
 mod captures;
 mod device;
 mod forms;
+mod hostile;
 mod interaction;
 mod navigation;
 pub mod processes;

@@ -84,6 +84,8 @@ impl Site {
             .route("/very-tall", get(|| page(VERY_TALL)))
             .route("/noise", get(|| page(NOISE)))
             .route("/storage", get(storage))
+            .route("/many", get(many))
+            .route("/long", get(long))
             .route("/many-cookies", get(many_cookies))
             .layer(from_fn_with_state(Arc::clone(&seen), record))
             .with_state(Arc::clone(&seen));
@@ -361,6 +363,22 @@ struct Amount {
 
 async fn storage(Query(Amount { n }): Query<Amount>) -> Html<String> {
     Html(format!("<title>Storage</title><script>localStorage.setItem('large', 'x'.repeat({n}))</script>"))
+}
+
+async fn many(Query(Amount { n }): Query<Amount>) -> Html<String> {
+    Html(format!("<title>Many</title>{}", "<i></i>".repeat(n)))
+}
+
+#[derive(Deserialize)]
+struct Length {
+    n: usize,
+    /// Whether its text is of control characters.
+    control: Option<String>,
+}
+
+async fn long(Query(Length { n, control }): Query<Length>) -> Html<String> {
+    let text = if control.is_some() { "\u{1}" } else { "x" };
+    Html(format!("<title>Long</title><p>{}</p>", text.repeat(n)))
 }
 
 async fn many_cookies(Query(Amount { n }): Query<Amount>) -> Response {
