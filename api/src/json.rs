@@ -287,6 +287,8 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[derive(Debug, Deserialize)]
@@ -385,5 +387,17 @@ mod tests {
         let Err(Invalid(errors)) = refuse_nul(&object, &["a"]) else { panic!("an error") };
         assert_eq!(errors[0].field, "a.b.1.c");
         assert!(refuse_nul(&object, &["other"]).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_body_or_refused(bytes in any::<Vec<u8>>()) {
+            prop_assert!(matches!(status(&bytes), 200 | 400));
+        }
+
+        #[test]
+        fn brackets_of_any_depth_are_a_body_or_refused(text in r#"(\{"a":|\[|\{|\]|\}|"|,|0|\\){0,600}"#) {
+            prop_assert!(matches!(status(text.as_bytes()), 200 | 400));
+        }
     }
 }

@@ -273,7 +273,8 @@ impl Action {
         let pauses = Duration::from_millis(delay_ms.unwrap_or_default()).saturating_mul(keys);
         if pauses > limits.max_timeout {
             let max = limits.max_timeout.as_millis();
-            let message = format!("must leave a text of {keys} characters within {max} ms, the longest timeout there is");
+            let message =
+                format!("must leave a text of {keys} characters within {max} ms, the longest timeout there is");
             return Err(Invalid::field("action.delay_ms", message));
         }
         let typing = pauses.saturating_add(KEY_TAKES.saturating_mul(keys));
@@ -717,6 +718,29 @@ impl FailureClass {
             Self::Driver => "The browser operation failed.",
             Self::NotIntegrated => "The browser driver was unavailable.",
             Self::Unknown => "The session operation failed.",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_the_time_that_it_takes_to_type() {
+        let timeout = |chars: usize, delay_ms, timeout_ms| {
+            let (selector, text) = ("#a".to_owned(), "x".repeat(chars));
+            let action = Action::Type { selector, text, delay_ms, sensitive: false };
+            let parsed = Interact::parse(action, timeout_ms, OnTimeout::Fail, &Limits::default());
+            parsed.map(|interact| interact.timeout).map_err(|Invalid(errors)| errors[0].field.clone())
+        };
+        assert_eq!(timeout(0, None, None), Ok(Duration::from_secs(10)));
+        assert_eq!(timeout(100, Some(100), None), Ok(Duration::from_millis(20_500)));
+        assert_eq!(timeout(10_000, None, None), Ok(Duration::from_mins(1)));
+        assert_eq!(timeout(10_000, Some(10), None), Ok(Duration::from_mins(2)));
+        assert_eq!(timeout(10_000, None, Some(3_000)), Ok(Duration::from_secs(3)));
+        for named in [None, Some(120_000)] {
+            assert_eq!(timeout(10_000, Some(13), named), Err("action.delay_ms".to_owned()));
         }
     }
 }

@@ -321,7 +321,8 @@ async fn capture_and_extract_check_their_input() {
     let one = |extraction: Value| json!({"extractions": [extraction]});
     let list = |sub: Value| one(json!({"name": "a", "selector": "li", "type": "list", "extract": {"b": sub}}));
     let subs = |names: Vec<String>| {
-        let subs: Map<String, Value> = names.into_iter().map(|name| (name, json!({"selector": "a", "type": "text"}))).collect();
+        let subs: Map<String, Value> =
+            names.into_iter().map(|name| (name, json!({"selector": "a", "type": "text"}))).collect();
         one(json!({"name": "a", "selector": "li", "type": "list", "extract": subs}))
     };
     let refused = [
@@ -343,7 +344,10 @@ async fn capture_and_extract_check_their_input() {
         (list(json!({"selector": "", "type": "text"})), "extractions.0.extract.b.selector"),
         (one(text(&"n".repeat(121))), "extractions.0.name"),
         (one(json!({"name": "a", "selector": "a".repeat(4_097), "type": "text"})), "extractions.0.selector"),
-        (list(json!({"selector": "a", "type": "attribute", "attribute": "a".repeat(121)})), "extractions.0.extract.b.attribute"),
+        (
+            list(json!({"selector": "a", "type": "attribute", "attribute": "a".repeat(121)})),
+            "extractions.0.extract.b.attribute",
+        ),
         (subs((0..33).map(|i| i.to_string()).collect()), "extractions.0.extract"),
         (subs(vec!["n".repeat(121)]), "extractions.0.extract"),
     ];

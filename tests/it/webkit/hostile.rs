@@ -62,7 +62,9 @@ impl Hostile {
 }
 
 async fn page(Path(name): Path<String>) -> Response {
-    let Some((_, script)) = PAGES.iter().find(|(page, _)| *page == name) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some((_, script)) = PAGES.iter().find(|(page, _)| *page == name) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     let html = format!(
         "<!doctype html><title>{name}</title><h1>{name}</h1><p id=done></p><input id=file type=file>
          <script>onload = () => setTimeout(() => {{ {script} }}, 200)</script>"

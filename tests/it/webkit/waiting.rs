@@ -86,14 +86,12 @@ async fn a_condition_that_is_none_is_refused_and_a_hostile_one_harmless() {
     // One that takes far longer than its time, however linear it is: its own time ends, and nobody else's is taken.
     scene.visit(&format!("/list?{}", "a".repeat(30_000))).await;
     let long = format!("{}b$", "(?:[a-c]?[a-d]?){1,60}".repeat(40));
-    let long = json!({"condition": {"kind": "url_matches", "pattern": long}, "timeout_ms": 1_000, "on_timeout": "return"});
+    let long =
+        json!({"condition": {"kind": "url_matches", "pattern": long}, "timeout_ms": 1_000, "on_timeout": "return"});
     let (other, home) = (scene.client.session().await, scene.site.url("/"));
     let started = Instant::now();
     for _ in 0..2 {
-        let (waited, visited) = tokio::join!(
-            scene.operate("wait", long.clone()),
-            scene.client.navigate(&other, &home)
-        );
+        let (waited, visited) = tokio::join!(scene.operate("wait", long.clone()), scene.client.navigate(&other, &home));
         assert_eq!(waited.expect(200).body["matched"], false);
         assert_eq!(visited.body["status"], 200);
     }

@@ -132,7 +132,8 @@ impl Browser {
     pub async fn page(self: &Rc<Self>) -> Page {
         let (_, most) = self.lengths.get();
         // WebKit hears of a title somewhat after the page has it. A page that is too busy to say has the one it had.
-        let question = format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
+        let question =
+            format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
         let asked = Box::pin(script::evaluate(self, &question));
         let title = match select(asked, glib::timeout_future(TITLE_WITHIN)).await {
             Either::Left((Ok(title), _)) => title.as_str().map(str::to_owned),

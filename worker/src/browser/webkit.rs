@@ -242,10 +242,11 @@ impl Webkit {
         if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(Command::Leave)).await {
             return Err(NotSaved::Browser(error.into_failure()));
         }
-        let cookies = match timeout(ADDRESS_WITHIN, self.host.call::<Vec<Cookie>>(Command::Cookies { at_most: None })).await {
-            Ok(cookies) => cookies.map_err(CallError::into_failure),
-            Err(_) => Err(driver_failure("the browser does not answer")),
-        };
+        let cookies =
+            match timeout(ADDRESS_WITHIN, self.host.call::<Vec<Cookie>>(Command::Cookies { at_most: None })).await {
+                Ok(cookies) => cookies.map_err(CallError::into_failure),
+                Err(_) => Err(driver_failure("the browser does not answer")),
+            };
         let cookies = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
         let remains = self.host.end_in_order().await.map_err(NotSaved::Browser)?;
         require_room(remains.directory()).map_err(SaveError::Serialize)?;

@@ -425,6 +425,11 @@ fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use kitfleet_domain::operations::{Extract, Interact, Wait};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
 
     fn fields_in_error<T>(parse: impl Fn(Map<String, Value>) -> Result<T, Invalid>, json: &str) -> Vec<String> {
@@ -445,5 +450,111 @@ mod tests {
         assert!(fields_in_error(action, r#"{"kind": "scroll", "delta_x": null}"#).is_empty());
         assert_eq!(fields_in_error(condition, r#"{"kind": "time", "ms": "5"}"#), ["condition.ms"]);
         assert_eq!(fields_in_error(condition, r#"{"kind": "load"}"#), ["condition.kind"]);
+    }
+
+    /// JSON of any kind, of which the names and some of the texts are those that mean something here.
+    fn anything() -> impl Strategy<Value = Value> {
+        let words = [
+            "tap",
+            "type",
+            "scroll",
+            "press",
+            "selector",
+            "url_matches",
+            "time",
+            "text",
+            "attribute",
+            "list",
+            "number",
+            "a",
+        ];
+        let text = prop_oneof![select(words.to_vec()).prop_map(str::to_owned), ".{0,40}", "x{100,5000}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (0..200_000_u64).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 96, 40, |inner| {
+            let names = [
+                "action",
+                "condition",
+                "extractions",
+                "extract",
+                "kind",
+                "selector",
+                "text",
+                "delay_ms",
+                "delta_x",
+                "key",
+                "pattern",
+                "ms",
+                "timeout_ms",
+                "on_timeout",
+                "name",
+                "type",
+                "attribute",
+                "transform",
+                "url",
+                "query",
+                "username",
+                "password",
+            ];
+            let name = prop_oneof![4 => select(names.to_vec()).prop_map(str::to_owned), 1 => ".{0,200}"];
+            prop_oneof![
+                vec(inner.clone(), 0..40).prop_map(Value::from),
+                vec((name, inner), 0..12).prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn chars(text: &str) -> usize {
+        text.chars().count()
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_is_within_its_bounds(body in anything()) {
+            let limits = Limits::default();
+            let Value::Object(body) = body else { return Ok(()) };
+            let times = limits.min_timeout..=limits.max_timeout;
+            if let Ok(action) = action(body.clone())
+                && let Ok(interact) = Interact::parse(action, None, OnTimeout::Fail, &limits)
+            {
+                prop_assert!(times.contains(&interact.timeout));
+                let selector = match &interact.action {
+                    Action::Tap { selector } | Action::Type { selector, .. } => selector.as_str(),
+                    Action::Scroll { selector, .. } => selector.as_deref().unwrap_or_default(),
+                    Action::Press { key } => key,
+                };
+                prop_assert!(chars(selector) <= limits.selector_chars);
+            }
+            if let Ok(condition) = condition(body.clone())
+                && let Ok(wait) = Wait::parse(condition, None, OnTimeout::Fail, &limits)
+            {
+                prop_assert!(times.contains(&wait.timeout));
+                if let Condition::UrlMatches { pattern } = &wait.condition {
+                    prop_assert!(chars(pattern) <= limits.pattern_chars);
+                }
+            }
+            let _ = json::typed::<CaptureBody>(body.clone(), "");
+            let _ = json::typed::<SearchBody>(body.clone(), "").map(|search| search.into_operation(&limits));
+            let _ = json::typed::<LoginBody>(body.clone(), "").map(|login| login.into_operation(&limits));
+            if let Ok(extract) = json::typed::<ExtractBody>(body, "")
+                && let Ok(extract) = Extract::parse(extract.into_extractions(), &limits)
+            {
+                prop_assert!(extract.extractions.len() <= limits.extractions);
+                for item in &extract.extractions {
+                    let subs = item.extract.as_deref().unwrap_or_default();
+                    prop_assert!(subs.len() <= limits.sub_extractions);
+                    let names = subs.iter().map(|sub| &sub.name).chain([&item.name]).chain(&item.attribute);
+                    prop_assert!(names.clone().all(|name| chars(name) <= limits.extraction_name_chars));
+                    let mut selectors = subs.iter().map(|sub| &sub.selector).chain([&item.selector]);
+                    prop_assert!(selectors.all(|selector| chars(selector) <= limits.selector_chars));
+                }
+            }
+        }
     }
 }
