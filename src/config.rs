@@ -28,6 +28,7 @@ use ipnet::IpNet;
 use kitfleet_api::RateLimits;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention as ProfileRetention;
+use kitfleet_domain::retention::Terms;
 use kitfleet_domain::workers::Driver;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
@@ -327,10 +328,22 @@ pub struct Retention {
     pub operation_results: Duration,
     /// How long finished jobs are kept.
     #[serde(with = "duration")]
-    pub finished_jobs: Duration,
+    finished_jobs: Duration,
     /// How long webhook deliveries that have ended, and their events, are kept.
     #[serde(with = "duration")]
-    pub webhook_bodies: Duration,
+    webhook_bodies: Duration,
+    /// How long sessions are kept that have ended.
+    #[serde(with = "duration")]
+    ended_sessions: Duration,
+    /// How long workers are kept that have stopped, or were lost.
+    #[serde(with = "duration")]
+    stopped_workers: Duration,
+    /// How long counts of usage are kept.
+    #[serde(with = "duration")]
+    usage: Duration,
+    /// How long what somebody revoked, deleted or accepted is kept, where nothing refers to it.
+    #[serde(with = "duration")]
+    revoked: Duration,
     /// How long profiles, and their snapshots with them, are kept after their deletion.
     #[serde(with = "duration")]
     deleted_profiles: Duration,
@@ -344,6 +357,18 @@ impl Retention {
     pub fn profiles(&self) -> ProfileRetention {
         ProfileRetention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
     }
+
+    /// How long everything else is kept.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            jobs: self.finished_jobs,
+            webhooks: self.webhook_bodies,
+            sessions: self.ended_sessions,
+            workers: self.stopped_workers,
+            usage: self.usage,
+            revoked: self.revoked,
+        }
+    }
 }
 
 impl Default for Retention {
@@ -354,6 +379,11 @@ impl Default for Retention {
             deleted_profiles: Duration::from_hours(30 * 24),
             deleted_account_secrets: Duration::from_hours(24),
             webhook_bodies: Duration::from_hours(30 * 24),
+            ended_sessions: Duration::from_hours(90 * 24),
+            stopped_workers: Duration::from_hours(7 * 24),
+            // The series reaches back for 90 days, and a year can be compared with the one before.
+            usage: Duration::from_hours(400 * 24),
+            revoked: Duration::from_hours(90 * 24),
         }
     }
 }

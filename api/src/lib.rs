@@ -35,6 +35,7 @@ mod path;
 pub mod permissions;
 mod problems;
 mod profiles;
+mod pulse;
 mod rate_limits;
 mod replies;
 mod request_id;

@@ -71,6 +71,8 @@ pub async fn serve(
     background.spawn(rescue::run(server.app.db.clone(), drained.clone()));
     let (app, end) = (server.app.clone(), drained.clone());
     background.spawn(async move { app.last_used.write(&app.db, &end).await });
+    let app = server.app.clone();
+    background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
     background.close();
 
     server.run(listener).await;

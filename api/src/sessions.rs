@@ -221,6 +221,7 @@ impl From<CreateError> for Problem {
                 .with("limit", limit),
             CreateError::AccountSuspended => Self::account_suspended(),
             CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker has a free browser"),
+            CreateError::WorkersSilent => driving::worker_silent(),
             CreateError::Database(error) => error.into(),
         }
     }

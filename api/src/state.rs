@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::hashing::Hashing;
 use crate::identities::{ProviderConfig, Providers};
 use crate::last_used::LastUsed;
+use crate::pulse::Pulse;
 use crate::rate_limits::{RateLimiter, RateLimits};
 use crate::replies::Replies;
 use crate::server::ServeError;
@@ -164,6 +165,8 @@ pub struct Shared {
     pub providers: Providers,
     /// When credentials were last used.
     pub last_used: LastUsed,
+    /// Whether the database answers.
+    pub pulse: Pulse,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
     pub metrics: PrometheusHandle,
@@ -191,6 +194,7 @@ impl App {
             hashing,
             providers,
             last_used: LastUsed::default(),
+            pulse: Pulse::default(),
             handlers,
             metrics,
             contract: OnceCell::new(),

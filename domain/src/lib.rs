@@ -25,6 +25,7 @@ pub mod oauth;
 pub mod operations;
 pub mod passwords;
 pub mod profiles;
+pub mod retention;
 pub mod sealing;
 pub mod sessions;
 pub mod sign_ins;

@@ -107,6 +107,25 @@ pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: Oaut
     Ok(found.rows_affected() > 0)
 }
 
+/// Deletes clients that were revoked longer ago than `age` and whose tokens are gone, up to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from oauth_clients where id in (
+             select c.id from oauth_clients c
+             where c.revoked_at < now() - make_interval(secs => $1)
+               and not exists (select from oauth_tokens t where t.client_id = c.id)
+             order by c.revoked_at limit $2 for update skip locked)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
 /// A client that proved to be one.
 #[derive(Debug)]
 pub struct Authenticated {

@@ -13,12 +13,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use crate::accounts;
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
-use crate::{accounts, workers};
 
 /// A profile, as customers see it.
 #[derive(Debug, Clone)]
@@ -554,11 +554,9 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
                          where s.profile_id = $1 and s.account_id = $2 and s.profile_in_hand
                            and s.status in ('destroyed', 'errored')
-                           and w.status in ('active', 'draining')
-                           and w.last_seen_at > now() - make_interval(secs => $3)) as "kept!""#,
+                           and w.status in ('active', 'draining')) as "kept!""#,
         id as _,
         account as _,
-        workers::LEASE.as_secs_f64(),
     )
     .fetch_one(conn)
     .await

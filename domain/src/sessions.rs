@@ -149,6 +149,9 @@ pub enum CreateError {
     /// No live worker has a free slot.
     #[error("no browser is available")]
     NoWorker,
+    /// The same, but there are workers that nobody has heard of for a while and that may well live.
+    #[error("the workers have not been heard of for a while")]
+    WorkersSilent,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -189,7 +192,10 @@ pub async fn create(
     if current >= limit {
         return Err(CreateError::ConcurrencyLimit { current, limit });
     }
-    let worker = workers::place(&mut *conn).await?.ok_or(CreateError::NoWorker)?;
+    let Some(worker) = workers::place(&mut *conn).await? else {
+        let silent = workers::any_silent(conn).await?;
+        return Err(if silent { CreateError::WorkersSilent } else { CreateError::NoWorker });
+    };
     let (id, intent) = (SessionId::generate(), IntentId::generate());
     let of_profile = profile.as_ref().map(|profile| profile.archetype.as_str());
     let archetype = new.archetype.or(of_profile).unwrap_or(&archetypes::launch().id);
@@ -435,22 +441,47 @@ pub async fn ended_among(
     .await
 }
 
-/// Free-tier sessions older than `cap`, at most `limit` (interface, "Driver session").
+/// Deletes sessions that ended longer ago than `age`, with their operations, up to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "with old as (
+             select id from sessions
+             where status in ('destroyed', 'errored') and updated_at < now() - make_interval(secs => $1)
+               and not profile_in_hand
+             order by updated_at limit $2 for update skip locked
+         ), operations as (
+             delete from intents where session_id in (select id from old)
+         )
+         delete from sessions where id in (select id from old)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
+/// Free-tier sessions older than `cap`, at most `limit`, beginning behind `after` (interface, "Driver session").
 ///
 /// # Errors
 /// When the database fails.
 pub async fn over_free_tier_cap(
     conn: &mut PgConnection,
     cap: Duration,
+    after: Option<SessionId>,
     limit: i64,
 ) -> sqlx::Result<Vec<(AccountId, SessionId)>> {
     let rows = sqlx::query!(
         "select s.account_id, s.id from sessions s join accounts a on a.id = s.account_id
          where a.tier = 'free' and s.status in ('creating', 'ready', 'busy')
-           and s.created_at <= now() - make_interval(secs => $1)
+           and s.created_at <= now() - make_interval(secs => $1) and ($3::uuid is null or s.id > $3)
          order by s.id limit $2",
         cap.as_secs_f64(),
         limit,
+        after as _,
     )
     .fetch_all(conn)
     .await?;

@@ -23,6 +23,7 @@ use apalis_core::backend::{Backend, BackendConfig, WireFormatBackend};
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::context::WorkerContext;
 use apalis_postgres::{Config, Error, PgTask, queries};
+use kitfleet_domain::database::may_pass;
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::{FromRow, PgPool};
@@ -200,6 +201,20 @@ impl Queue {
         Ok(())
     }
 
+    /// Acknowledges jobs of whose results the database does not take one: they have ended all the same, and those that are
+    /// still to come wait for it.
+    async fn acknowledge_without_words(&self, results: &[&queries::ResultPayload], worker: &WorkerContext) {
+        let jobs: Vec<_> = results.iter().map(|result| result.task_id.to_string()).collect();
+        let ended = sqlx::query(
+            "update apalis.jobs set status = 'Failed', done_at = now(),
+                    last_result = '{\"Err\": \"its result cannot be stored\"}'
+             where id = any($1) and lock_by = $2",
+        );
+        if let Err(error) = ended.bind(jobs).bind(worker.name()).execute(&self.db).await {
+            tracing::error!(%error, queue = %self.config.queue, "cannot acknowledge jobs; they are left running");
+        }
+    }
+
     async fn claim(&self, worker: &WorkerContext) -> Result<Vec<PgTask>, Error> {
         let uncertain = self.claims().uncertain;
         if uncertain {
@@ -283,8 +298,17 @@ impl Persistence for Queue {
                 _ => None,
             })
             .collect();
+        let mut told = false;
         while let Err(error) = acknowledge(&self.db, &results, worker).await {
-            tracing::warn!(%error, queue = %self.config.queue, "cannot acknowledge jobs");
+            if !matches!(&error, Error::Database(error) if may_pass(error)) {
+                tracing::error!(%error, queue = %self.config.queue, "the database does not take what jobs came to");
+                self.acknowledge_without_words(&results, worker).await;
+                break;
+            }
+            if !told {
+                tracing::warn!(%error, queue = %self.config.queue, "cannot acknowledge jobs yet");
+                told = true;
+            }
             tokio::time::sleep(RETRY).await;
         }
         Ok(())

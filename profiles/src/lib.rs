@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use kitfleet_domain::database;
+use kitfleet_domain::database::{self, begin};
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::profiles::stores;
 use kitfleet_domain::vault::Vault;
@@ -327,7 +327,7 @@ impl Stores {
     /// # Errors
     /// When it cannot be removed now. It is tried again with the others that are removable.
     pub async fn remove(&self, store: StoreId) -> Result<(), ReadError> {
-        let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+        let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
         if stores::take_if_removable(&mut tx, store).await.map_err(io::Error::other)?.is_some() {
             self.remove_taken(&mut tx, store).await?;
         }
@@ -343,7 +343,7 @@ impl Stores {
         let Ok(_alone) = self.0.sweep.try_lock() else { return Ok(0) };
         let (mut removed, mut failures) = (0, 0);
         for _ in 0..batch {
-            let mut tx = self.0.db.begin().await?;
+            let mut tx = begin(&self.0.db).await?;
             let Some(store) = stores::take_removable(&mut tx).await? else { break };
             match self.remove_taken(&mut tx, store).await {
                 Ok(()) => {
@@ -372,7 +372,7 @@ impl Stores {
         let mut rotated = Rotated { resealed: 0, unreadable: 0 };
         let mut after = None;
         loop {
-            let mut tx = self.0.db.begin().await?;
+            let mut tx = begin(&self.0.db).await?;
             let keys = stores::sealed_keys(&mut tx, after, BATCH).await?;
             let Some(last) = keys.last() else { return Ok(rotated) };
             after = Some(last.profile);
@@ -430,7 +430,7 @@ impl Stores {
     /// Removes what was written in vain. Where that fails too, it is swept up later.
     async fn discard(&self, store: StoreId) {
         let discarded = async {
-            let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+            let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
             self.remove_taken(&mut tx, store).await?;
             tx.commit().await.map_err(io::Error::other)
         };
@@ -451,7 +451,7 @@ impl Stores {
         store: StoreId,
         consume: impl FnOnce(Chunks) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+        let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
         if !stores::hold(&mut tx, store).await.map_err(io::Error::other)? {
             return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such store"));
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention;
+use kitfleet_domain::retention::Terms;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
@@ -42,10 +43,8 @@ pub struct WorkerConfig {
     pub free_tier_cap: Duration,
     /// How long an operation's result is kept after its caller was answered.
     pub result_retention: Duration,
-    /// How long finished jobs are kept.
-    pub job_retention: Duration,
-    /// How long webhook deliveries and their events are kept.
-    pub webhook_retention: Duration,
+    /// How long everything else that has ended is kept.
+    pub retention: Terms,
     /// What is kept of profiles, and where.
     pub stores: StoresConfig,
     /// How long profiles stay in the recycle bin.

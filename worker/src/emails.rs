@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::accounts::AccountStatus;
+use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{self, Attempt, Outcome, Template};
 use kitfleet_domain::mail_links;
 use kitfleet_domain::teams::invites;
@@ -164,8 +165,10 @@ async fn finish(db: &PgPool, attempt: &Attempt, outcome: Outcome) -> sqlx::Resul
     let write = async || emails::finish(&mut *db.acquire().await?, attempt, outcome).await;
     for _ in 1..WRITES.0 {
         match write().await {
-            Ok(()) => return Ok(()),
-            Err(error) => tracing::error!(%error, email = %attempt.id, "cannot write how a mail's attempt ended"),
+            Err(error) if may_pass(&error) => {
+                tracing::warn!(%error, email = %attempt.id, "cannot write yet how a mail's attempt ended");
+            }
+            ended => return ended,
         }
         tokio::time::sleep(WRITES.1).await;
     }

@@ -8,6 +8,7 @@ pub mod config;
 pub mod emails;
 pub mod incarnations;
 pub mod maintenance;
+mod persistence;
 mod sessions;
 pub mod webhooks;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
+use kitfleet_domain::database::begin;
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::intents;
 use kitfleet_domain::sealing::Opener;
@@ -35,6 +37,7 @@ use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
 use crate::emails::Mailer;
 use crate::incarnations::Living;
+use crate::persistence::persist;
 use crate::sessions::Sessions;
 
 /// The channel on which webhook deliveries are announced; see the migration that makes `fan_out_event`.
@@ -42,6 +45,9 @@ const DELIVERIES: &str = "webhooks";
 
 /// How long the browsers may take to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long it may take to be written that the worker has stopped.
+const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
 /// How often a worker that stops looks whether anything is still under way.
 const IDLE_POLL: Duration = Duration::from_millis(50);
@@ -219,8 +225,9 @@ async fn heartbeat(context: &Context) -> sqlx::Result<bool> {
 
 /// Waits for what was claimed before the stop, also for what is still on its way here, but no longer than configured.
 async fn wait_until_idle(context: &Context) -> sqlx::Result<()> {
+    let any_open = || async { intents::any_open(&mut *context.lazy.acquire().await?, context.id).await };
     let idle = async {
-        while intents::any_open(&mut *context.lazy.acquire().await?, context.id).await? {
+        while persist("see what is under way", any_open).await? {
             tokio::time::sleep(IDLE_POLL).await;
         }
         Ok(())
@@ -245,31 +252,38 @@ async fn close(context: &Context) {
     }
 }
 
-/// Takes no more sessions, waits for the operations under way, and ends the sessions that are left.
+/// Takes no more sessions, waits for the operations under way, and ends the sessions that are left. A connection that breaks
+/// meanwhile is no reason to leave any.
 async fn drain(context: &Context) {
-    let result = async {
-        workers::drain(&mut *context.db.acquire().await?, context.id).await?;
-        wait_until_idle(context).await?;
-        let mut tx = context.db.begin().await?;
+    let begin_to = || async { workers::drain(&mut *context.db.acquire().await?, context.id).await };
+    let end_what_is_left = || async {
+        let mut tx = begin(&context.db).await?;
         intents::fail_sessions_of(&mut tx, context.id).await?;
         tx.commit().await
     };
+    let result = async {
+        persist("begin to drain", begin_to).await?;
+        wait_until_idle(context).await?;
+        persist("end the sessions that are left", end_what_is_left).await
+    };
     match tokio::time::timeout(context.config.drain_timeout + Duration::from_secs(5), result).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "could not drain in good order; the lease will end what is left"),
-        Err(_) => tracing::error!("draining took too long; the lease will end what is left"),
+        Ok(Err(error)) => tracing::error!(%error, "could not drain in good order; others will end what is left"),
+        Err(_) => tracing::error!("draining took too long; others will end what is left"),
     }
 }
 
 /// Counts as stopped. Until then those who wait for a profile that is being saved here know that they do not wait in vain.
 async fn retire(context: &Context) {
-    let result = async {
-        let mut tx = context.db.begin().await?;
+    let stop = || async {
+        let mut tx = begin(&context.db).await?;
         workers::stop(&mut tx, context.id).await?;
         kitfleet_jobs::inspect::kill_dead(&mut tx).await?;
         tx.commit().await
     };
-    if let Err(error) = result.await {
-        tracing::error!(%error, "could not stop in good order; the lease will run out");
+    match tokio::time::timeout(RETIRE_LIMIT, persist("stop in good order", stop)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "could not stop in good order; the lease will run out"),
+        Err(_) => tracing::error!("stopping took too long; the lease will run out"),
     }
 }

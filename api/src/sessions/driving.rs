@@ -55,6 +55,7 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
             tx.commit().await?;
             return Err(failure.into());
         }
+        Claim::WorkerSilent => return Err(worker_silent()),
         Claim::NoSession => return Err(not_found::<SessionId>()),
     };
     let mut waiter = app.replies.expect(intent);
@@ -84,7 +85,13 @@ async fn give_up(app: &App, intent: IntentId) -> Result<Failure> {
     Ok(Failure { class: FailureClass::Timeout, detail: detail.to_owned() })
 }
 
-/// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read.
+/// While it is not known whether a worker lives, nothing is changed, and may be asked for again.
+pub fn worker_silent() -> Problem {
+    Problem::unavailable_for_now("the worker has not been heard of for a while, as after an outage of the database")
+}
+
+/// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read. Nobody can
+/// when the worker is forgotten: its session has ended, and takes no operation.
 async fn seal(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -93,7 +100,8 @@ async fn seal(
 ) -> Result<Option<Vec<u8>>> {
     let Some(secrets) = operation.take_secrets() else { return Ok(None) };
     let key = intents::sealing_key(conn, caller.account_id, session).await?.ok_or_else(not_found::<SessionId>)?;
-    Ok(Some(sealing::seal(&secrets, &key).map_err(|error| Problem::internal(&error))?))
+    let sealed = key.map(|key| sealing::seal(&secrets, &key).map_err(|error| Problem::internal(&error)));
+    sealed.transpose()
 }
 
 fn not_ready(status: SessionStatus) -> Problem {

@@ -11,7 +11,6 @@ use sqlx::PgConnection;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ProfileId, SessionId, StoreId};
 use crate::profiles::stores;
-use crate::workers;
 
 /// A profile in a session's hands.
 #[derive(Debug, Clone)]
@@ -74,8 +73,8 @@ impl Reason {
     }
 }
 
-/// Takes the profile of a session that is being created in hand. `None` as long as another session on a living worker has
-/// it, and for a session that has ended or has no profile.
+/// Takes the profile of a session that is being created in hand. `None` as long as another session has it on a worker that was
+/// not found dead, and for a session that has ended or has no profile.
 ///
 /// # Errors
 /// When the database fails.
@@ -87,11 +86,10 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
            where s.id = $1 and s.status = 'creating' and p.id = s.profile_id and not exists (
                select from sessions o join workers w on w.id = o.worker_id
                where o.profile_id = s.profile_id and o.profile_in_hand and o.id <> s.id
-                 and w.status in ('active', 'draining') and w.last_seen_at > now() - make_interval(secs => $2))
+                 and w.status in ('active', 'draining'))
            returning s.id as session, s.account_id as account, p.id as profile, s.profile_generation as "generation!",
                      p.sealed_key, p.store_id as store"#,
         session as _,
-        workers::LEASE.as_secs_f64(),
     )
     .fetch_optional(conn)
     .await

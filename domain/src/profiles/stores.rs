@@ -44,12 +44,16 @@ pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     Ok(kept.rows_affected() == 1)
 }
 
-/// Keeps a store from being removed until the transaction ends. `false` when it was removed.
+/// Keeps a store from being removed until the transaction ends, however long nothing else happens in that: the bytes may come
+/// from elsewhere, as fast as somebody takes them. `false` when it was removed.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
-    let held = sqlx::query_scalar!("select id from profile_stores where id = $1 for key share", id as _);
+    let held = sqlx::query_scalar!(
+        "select set_config('idle_in_transaction_session_timeout', '0', true) from profile_stores where id = $1 for key share",
+        id as _,
+    );
     Ok(held.fetch_optional(conn).await?.is_some())
 }
 
