@@ -1,7 +1,7 @@
 //! Kitfleet's HTTP interface: routes, wire types and who may call them.
 //!
 //! A handler authenticates, parses, stores what was asked for, enqueues what has to be done about it, commits and
-//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `deprecation`, `problems`,
+//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `deprecation`, `problems`, `pulse`,
 //! `rate_limits`, `unknown_fields`, `auth`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod accounts;

@@ -3,8 +3,6 @@
 //! hyper drops a handler's future when the client hangs up. A transaction whose `begin` is dropped midway goes back to
 //! the pool still open, and later requests would lose their commits in it; a claim whose waiter is gone would answer
 //! nobody. In a task of its own a handler always runs to its end.
-//!
-//! A client does not wait for that for ever: while the database does not answer, it is told so.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -15,9 +13,5 @@ use crate::state::App;
 
 pub async fn run(State(app): State<App>, request: Request, next: Next) -> Response {
     let handler = app.handlers.spawn(next.run(request));
-    tokio::select! {
-        biased;
-        answer = handler => answer.unwrap_or_else(|error| Problem::internal(&error).into_response()),
-        () = app.pulse.lost() => Problem::unavailable_for_now("the database does not answer").into_response(),
-    }
+    handler.await.unwrap_or_else(|error| Problem::internal(&error).into_response())
 }

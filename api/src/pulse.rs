@@ -1,14 +1,21 @@
 //! Whether the database answers at all.
 //!
 //! A database that is down says so, and every statement fails at once. One that stands still says nothing, and a statement
-//! waits for ever. So a connection of our own asks it every second; when it has not answered for a while, callers need not
-//! wait for what waits for it.
+//! waits for ever. So a connection of our own asks it every second; when it has not answered for a while, callers are told
+//! instead of waiting for what waits for it.
 
 use std::time::Duration;
 
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tracing::Instrument as _;
+
+use crate::error::Problem;
+use crate::state::App;
 
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -38,10 +45,20 @@ impl Pulse {
     }
 
     /// Ends when the database is silent and a caller has waited for long enough.
-    pub async fn lost(&self) {
+    async fn lost(&self) {
         sleep(PATIENCE).await;
         // The sender is ours, and so not gone.
         let _ = self.0.subscribe().wait_for(|silent| *silent).await;
+    }
+}
+
+/// Answers for a handler that the database keeps waiting. The handler goes on in a task of its own, to its end.
+pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Response {
+    let handler = app.handlers.spawn(next.run(request).in_current_span());
+    tokio::select! {
+        biased;
+        answer = handler => answer.unwrap_or_else(|error| Problem::internal(&error).into_response()),
+        () = app.pulse.lost() => Problem::unavailable_for_now("the database does not answer").into_response(),
     }
 }
 

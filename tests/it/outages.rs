@@ -65,7 +65,10 @@ async fn server_of(database: &Database) -> PgConnection {
 
 async fn let_in(server: &mut PgConnection, database: &Database, anybody: bool) {
     let name = &database.name;
-    server.execute(AssertSqlSafe(format!("alter database {name} allow_connections {anybody}"))).await.expect("a change");
+    server
+        .execute(AssertSqlSafe(format!("alter database {name} allow_connections {anybody}")))
+        .await
+        .expect("a change");
     if !anybody {
         sqlx::query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1")
             .bind(name)

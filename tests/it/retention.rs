@@ -129,12 +129,7 @@ async fn what_was_revoked_or_counted_goes_in_its_time() {
              values (gen_random_uuid(), $1, 'a@example.com', 'a@example.com', 'member', $1, now(), now() - $2::text::interval)",
         ];
         for statement in statements {
-            sqlx::query(statement)
-                .bind(account.as_uuid())
-                .bind(age)
-                .execute(&app.database.pool)
-                .await
-                .expect("a row");
+            sqlx::query(statement).bind(account.as_uuid()).bind(age).execute(&app.database.pool).await.expect("a row");
         }
         count_usage(&app, account, days).await;
     }

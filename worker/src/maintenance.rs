@@ -162,12 +162,7 @@ pub struct Purged {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sweep_retention(
-    db: &PgPool,
-    stores: &Stores,
-    profiles: Retention,
-    terms: &Terms,
-) -> sqlx::Result<Purged> {
+pub async fn sweep_retention(db: &PgPool, stores: &Stores, profiles: Retention, terms: &Terms) -> sqlx::Result<Purged> {
     let mut purged = Purged::default();
     purge_profiles(db, profiles, &mut purged).await?;
     purged.stores = remove_stores(stores).await?;

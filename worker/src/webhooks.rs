@@ -471,7 +471,6 @@ async fn write(context: &Context, endpoint: WebhookId, ended: &[Ended]) {
 
 async fn finish(context: &Context, endpoint: WebhookId, ended: &[Ended]) -> sqlx::Result<Tally> {
     let schedule = &context.config.webhooks.schedule;
-    let finish =
-        || async { deliveries::finish(&mut *context.db.acquire().await?, endpoint, ended, schedule).await };
+    let finish = || async { deliveries::finish(&mut *context.db.acquire().await?, endpoint, ended, schedule).await };
     persist("write how webhook deliveries ended", finish).await
 }
