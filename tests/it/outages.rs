@@ -1,6 +1,9 @@
 //! A database that refuses, is away, or stands still: what may pass is waited for, and nothing else is.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::str::FromStr as _;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
@@ -165,15 +168,29 @@ async fn callers_of_a_database_that_stands_still_are_told_so() {
     app.stop().await;
 }
 
+/// Cancels what has not ended by the time that it was looked at so many times.
+async fn cancel_after<F: Future>(looks: u32, future: F) {
+    let mut future = pin!(future);
+    for _ in 0..looks {
+        if poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Whoever is cancelled while a transaction begins leaves none behind.
 #[tokio::test]
 async fn a_begin_that_is_cancelled_leaves_no_transaction() {
     let database = Database::create().await;
     let options = PgConnectOptions::from_str(&database.url()).expect("a database URL").application_name("cancelled");
     let pool = database::connect(options, 4).await.expect("a pool");
-    for round in 0..600_u64 {
-        let patience = Duration::from_micros(round * 37 % 1_500);
-        let _ = tokio::time::timeout(patience, database::begin(&pool)).await;
+    // Connections that stand, so that the first look sends what begins a transaction.
+    let all = (pool.acquire().await, pool.acquire().await, pool.acquire().await, pool.acquire().await);
+    drop(all);
+    for round in 0..100 {
+        eventually(Duration::from_secs(20), "a connection is back", async || (pool.num_idle() > 0).then_some(())).await;
+        cancel_after(1 + round % 6, database::begin(&pool)).await;
     }
     let open = "select count(*) from pg_stat_activity
                 where datname = current_database() and application_name = 'cancelled' and state like 'idle in transaction%'";
