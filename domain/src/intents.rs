@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, PgTransaction};
 
 use crate::database::may_pass;
 use crate::emails::{self, Recipient, Template};
@@ -326,23 +326,28 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     for intent in &stranded {
         let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
         let mut alone = conn.begin().await?;
-        match finish(&mut alone, intent.id, &outcome.into()).await {
-            Ok(_) => {
-                alone.commit().await?;
-                ended += 1;
-            }
-            Err(error) if may_pass(&error) => return Err(error),
-            Err(error) => {
-                alone.rollback().await?;
-                tracing::error!(%error, intent = %intent.id, "what a dead worker left cannot be ended");
-            }
-        }
+        let finished = finish(&mut alone, intent.id, &outcome.into()).await;
+        ended += usize::from(settle(alone, finished).await?);
     }
     for worker in workers::stopped_with_sessions(&mut *conn).await? {
-        fail_sessions_of(&mut *conn, worker).await?;
+        let mut alone = conn.begin().await?;
+        let failed = fail_sessions_of(&mut alone, worker).await;
+        settle(alone, failed).await?;
     }
     keeping::forsake(conn, limit).await?;
     Ok(ended)
+}
+
+/// Keeps what was done in a part of a transaction, or takes back what the database refused. Whether it was done.
+async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Result<bool> {
+    match done {
+        Ok(_) => part.commit().await.map(|()| true),
+        Err(error) if may_pass(&error) => Err(error),
+        Err(error) => {
+            tracing::error!(%error, "something that a dead worker left cannot be ended");
+            part.rollback().await.map(|()| false)
+        }
+    }
 }
 
 /// Ends an intent that no worker has started, so that none can start it any more. `false` when one has, or it has ended.

@@ -14,6 +14,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection};
 
 use crate::support::database::Database;
+use crate::support::records::uuid_of;
 use crate::support::{App, Role, at_once, eventually, given};
 
 fn tap() -> Value {
@@ -219,6 +220,35 @@ async fn a_begin_that_is_cancelled_leaves_no_transaction() {
     database.drop().await;
 }
 
+/// Decisions D5: of what a dead worker left, the database refuses the end of one operation. The callers of the others are told.
+#[tokio::test]
+async fn what_cannot_be_ended_keeps_nobody_from_being_told() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client().await;
+    let (first, second) = (client.session().await, client.session().await);
+    let (one, other) = (client.waiting(&first, 60_000), client.waiting(&second, 60_000));
+    eventually(Duration::from_secs(20), "both operations run", async || {
+        let running = app.count("select count(*) from intents where kind = 'wait' and status = 'running'").await;
+        (running == 2).then_some(())
+    })
+    .await;
+    let refuse = format!(
+        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$;
+         create trigger refuse before update on intents for each row
+         when (new.session_id = '{}') execute function refuse();",
+        uuid_of(&first)
+    );
+    app.database.pool.execute(AssertSqlSafe(refuse)).await.expect("a trigger");
+    app.signal(1, Signal::SIGKILL).await;
+
+    let told = tokio::time::timeout(Duration::from_secs(90), other).await.expect("it is told in time");
+    told.expect("a task").problem(502, "driver-error");
+    app.database.pool.execute("drop trigger refuse on intents").await.expect("the trigger goes");
+    let told = tokio::time::timeout(Duration::from_secs(60), one).await.expect("so is the other");
+    told.expect("a task").problem(502, "driver-error");
+    app.stop().await;
+}
+
 /// Decisions D5: what a worker that stopped did not get to end, others do.
 #[tokio::test]
 async fn a_stopped_worker_holds_no_slot_whatever_kept_it() {
@@ -227,7 +257,7 @@ async fn a_stopped_worker_holds_no_slot_whatever_kept_it() {
     let session = client.session().await;
     app.signal(1, Signal::SIGKILL).await;
     let stopped = "update workers set status = 'stopped' where id = (select worker_id from sessions where id = $1)";
-    app.execute(stopped, crate::support::records::uuid_of(&session)).await;
+    app.execute(stopped, uuid_of(&session)).await;
     eventually(Duration::from_secs(90), "its session is ended", async || {
         (client.status(&session).await == "errored").then_some(())
     })
