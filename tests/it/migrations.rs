@@ -180,7 +180,7 @@ async fn a_database_without_teams_moves_on() {
     // Its browser died with its worker, of which an operation is the first to hear; it was used for a minute that began.
     let tap = json!({"action": {"kind": "tap", "selector": "#button"}});
     // Until somebody has listened for it for long enough, it may live.
-    let answer = eventually(Duration::from_secs(60), "its worker is found dead", async || {
+    let answer = eventually(Duration::from_mins(1), "its worker is found dead", async || {
         let answer = program.operate(&format!("ses_{session}"), "interact", tap.clone()).await;
         (answer.status != 503).then_some(answer)
     });

@@ -1,5 +1,6 @@
 //! A database that refuses, is away, or stands still: what may pass is waited for, and nothing else is.
 
+use std::fs;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::str::FromStr as _;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::database;
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection};
@@ -108,7 +110,7 @@ async fn sessions_live_through_an_outage_of_the_database() {
     let_in(&mut server, &app.database, true).await;
 
     // Each of them from the first moment on, when nobody has heard of the worker yet.
-    eventually(Duration::from_secs(60), "the sessions take operations again", async || {
+    eventually(Duration::from_mins(1), "the sessions take operations again", async || {
         let mut well = true;
         for session in &sessions {
             let answer = client.operate(session, "interact", tap()).await;
@@ -123,13 +125,20 @@ async fn sessions_live_through_an_outage_of_the_database() {
     .await;
     let answer = under_way.await.expect("a task");
     assert!(answer.status == 200 || answer.status.is_server_error(), "{}: {}", answer.status, answer.body);
-    eventually(Duration::from_secs(60), "what was under way has ended", async || {
+    eventually(Duration::from_mins(1), "what was under way has ended", async || {
         (client.status(&busy).await == "ready").then_some(())
     })
     .await;
     assert_eq!(app.count("select count(*) from workers where status = 'lost'").await, 0);
     assert_eq!(app.count("select count(*) from events").await, 0);
     app.stop().await;
+}
+
+/// The first process of the embedded database.
+fn postmaster(app: &App) -> Pid {
+    let file = app.data_dir.path().join("data/postgres/postmaster.pid");
+    let text = fs::read_to_string(file).expect("it runs");
+    Pid::from_raw(text.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process id"))
 }
 
 /// Interface, "Errors" (503): a database that stands still says nothing. Callers are told so all the same, and nothing is lost
@@ -139,10 +148,16 @@ async fn callers_of_a_database_that_stands_still_are_told_so() {
     let app = App::simulated().embedded().start().await;
     let client = app.owner();
     let session = client.session().await;
+    // Their parent first, so that none begins meanwhile; one may end.
+    kill(postmaster(&app), Signal::SIGSTOP).expect("it runs");
     let database = app.processes("postgres");
     assert!(database.len() > 5, "the embedded database and its connections: {database:?}");
-    // Their parent first: it would not know of those that begin meanwhile.
-    database.iter().for_each(|process| kill(*process, Signal::SIGSTOP).expect("it runs"));
+    let send = |signal: Signal| {
+        for process in &database {
+            let _ = kill(*process, signal);
+        }
+    };
+    send(Signal::SIGSTOP);
 
     let read = format!("/v1/sessions/{session}");
     let answers = (0..4).map(|_| {
@@ -154,9 +169,9 @@ async fn callers_of_a_database_that_stands_still_are_told_so() {
         answer.problem(503, "feature-unavailable");
     }
     client.get("/healthz").await.expect(200);
-    database.iter().for_each(|process| kill(*process, Signal::SIGCONT).expect("it runs"));
+    send(Signal::SIGCONT);
 
-    eventually(Duration::from_secs(60), "the session takes operations again", async || {
+    eventually(Duration::from_mins(1), "the session takes operations again", async || {
         let answer = client.operate(&session, "interact", tap()).await;
         match answer.status.as_u16() {
             200 => Some(()),
@@ -244,7 +259,7 @@ async fn what_cannot_be_ended_keeps_nobody_from_being_told() {
     let told = tokio::time::timeout(Duration::from_secs(90), other).await.expect("it is told in time");
     told.expect("a task").problem(502, "driver-error");
     app.database.pool.execute("drop trigger refuse on intents").await.expect("the trigger goes");
-    let told = tokio::time::timeout(Duration::from_secs(60), one).await.expect("so is the other");
+    let told = tokio::time::timeout(Duration::from_mins(1), one).await.expect("so is the other");
     told.expect("a task").problem(502, "driver-error");
     app.stop().await;
 }

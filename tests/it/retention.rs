@@ -179,7 +179,7 @@ async fn results_are_wiped_however_many_there_are() {
     // The chain's next tick is now.
     let tick = "update apalis.jobs set run_at = now()
                 where status = 'Pending' and idempotency_key like 'purge_finished:%'";
-    eventually(Duration::from_secs(60), "the chain's next tick is there", async || {
+    eventually(Duration::from_mins(1), "the chain's next tick is there", async || {
         let hurried = app.database.pool.execute(tick).await.expect("a statement");
         (hurried.rows_affected() > 0).then_some(())
     })

@@ -46,6 +46,9 @@ const DELIVERIES: &str = "webhooks";
 /// How long the browsers may take to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long after a heartbeat that failed another one is sent.
+const MISSED: Duration = Duration::from_millis(500);
+
 /// How long it may take to be written that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -203,14 +206,20 @@ async fn drive(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError
 
 /// Renews the lease and schedules the chains, for as long as the lease holds.
 async fn keep_lease(context: &Context) -> RunError {
+    let mut away = false;
     loop {
         match heartbeat(context).await {
-            Ok(true) => {}
+            Ok(true) => away = false,
             Ok(false) => return RunError::Lost,
-            // Nobody can declare this worker lost while the database is away, so it may wait for it.
-            Err(error) => tracing::warn!(%error, "no heartbeat"),
+            // Nobody can declare this worker lost while the database is away, so it may wait for it; but soon afterwards.
+            Err(error) => {
+                if !away {
+                    tracing::warn!(%error, "no heartbeat");
+                }
+                away = true;
+            }
         }
-        tokio::time::sleep(workers::HEARTBEAT).await;
+        tokio::time::sleep(if away { MISSED } else { workers::HEARTBEAT }).await;
     }
 }
 
