@@ -11,6 +11,8 @@ pub struct Limits {
     pub concurrent_sessions: ConcurrentSessions,
     /// Characters of a session's label.
     pub label_chars: usize,
+    /// Bytes of a session's metadata, written as JSON.
+    pub metadata_bytes: usize,
     /// Characters a `type` action may type.
     pub type_text_chars: usize,
     /// Milliseconds between typed keys.
@@ -53,6 +55,8 @@ pub struct Limits {
     pub page_default: u32,
     /// Entries of a page of a list, at most.
     pub page_max: u32,
+    /// Bytes of customers' data after which a page of a list ends early.
+    pub page_bytes: usize,
     /// Rows of an export of the audit log.
     pub audit_export_rows: u32,
     /// Days of a series of usage, when the request names no number.
@@ -67,6 +71,10 @@ pub struct Limits {
     pub profile_store_bytes: u64,
     /// Bytes of a profile's document that is imported (decisions D13).
     pub profile_document_bytes: u64,
+    /// API keys of one account that work.
+    pub api_keys: u32,
+    /// OAuth clients of one account.
+    pub oauth_clients: u32,
     /// Characters of a password, at least.
     pub password_min_chars: usize,
     /// Characters of a password, at most: far more than anybody types, and no load to hash.
@@ -205,6 +213,7 @@ impl Default for Limits {
         Self {
             concurrent_sessions: ConcurrentSessions::default(),
             label_chars: 120,
+            metadata_bytes: 16 * 1024,
             type_text_chars: 10_000,
             type_delay_ms: 500,
             press_key_chars: 20,
@@ -226,6 +235,7 @@ impl Default for Limits {
             unknown_field_chars: 64,
             page_default: 50,
             page_max: 100,
+            page_bytes: 1024 * 1024,
             audit_export_rows: 10_000,
             usage_days_default: 30,
             usage_days_max: 90,
@@ -233,6 +243,8 @@ impl Default for Limits {
             enterprise_profiles: 1_000,
             profile_store_bytes: 256 * 1024 * 1024,
             profile_document_bytes: 300 * 1024 * 1024,
+            api_keys: 1_000,
+            oauth_clients: 100,
             password_min_chars: 12,
             password_max_chars: 1_024,
             recovery_codes: 10,

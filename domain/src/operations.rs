@@ -13,6 +13,13 @@ use crate::addresses;
 use crate::limits::Limits;
 use crate::validation::{FieldError, Invalid, Rules};
 
+/// Characters of an address, as its caller writes it, at most.
+const URL_CHARS: usize = 65_536;
+/// Characters of a selector or a pattern, at most.
+const SELECTOR_CHARS: usize = 10_000;
+/// Characters of the name of an extraction or an attribute, at most.
+const NAME_CHARS: usize = 256;
+
 /// One operation on one session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "snake_case")]
@@ -188,6 +195,9 @@ impl Navigate {
         limits: &Limits,
     ) -> Result<Self, Invalid> {
         let timeout = parse_timeout(timeout_ms, Duration::from_secs(30), limits)?;
+        let mut rules = Rules::default();
+        rules.length(&url, 0, URL_CHARS, "url");
+        rules.check()?;
         let target = BrowserUrl::parse(&url, allow_private_targets)?;
         Ok(Self { requested_url: url, url: target, wait_until, timeout })
     }
@@ -361,6 +371,7 @@ impl Wait {
                 require_selector(&mut rules, selector, "condition.selector");
             }
             Condition::UrlMatches { pattern } => {
+                rules.length(pattern, 0, SELECTOR_CHARS, "condition.pattern");
                 if let Err(error) = regex::Regex::new(pattern) {
                     rules.require(false, "condition.pattern", format!("must be a regular expression: {error}"));
                 }
@@ -503,11 +514,15 @@ impl Extract {
         let mut names = HashSet::new();
         for (i, item) in extractions.iter().enumerate() {
             let at = |field: &str| format!("extractions.{i}.{field}");
-            rules.require(!item.name.is_empty(), &at("name"), "must not be empty");
+            rules.length(&item.name, 1, NAME_CHARS, &at("name"));
             rules.require(names.insert(item.name.as_str()), &at("name"), "must not stand twice");
             require_selector(&mut rules, &item.selector, &at("selector"));
             require_attribute(&mut rules, item.take, item.attribute.as_deref(), &at("attribute"));
             for sub in item.extract.iter().flatten() {
+                if sub.name.chars().count() > NAME_CHARS {
+                    rules.require(false, &at("extract"), format!("must have names of at most {NAME_CHARS} characters"));
+                    continue;
+                }
                 let at = |field: &str| format!("extractions.{i}.extract.{}.{field}", sub.name);
                 require_selector(&mut rules, &sub.selector, &at("selector"));
                 rules.require(sub.take != Take::List, &at("type"), "must be text or attribute");
@@ -591,11 +606,13 @@ fn parse_timeout(timeout_ms: Option<u64>, default: Duration, limits: &Limits) ->
 
 fn require_selector(rules: &mut Rules, selector: &str, field: &str) {
     rules.require(!selector.trim().is_empty(), field, "must not be empty");
+    rules.length(selector, 0, SELECTOR_CHARS, field);
 }
 
 fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, field: &str) {
     let named = attribute.is_some_and(|name| !name.is_empty());
     rules.require(take != Take::Attribute || named, field, "must name the attribute");
+    rules.length(attribute.unwrap_or_default(), 0, NAME_CHARS, field);
 }
 
 /// How an operation ended.

@@ -36,8 +36,8 @@ pub struct Session {
     pub purpose: String,
     /// The customer's words.
     pub label: Option<String>,
-    /// The customer's data.
-    pub metadata: Option<Value>,
+    /// The customer's data, as JSON: it is passed on as it was written.
+    pub metadata: Option<String>,
     /// What its egress can do, typed.
     pub egress_capabilities: Option<Value>,
     /// What its egress can do, as reported.
@@ -204,7 +204,7 @@ pub async fn create(
             insert into sessions
                 (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label, metadata,
                  profile_id, profile_generation)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) returning id
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::json, $11, $12) returning id
          )
          insert into intents (id, session_id, kind, request, reply_channel, request_id)
          select $5, id, 'open', '{}', $13, $14 from session",
@@ -217,7 +217,8 @@ pub async fn create(
         new.purpose,
         new.behavioral_profile as _,
         new.label,
-        metadata.map(Value::Object),
+        // As text: a parameter of its own type would be made jsonb on its way.
+        metadata.map(|data| Value::Object(data).to_string()),
         new.profile as _,
         profile.as_ref().map(|profile| profile.generation),
         reply.channel,
@@ -238,8 +239,9 @@ pub async fn create(
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) -> sqlx::Result<Option<Session>> {
     sqlx::query_as!(
         Session,
-        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label, metadata,
-                  egress_capabilities, egress_capability_report, created_at, updated_at, last_state_at, destroyed_at
+        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
+                  metadata::text as metadata, egress_capabilities, egress_capability_report, created_at, updated_at,
+                  last_state_at, destroyed_at
            from sessions where id = $1 and account_id = $2"#,
         id as _,
         account as _,
@@ -271,8 +273,9 @@ pub async fn list(
 ) -> sqlx::Result<Vec<Session>> {
     sqlx::query_as!(
         Session,
-        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label, metadata,
-                  egress_capabilities, egress_capability_report, created_at, updated_at, last_state_at, destroyed_at
+        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
+                  metadata::text as metadata, egress_capabilities, egress_capability_report, created_at, updated_at,
+                  last_state_at, destroyed_at
            from sessions
            where account_id = $1 and ($2::text is null or status = $2) and ($3::text is null or label = $3)
              and ($4::uuid is null or id < $4)

@@ -65,8 +65,8 @@ async fn a_body_that_is_too_large_is_refused() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let padded = |length: usize| {
-        let frame = r#"{"metadata":{"x":""}}"#.len();
-        format!(r#"{{"metadata":{{"x":"{}"}}}}"#, "x".repeat(length - frame))
+        let frame = r#"{"padding":{"x":""}}"#.len();
+        format!(r#"{{"padding":{{"x":"{}"}}}}"#, "x".repeat(length - frame))
     };
     client.post_raw("/v1/sessions", padded(LIMIT)).await.expect(201);
     client.post_raw("/v1/sessions", padded(LIMIT + 1)).await.problem(413, "payload-too-large");
