@@ -258,7 +258,7 @@ fn members() -> [Member; 9] {
         member(
             vec![&kinds::CONCURRENCY_LIMIT, &kinds::PROFILE_LIMIT],
             "limit",
-            number("How many of them its tier allows"),
+            number("How many of them the account may have"),
             2.into(),
         ),
         member(
@@ -386,6 +386,8 @@ problem_sets! {
     NotEnrolled: NOT_FOUND;
     /// A second-factor proof that is not fresh.
     SteppingUp: FORBIDDEN MFA_STEP_UP_REQUIRED;
+    /// An account that may not have another of these.
+    Full: CONFLICT;
     /// A key that cannot have a successor.
     Rotating: CONFLICT;
     /// A team that is not the caller's.

@@ -32,6 +32,7 @@ mod sign_ins;
 mod stores;
 mod support;
 mod teams;
+mod teams_keys;
 mod timing;
 mod usage;
 mod web_sessions;
