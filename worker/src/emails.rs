@@ -149,7 +149,8 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
     }
     let token = match attempt.template.purpose() {
         Some(purpose) => {
-            let subject = (attempt.template == Template::ConfirmSignIn).then_some(&attempt.details);
+            let told = matches!(attempt.template, Template::ConfirmSignIn | Template::VerifyEmail);
+            let subject = told.then_some(&attempt.details);
             Some(mail_links::issue(conn, reader.account, purpose, subject, attempt.expires_at).await?)
         }
         None => None,
