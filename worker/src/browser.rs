@@ -24,6 +24,7 @@ mod sandbox;
 mod simulated;
 mod sites;
 mod webkit;
+mod welcome;
 
 use std::io;
 

@@ -143,3 +143,20 @@ async fn a_capture_over_its_cap_is_withheld() {
     }
     scene.app.stop().await;
 }
+
+/// A first session shows something on a machine without the internet, and what is shown went nowhere.
+#[tokio::test]
+async fn the_welcome_page_is_there_without_a_network() {
+    let scene = Scene::start().await;
+    let welcome = "http://welcome.kitfleet.internal/";
+    let arrived = scene.client.navigate(&scene.session, welcome).await.body;
+    assert_eq!((&arrived["final_url"], &arrived["status"]), (&json!(welcome), &json!(200)));
+    let state = scene.state().await;
+    assert_eq!((&state["title"], &state["page_state"]), (&json!("Welcome to Kitfleet"), &json!({"state": "loaded"})));
+    let picture = decode(&scene.capture(json!({"kind": "screenshot"})).await);
+    assert_eq!(picture.width, 1179);
+    assert!(picture.colours.len() > 2, "{:?}", picture.colours);
+    let elsewhere = scene.client.navigate(&scene.session, &format!("{welcome}other")).await.body;
+    assert_eq!(elsewhere["status"], 404);
+    scene.app.stop().await;
+}

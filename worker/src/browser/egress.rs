@@ -23,6 +23,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::io::InspectReader;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::welcome;
+
 /// Connections of one browser at a time. WebKit opens six to a host.
 const MAX_CONNECTIONS: usize = 256;
 
@@ -180,6 +182,13 @@ async fn pass(browser: TcpStream, rules: &Rules, record: &Record) -> Result<(), 
     let handshake = async { Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await };
     let Ok(handshake) = timeout(HANDSHAKE_WITHIN, handshake).await else { return Ok(()) };
     let (browser, command, target) = handshake?;
+    if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) {
+        let browser = browser.reply_success(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await?;
+        if let Err(error) = welcome::serve(browser).await {
+            tracing::debug!(%error, "a browser did not wait for the welcome page");
+        }
+        return Ok(());
+    }
     let server = match command {
         Socks5Command::TCPConnect => connect(&target, rules).await,
         _ => Err(Refusal::Unsupported),
