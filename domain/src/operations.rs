@@ -518,6 +518,8 @@ impl Extract {
             rules.require(names.insert(item.name.as_str()), &at("name"), "must not stand twice");
             require_selector(&mut rules, &item.selector, &at("selector"));
             require_attribute(&mut rules, item.take, item.attribute.as_deref(), &at("attribute"));
+            let fields = item.extract.as_ref().map_or(0, Vec::len);
+            rules.require(fields <= max, &at("extract"), format!("must have at most {max} fields"));
             for sub in item.extract.iter().flatten() {
                 if sub.name.chars().count() > NAME_CHARS {
                     rules.require(false, &at("extract"), format!("must have names of at most {NAME_CHARS} characters"));
@@ -602,6 +604,13 @@ fn parse_timeout(timeout_ms: Option<u64>, default: Duration, limits: &Limits) ->
     }
     let (min, max) = (limits.min_timeout.as_millis(), limits.max_timeout.as_millis());
     Err(Invalid::field("timeout_ms", format!("must be {min} to {max}")))
+}
+
+/// Notes which of a form's selectors are too long. One that is absent is found by its looks.
+pub fn bound_selectors(rules: &mut Rules, selectors: &[(&str, Option<&str>)]) {
+    for (field, selector) in selectors {
+        rules.length(selector.unwrap_or_default(), 0, SELECTOR_CHARS, field);
+    }
 }
 
 fn require_selector(rules: &mut Rules, selector: &str, field: &str) {

@@ -139,6 +139,7 @@ async fn navigate_checks_its_input() {
         (json!({"url": null}), "url"),
         (json!({"url": 1}), "url"),
         (json!({"url": [good]}), "url"),
+        (json!({"url": format!("{good}?{}", "a".repeat(65_536))}), "url"),
         (json!({"url": good, "timeout_ms": 99}), "timeout_ms"),
         (json!({"url": good, "timeout_ms": 120_001}), "timeout_ms"),
         (json!({"url": good, "timeout_ms": -1}), "timeout_ms"),
@@ -182,6 +183,7 @@ async fn interact_checks_its_input() {
         (json!({"action": {"kind": "tap"}}), "action.selector"),
         (json!({"action": {"kind": "tap", "selector": ""}}), "action.selector"),
         (json!({"action": {"kind": "tap", "selector": 1}}), "action.selector"),
+        (json!({"action": {"kind": "tap", "selector": "a".repeat(10_001)}}), "action.selector"),
         (json!({"action": {"kind": "type", "selector": "#a"}}), "action.text"),
         (json!({"action": {"kind": "type", "selector": "#a", "text": 1}}), "action.text"),
         (json!({"action": {"kind": "type", "selector": "#a", "text": "x", "sensitive": "yes"}}), "action.sensitive"),
@@ -237,6 +239,7 @@ async fn wait_checks_its_input() {
         (json!({"condition": {"kind": "url_matches"}}), "condition.pattern"),
         (json!({"condition": {"kind": "time"}}), "condition.ms"),
         (pattern("("), "condition.pattern"),
+        (pattern(&"a".repeat(10_001)), "condition.pattern"),
         (pattern("(?=a)"), "condition.pattern"),
         (pattern(r"(a)\1"), "condition.pattern"),
         (pattern("(((a{1000}){1000}){1000})"), "condition.pattern"),
@@ -313,6 +316,12 @@ async fn capture_and_extract_check_their_input() {
     let many = |count: usize| Value::from((0..count).map(|i| text(&i.to_string())).collect::<Vec<_>>());
     let one = |extraction: Value| json!({"extractions": [extraction]});
     let list = |sub: Value| one(json!({"name": "a", "selector": "li", "type": "list", "extract": {"b": sub}}));
+    let listed = |fields: Vec<String>| {
+        let fields = fields.into_iter().map(|field| (field, json!({"selector": "a", "type": "text"})));
+        one(
+            json!({"name": "a", "selector": "li", "type": "list", "extract": fields.collect::<serde_json::Map<_, _>>()}),
+        )
+    };
     let refused = [
         (json!({}), "extractions"),
         (json!({"extractions": {}}), "extractions"),
@@ -321,6 +330,7 @@ async fn capture_and_extract_check_their_input() {
         (json!({"extractions": [text("a"), text("a")]}), "extractions.1.name"),
         (one(json!({"selector": "h1", "type": "text"})), "extractions.0.name"),
         (one(json!({"name": "", "selector": "h1", "type": "text"})), "extractions.0.name"),
+        (one(json!({"name": "a".repeat(257), "selector": "h1", "type": "text"})), "extractions.0.name"),
         (one(json!({"name": "a", "type": "text"})), "extractions.0.selector"),
         (one(json!({"name": "a", "selector": "", "type": "text"})), "extractions.0.selector"),
         (one(json!({"name": "a", "selector": "h1"})), "extractions.0.type"),
@@ -328,6 +338,8 @@ async fn capture_and_extract_check_their_input() {
         (one(json!({"name": "a", "selector": "h1", "type": "attribute"})), "extractions.0.attribute"),
         (one(json!({"name": "a", "selector": "h1", "type": "text", "transform": "date"})), "extractions.0.transform"),
         (list(json!({"selector": "a", "type": "list"})), "extractions.0.extract.b.type"),
+        (listed((0..101).map(|i| i.to_string()).collect()), "extractions.0.extract"),
+        (listed(vec!["b".repeat(257)]), "extractions.0.extract"),
         (list(json!({"selector": "a", "type": "attribute"})), "extractions.0.extract.b.attribute"),
         (list(json!({"selector": "", "type": "text"})), "extractions.0.extract.b.selector"),
     ];
@@ -376,6 +388,7 @@ async fn search_and_login_check_their_input_with_a_real_driver() {
         (json!({"query": "ü".repeat(10_001)}), "query"),
         (json!({"query": "x", "submit": "yes"}), "submit"),
         (json!({"query": "x", "search_selector": 1}), "search_selector"),
+        (json!({"query": "x", "search_selector": "a".repeat(10_001)}), "search_selector"),
         (json!({"query": "x", "timeout_seconds": 0}), "timeout_seconds"),
         (json!({"query": "x", "timeout_seconds": 121}), "timeout_seconds"),
         (json!({"query": "x", "timeout_seconds": -1}), "timeout_seconds"),

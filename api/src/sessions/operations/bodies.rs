@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{
     Action, CaptureKind, Condition, Extraction, Login, OnTimeout, Search, SubExtraction, Take, Transform, WaitUntil,
-    parse_form_timeout,
+    bound_selectors, parse_form_timeout,
 };
 use kitfleet_domain::validation::{Invalid, Rules};
 use serde::Deserialize;
@@ -324,10 +324,15 @@ pub struct SearchBody {
 
 impl SearchBody {
     /// # Errors
-    /// On `query` or `timeout_seconds`.
+    /// On `query`, a selector or `timeout_seconds`.
     pub fn into_operation(self, limits: &Limits) -> Result<Search, Invalid> {
         let mut rules = Rules::default();
         rules.length(&self.query, 1, limits.query_chars, "query");
+        let selectors = [
+            ("search_selector", self.search_selector.as_deref()),
+            ("wait_for_results_selector", self.wait_for_results_selector.as_deref()),
+        ];
+        bound_selectors(&mut rules, &selectors);
         let step_timeout = checked_timeout(rules, self.timeout_seconds, limits)?;
         Ok(Search {
             query: self.query,
@@ -363,11 +368,18 @@ pub struct LoginBody {
 
 impl LoginBody {
     /// # Errors
-    /// On `username`, `password` or `timeout_seconds`.
+    /// On `username`, `password`, a selector or `timeout_seconds`.
     pub fn into_operation(self, limits: &Limits) -> Result<Login, Invalid> {
         let mut rules = Rules::default();
         rules.length(&self.username, 0, limits.query_chars, "username");
         rules.length(&self.password, 0, limits.query_chars, "password");
+        let selectors = [
+            ("success_selector", self.success_selector.as_deref()),
+            ("username_selector", self.username_selector.as_deref()),
+            ("password_selector", self.password_selector.as_deref()),
+            ("submit_selector", self.submit_selector.as_deref()),
+        ];
+        bound_selectors(&mut rules, &selectors);
         let step_timeout = checked_timeout(rules, self.timeout_seconds, limits)?;
         Ok(Login {
             username: self.username,
