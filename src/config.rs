@@ -26,6 +26,7 @@ use std::time::Duration;
 use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_api::RateLimits;
+use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::workers::Driver;
@@ -42,6 +43,7 @@ use self::teams::Teams;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
+use crate::descriptors;
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";
@@ -156,8 +158,15 @@ pub struct Server {
     /// How long a client may take to send a request's body.
     #[serde(with = "duration")]
     pub body_timeout: Duration,
+    /// How long a client may take to read 64 KiB of an answer, or what is left of it.
+    #[serde(with = "duration")]
+    pub write_timeout: Duration,
     /// Bytes of a request's body.
     pub max_body_bytes: usize,
+    /// Connections at a time; by default a quarter of the files that this process may open.
+    pub max_connections: usize,
+    /// Connections of one address, or of one /64, at a time; trusted proxies may have more.
+    pub max_connections_per_address: usize,
 }
 
 impl Default for Server {
@@ -169,7 +178,10 @@ impl Default for Server {
             trusted_proxies: Vec::new(),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             max_body_bytes: 1024 * 1024,
+            max_connections: descriptors::connections_that_fit(descriptors::limit()),
+            max_connections_per_address: 256,
         }
     }
 }
@@ -254,6 +266,12 @@ pub struct Sessions {
     pub require_customer_egress: bool,
     /// Whether a browser may reach loopback, link-local and private addresses.
     pub allow_private_targets: bool,
+    /// What a browser may reach although it is private, or near this machine.
+    #[serde(with = "networks")]
+    pub allow_networks: Vec<IpNet>,
+    /// What a browser may not reach, whatever else is allowed.
+    #[serde(with = "networks")]
+    pub deny_networks: Vec<IpNet>,
     /// Whether search and login are done, or answered with the capability that is missing.
     pub direct_driver: DirectDriver,
     /// How long a browser may take to open.
@@ -267,8 +285,21 @@ impl Default for Sessions {
             free_tier_cap: Duration::from_mins(20),
             require_customer_egress: false,
             allow_private_targets: false,
+            allow_networks: Vec::new(),
+            deny_networks: Vec::new(),
             direct_driver: DirectDriver::Reported,
             open_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Sessions {
+    /// Where browsers may go.
+    pub fn destinations(&self) -> Destinations {
+        Destinations {
+            allow_private: self.allow_private_targets,
+            allow: self.allow_networks.clone(),
+            deny: self.deny_networks.clone(),
         }
     }
 }
@@ -293,6 +324,8 @@ pub struct Worker {
     pub name: String,
     /// Live sessions at most; by default what the machine's memory holds.
     pub max_sessions: u32,
+    /// Connections that one session's browser may have under way.
+    pub session_connections: usize,
     /// Hot slots kept ready.
     pub warm_pool: u32,
     /// Where `kitfleet worker` serves its health and its metrics, which `kitfleet up` has beside everything else.
@@ -310,6 +343,7 @@ impl Default for Worker {
             driver: Driver::Webkit,
             name: machine::name(),
             max_sessions: machine::sessions_that_fit(memory_bytes()),
+            session_connections: 256,
             warm_pool: 1,
             listen: None,
             host_program: machine::host_program(),
@@ -420,6 +454,14 @@ impl Config {
             (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
             (!self.server.header_timeout.is_zero(), "server.header_timeout", "must be longer than nothing"),
             (!self.server.body_timeout.is_zero(), "server.body_timeout", "must be longer than nothing"),
+            (!self.server.write_timeout.is_zero(), "server.write_timeout", "must be longer than nothing"),
+            (self.server.max_connections >= 4, "server.max_connections", "must be at least 4"),
+            (self.server.max_connections_per_address >= 1, "server.max_connections_per_address", "must be at least 1"),
+            (
+                self.worker.session_connections >= descriptors::LEAST_SESSION_CONNECTIONS,
+                "worker.session_connections",
+                "must be at least 32",
+            ),
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
             (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),

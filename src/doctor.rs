@@ -19,6 +19,7 @@ use tokio::process::Command;
 
 use crate::config::{Config, RedisUrl, memory_bytes};
 use crate::database::{self, Database};
+use crate::descriptors::{self, Sessions};
 use crate::embedded::{Installation, Lock};
 use crate::output::Format;
 use crate::{owner, roles};
@@ -84,6 +85,7 @@ pub async fn examine(config: &Config, format: Format) -> Result<()> {
     checks.push(profiles(config).await);
     checks.push(port(config).await);
     checks.push(memory(config));
+    checks.push(files(config));
     checks.extend(browsers(&worker).await);
     checks.push(mails(&worker).await);
     checks.push(owner_key(&config.data_dir));
@@ -238,6 +240,17 @@ fn memory(config: &Config) -> Check {
         return Check::warn("memory", finding, "lower worker.max_sessions: a session takes about 110 MiB");
     }
     Check::ok("memory", finding)
+}
+
+fn files(config: &Config) -> Check {
+    let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
+    let Sessions { count, connections } = Sessions::that_fit(limit, config);
+    let finding = format!("this process may open {limit}: {count} sessions of {connections} connections");
+    if count < configured {
+        let mend = format!("raise the hard limit (`ulimit -Hn`, LimitNOFILE=): worker.max_sessions is {configured}");
+        return Check::warn("open files", finding, mend);
+    }
+    Check::ok("open files", finding)
 }
 
 async fn browsers(worker: &WorkerConfig) -> Vec<Check> {

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use kitfleet_api::{ApiConfig, RateLimits, ServeError};
+use kitfleet_api::{ApiConfig, ConnectionLimits, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_worker::{RunError, WorkerConfig, incarnations};
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DirectDriver, RedisUrl, Secret};
 use crate::database::Database;
+use crate::descriptors;
 use crate::owner::{self, Owner};
 use crate::{output, welcome};
 
@@ -36,6 +37,7 @@ const STEADY: Duration = Duration::from_mins(1);
 pub async fn up(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_is_unused(config);
+    warn_of_what_does_not_fit(config);
     let listener = listen(config.server.listen, "server.listen").await?;
     let Some(database) = stop.run_until_cancelled(Database::start(config)).await.transpose()? else { return Ok(()) };
     let served = up_on(config, listener, &database, &stop).await;
@@ -109,6 +111,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
 pub async fn worker_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_is_unused(config);
+    warn_of_what_does_not_fit(config);
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(config.server.listen);
     let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);
@@ -186,6 +189,19 @@ fn warn_of_what_is_unused(config: &Config) {
     }
 }
 
+fn warn_of_what_does_not_fit(config: &Config) {
+    let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
+    let fitting = descriptors::Sessions::that_fit(limit, config).count;
+    if fitting < configured {
+        tracing::error!(
+            configured,
+            in_effect = fitting,
+            limit,
+            "worker.max_sessions is lowered: this process may not open files enough for more; raise `ulimit -Hn`"
+        );
+    }
+}
+
 async fn listen(address: SocketAddr, key: &str) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
 }
@@ -216,7 +232,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         errors_url: config.server.errors_url_at(base_url),
         metrics_token: config.metrics.scrape_token.as_ref().map(Secret::reveal).map(str::to_owned),
         limits: config.limits.clone(),
-        allow_private_targets: config.sessions.allow_private_targets,
+        destinations: config.sessions.destinations(),
         require_customer_egress: config.sessions.require_customer_egress,
         open_timeout: config.sessions.open_timeout,
         drain_timeout: config.worker.drain_timeout,
@@ -224,6 +240,12 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         max_body_bytes: config.server.max_body_bytes,
         header_timeout: config.server.header_timeout,
         body_timeout: config.server.body_timeout,
+        write_timeout: config.server.write_timeout,
+        connections: ConnectionLimits {
+            all: config.server.max_connections,
+            per_address: config.server.max_connections_per_address,
+        },
+        data_dir: config.data_dir.clone(),
         trusted_proxies: config.server.trusted_proxies.clone(),
         auth: config.auth(),
         invite_ttl: config.teams.invite_ttl,
@@ -236,16 +258,18 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
 
 /// What a worker is told; the doctor starts a browser with the same.
 pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigError> {
+    let sessions = descriptors::Sessions::that_fit(descriptors::limit(), config);
     Ok(WorkerConfig {
         base_url: base_url.to_owned(),
         mail: config.email.mail_at(base_url)?,
         driver: config.worker.driver,
         name: config.worker.name.clone(),
-        max_sessions: config.worker.max_sessions,
+        max_sessions: sessions.count,
+        session_connections: sessions.connections,
         warm_pool: config.worker.warm_pool,
         data_dir: config.data_dir.clone(),
         host_program: config.worker.host_program.clone(),
-        allow_private_targets: config.sessions.allow_private_targets,
+        destinations: config.sessions.destinations(),
         open_timeout: config.sessions.open_timeout,
         drain_timeout: config.worker.drain_timeout,
         free_tier_cap: config.sessions.free_tier_cap,

@@ -1,10 +1,12 @@
 //! Whether the process lives, and whether it can serve.
 
+use std::path::Path;
 use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::{database, workers};
+use rustix::fs::statvfs;
 use serde::Serialize;
 use sqlx::PgPool;
 use utoipa::ToSchema;
@@ -14,6 +16,9 @@ use utoipa_axum::routes;
 use crate::error::{Problem, Result};
 use crate::openapi::Database;
 use crate::state::App;
+
+/// A disk with less is as good as full: a few captures, or a segment of the database's log, take the rest.
+const LEAST_FREE_BYTES: u64 = 64 * 1024 * 1024;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(alive)).routes(routes!(ready))
@@ -54,12 +59,15 @@ async fn alive() -> Answer<Alive> {
 
 /// Readiness
 ///
-/// Asks for the database, its migrations and a live worker.
+/// Asks for the database, its migrations, a live worker, and room on the disk.
 #[utoipa::path(
     get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
     responses((status = 200, description = "It can serve", body = Ready), Database),
 )]
 async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
+    if is_full(&app.config.data_dir) {
+        return Err(Problem::unavailable_for_now("the disk of data_dir is full"));
+    }
     // In a task, so that the time limit leaves the connection's use to end by itself.
     let check = tokio::spawn(check(app.db.clone()));
     let missing = match tokio::time::timeout(Duration::from_secs(2), check).await {
@@ -74,6 +82,11 @@ async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
         None => Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers: "ok" })),
         Some(missing) => Err(Problem::unavailable_for_now(missing)),
     }
+}
+
+/// Whether the disk that holds `folder` has no room for what is written there. A folder that was not made yet holds nothing.
+fn is_full(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_FREE_BYTES)
 }
 
 async fn check(db: PgPool) -> sqlx::Result<Option<&'static str>> {

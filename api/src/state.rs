@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use ipnet::IpNet;
+use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
@@ -20,6 +21,7 @@ use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
+use crate::connections::ConnectionLimits;
 use crate::hashing::Hashing;
 use crate::identities::{ProviderConfig, Providers};
 use crate::last_used::LastUsed;
@@ -38,8 +40,8 @@ pub struct ApiConfig {
     pub metrics_token: Option<String>,
     /// Bounds of requests.
     pub limits: Limits,
-    /// Whether a browser may be sent to a literal private address.
-    pub allow_private_targets: bool,
+    /// Which literal addresses a browser may be sent to.
+    pub destinations: Destinations,
     /// Whether a session without customer egress is refused.
     pub require_customer_egress: bool,
     /// Whether search and login are offered.
@@ -54,6 +56,12 @@ pub struct ApiConfig {
     pub header_timeout: Duration,
     /// How long a request's body may take to arrive.
     pub body_timeout: Duration,
+    /// How long a client may take 64 KiB of its answer, or what is left of it.
+    pub write_timeout: Duration,
+    /// How many clients may be connected.
+    pub connections: ConnectionLimits,
+    /// Where this process keeps what it writes; without room there it cannot serve.
+    pub data_dir: PathBuf,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// By what somebody proves who they are.
@@ -86,7 +94,7 @@ impl Default for ApiConfig {
                 document_bytes: limits.profile_document_bytes,
             },
             limits,
-            allow_private_targets: false,
+            destinations: Destinations::default(),
             require_customer_egress: false,
             direct_driver_real: false,
             open_timeout: Duration::from_secs(30),
@@ -94,6 +102,9 @@ impl Default for ApiConfig {
             max_body_bytes: 1024 * 1024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            connections: ConnectionLimits { all: 256, per_address: 128 },
+            data_dir: PathBuf::from(".kitfleet"),
             trusted_proxies: Vec::new(),
             auth: AuthConfig::default(),
             invite_ttl: Duration::from_hours(7 * 24),

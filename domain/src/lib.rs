@@ -26,6 +26,7 @@ pub mod operations;
 pub mod passwords;
 pub mod profiles;
 pub mod sealing;
+pub mod seldom;
 pub mod sessions;
 pub mod sign_ins;
 pub mod teams;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::{Host, Url};
 
-use crate::addresses;
+use crate::addresses::{Destinations, Distance};
 use crate::limits::Limits;
 use crate::validation::{FieldError, Invalid, Rules};
 
@@ -124,21 +124,21 @@ pub struct BrowserUrl(Url);
 
 impl BrowserUrl {
     /// # Errors
-    /// On field `url`, when it is no absolute http or https URL, or names a private address outright while the
-    /// deployment does not allow that. A name that resolves to one is the egress guard's business.
-    pub fn parse(text: &str, allow_private_targets: bool) -> Result<Self, Invalid> {
+    /// On field `url`, when it is no absolute http or https URL, or names an address outright that the deployment does
+    /// not allow. A name that resolves to one is the egress guard's business, and so is what is near a worker.
+    pub fn parse(text: &str, destinations: &Destinations) -> Result<Self, Invalid> {
         let url =
             Url::parse(text.trim()).map_err(|e| Invalid::field("url", format!("must be an absolute URL: {e}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Invalid::field("url", "must be an http or https URL"));
         }
-        let private = match url.host() {
-            Some(Host::Ipv4(v4)) => !addresses::is_public(v4.into()),
-            Some(Host::Ipv6(v6)) => !addresses::is_public(v6.into()),
-            Some(Host::Domain(_)) => false,
+        let permitted = match url.host() {
+            Some(Host::Ipv4(v4)) => destinations.permit(v4.into(), Distance::Far),
+            Some(Host::Ipv6(v6)) => destinations.permit(v6.into(), Distance::Far),
+            Some(Host::Domain(_)) => true,
             None => return Err(Invalid::field("url", "must name a host")),
         };
-        if private && !allow_private_targets {
+        if !permitted {
             return Err(Invalid::field("url", "must not be a private address"));
         }
         Ok(Self(url))
@@ -184,11 +184,11 @@ impl Navigate {
         url: String,
         wait_until: WaitUntil,
         timeout_ms: Option<u64>,
-        allow_private_targets: bool,
+        destinations: &Destinations,
         limits: &Limits,
     ) -> Result<Self, Invalid> {
         let timeout = parse_timeout(timeout_ms, Duration::from_secs(30), limits)?;
-        let target = BrowserUrl::parse(&url, allow_private_targets)?;
+        let target = BrowserUrl::parse(&url, destinations)?;
         Ok(Self { requested_url: url, url: target, wait_until, timeout })
     }
 }

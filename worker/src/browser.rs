@@ -152,6 +152,9 @@ pub enum StartError {
     /// No place for the browsers' data.
     #[error("cannot write to the data directory: {0}")]
     Directory(io::Error),
+    /// Nobody to ask for the addresses of names.
+    #[error("cannot resolve names: {0}")]
+    Names(io::Error),
     /// No X server.
     #[error("cannot start Xvfb (Debian packages `xvfb` and `util-linux`): {0}")]
     Display(io::Error),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::vault::Vault;
@@ -32,8 +33,10 @@ pub struct WorkerConfig {
     pub data_dir: PathBuf,
     /// The `kitfleet-host` executable.
     pub host_program: PathBuf,
-    /// Whether a browser may reach loopback, link-local and private addresses.
-    pub allow_private_targets: bool,
+    /// Where browsers may go.
+    pub destinations: Destinations,
+    /// Connections that one session's browser may have under way.
+    pub session_connections: usize,
     /// How long a browser may take to open.
     pub open_timeout: Duration,
     /// How long running operations are waited for when the worker stops.
@@ -63,6 +66,8 @@ pub struct WebhookConfig {
     pub schedule: Schedule,
     /// How long one may take.
     pub timeout: Duration,
+    /// Attempts under way at once.
+    pub at_once: usize,
     /// Whether a target may be a loopback, link-local or private address.
     pub allow_private_targets: bool,
     /// The age at which a secret's owner is reminded to rotate it.

@@ -30,7 +30,6 @@ use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId};
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, SlowWanted, Wanted};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
-use nix::sys::resource::{Resource, getrlimit};
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -41,6 +40,7 @@ use uuid::Uuid;
 use self::target::Target;
 pub use self::target::{BadRoots, ExtraRoots};
 use crate::Context;
+use crate::names::Names;
 
 /// Attempts under way at once, of all, of an account and of an endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
@@ -60,8 +60,8 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Delivers until the worker stops, and then waits for what is under way.
 pub(crate) async fn deliver(context: Arc<Context>, mut wakeups: UnboundedReceiver<()>) -> Result<(), String> {
     let config = &context.config.webhooks;
-    let resolver = target::resolver().map_err(|error| error.to_string())?;
-    let target = || Target::new(config, &resolver).map_err(|error| error.to_string());
+    let names = Arc::new(Names::of_this_machine().map_err(|error| error.to_string())?);
+    let target = || Target::new(config, &names).map_err(|error| error.to_string());
     let (target, slow_target) = (target()?, target()?);
     let Some(vault) = context.stopping.run_until_cancelled(vault(&context)).await else { return Ok(()) };
     let mut dispatch = Dispatch::new(Arc::clone(&context), target, slow_target, vault);
@@ -158,6 +158,7 @@ struct Written {
 
 impl Dispatch {
     fn new(context: Arc<Context>, target: Target, slow_target: Target, vault: Vault) -> Self {
+        let most = context.config.webhooks.at_once;
         Self {
             claiming: claiming(&context.lazy),
             context,
@@ -168,7 +169,7 @@ impl Dispatch {
             tick_at: Instant::now(),
             besides: Vec::new(),
             after: None,
-            most: AT_ONCE.0.min(descriptors() / 2),
+            most,
             ticks: JoinSet::new(),
             claims: JoinSet::new(),
             attempts: JoinSet::new(),
@@ -415,10 +416,11 @@ async fn make(target: &Target, vault: &Vault, attempt: &Attempt) -> Option<Ended
     Some(target.send(attempt, &secrets).await)
 }
 
-/// How many files and sockets this process may have open. Each attempt has one; half of them are for everything else.
-fn descriptors() -> usize {
-    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1_024, 1_024));
-    usize::try_from(soft).unwrap_or(usize::MAX)
+/// Attempts that a process may have under way at once that may open so many files. Each attempt has one; most of them are
+/// for everything else.
+#[must_use]
+pub fn attempts_that_fit(limit: usize) -> usize {
+    AT_ONCE.0.min(limit / 4)
 }
 
 fn as_count(count: usize) -> i64 {

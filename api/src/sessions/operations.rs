@@ -51,8 +51,9 @@ async fn navigate(
     path: IdPath<SessionId>,
     Json(body): Json<NavigateBody>,
 ) -> Result<Done> {
-    let (private, limits) = (app.config.allow_private_targets, &app.config.limits);
-    let operation = Navigate::parse(body.url, body.wait_until.unwrap_or_default(), body.timeout_ms, private, limits)?;
+    let (destinations, limits) = (&app.config.destinations, &app.config.limits);
+    let wait_until = body.wait_until.unwrap_or_default();
+    let operation = Navigate::parse(body.url, wait_until, body.timeout_ms, destinations, limits)?;
     driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
 }
 

@@ -1,30 +1,39 @@
 //! The egress guard: the only way out of a browser, a SOCKS5 proxy on a loopback port of its own.
 //!
-//! It resolves names itself, refuses every address outside the public internet, and dials exactly the address that it
-//! vetted: a name that resolves differently a moment later changes nothing. It goes with its browser, and every
-//! connection with it.
+//! Of each connection it hears where to, resolves that itself, judges every address, dials exactly the one that it judged,
+//! and relays: a name that resolves differently a moment later changes nothing. What is refused is all that is not of the
+//! public internet, and what is of this machine or near it however public it looks, unless the deployment says otherwise.
+//! It goes with its browser, and every connection with it.
+//!
+//! A browser has so many connections and looks up so many names at a time. What is more waits, in its own guard, so that a
+//! page that asks for thousands takes nothing from other sessions.
 
 use std::collections::HashSet;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fast_socks5::server::{Socks5ServerProtocol, SocksServerError};
+use fast_socks5::server::{Socks5ServerProtocol, SocksServerError, states};
 use fast_socks5::util::target_addr::TargetAddr;
 use fast_socks5::{ReplyError, Socks5Command};
-use kitfleet_domain::addresses;
+use kitfleet_domain::seldom::Seldom;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::io::InspectReader;
 use tokio_util::task::AbortOnDropHandle;
+use url::Host;
 
-/// Connections of one browser at a time. WebKit opens six to a host.
-const MAX_CONNECTIONS: usize = 256;
+use crate::config::WorkerConfig;
+use crate::names::Names;
+use crate::near::Judge;
+
+/// Names that one browser looks up at a time.
+const LOOK_UPS: usize = 8;
 
 /// How long a browser may take to say where it wants to go.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -35,22 +44,33 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// What the guards of this worker let through.
 #[derive(Clone)]
 pub struct Rules {
-    allow_private_targets: bool,
+    judge: Judge,
+    names: Arc<Names>,
+    /// Connections of one browser at a time.
+    connections: usize,
     /// Never let through: behind another browser's guard is another browser's way out.
     guards: Arc<Mutex<HashSet<u16>>>,
 }
 
 impl Rules {
-    /// The public internet, and private addresses if they are allowed.
-    pub fn new(allow_private_targets: bool) -> Self {
-        Self { allow_private_targets, guards: Arc::default() }
+    /// What this worker's deployment permits, and no guard ever.
+    ///
+    /// # Errors
+    /// When names cannot be resolved.
+    pub fn new(config: &WorkerConfig) -> io::Result<Self> {
+        Ok(Self {
+            judge: Judge::new(config.destinations.clone()),
+            names: Arc::new(Names::of_this_machine().map_err(io::Error::other)?),
+            connections: config.session_connections,
+            guards: Arc::default(),
+        })
     }
 
     fn allow(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         let is_guard =
             (ip.is_loopback() || ip.is_unspecified()) && self.with_guards(|ports| ports.contains(&address.port()));
-        !is_guard && (self.allow_private_targets || addresses::is_public(ip))
+        !is_guard && self.judge.permits(ip)
     }
 
     fn with_guards<T>(&self, change: impl FnOnce(&mut HashSet<u16>) -> T) -> T {
@@ -66,6 +86,13 @@ pub struct Guard {
     _serving: AbortOnDropHandle<()>,
 }
 
+/// What each connection of a browser has to do with.
+struct Way {
+    rules: Rules,
+    look_ups: Semaphore,
+    record: Arc<Record>,
+}
+
 /// What passed, and what was refused last.
 #[derive(Default)]
 struct Record {
@@ -79,7 +106,7 @@ struct Record {
 pub enum Refusal {
     /// The name has no address.
     NameNotFound,
-    /// The address is not of the public internet.
+    /// The address is not of the public internet, or near this machine.
     NotAllowed,
     /// The server refuses.
     Refused,
@@ -126,7 +153,8 @@ impl Guard {
         let port = listener.local_addr()?.port();
         rules.with_guards(|ports| ports.insert(port));
         let record = Arc::<Record>::default();
-        let serving = tokio::spawn(serve(listener, rules.clone(), Arc::clone(&record)));
+        let way = Way { rules: rules.clone(), look_ups: Semaphore::new(LOOK_UPS), record: Arc::clone(&record) };
+        let serving = tokio::spawn(serve(listener, Arc::new(way)));
         Ok(Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) })
     }
 
@@ -150,8 +178,9 @@ impl Drop for Guard {
     }
 }
 
-async fn serve(listener: TcpListener, rules: Rules, record: Arc<Record>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn serve(listener: TcpListener, way: Arc<Way>) {
+    static FAILED: Seldom = Seldom::new();
+    let places = Arc::new(Semaphore::new(way.rules.connections));
     // Its connections end with this task.
     let mut connections = JoinSet::new();
     loop {
@@ -159,63 +188,104 @@ async fn serve(listener: TcpListener, rules: Rules, record: Arc<Record>) {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((browser, _)) => {
-                let (rules, record) = (rules.clone(), Arc::clone(&record));
+                let way = Arc::clone(&way);
                 connections.spawn(async move {
                     let _place = place;
-                    if let Err(error) = pass(browser, &rules, &record).await {
+                    if let Err(error) = pass(browser, &way).await {
                         tracing::debug!(%error, "a connection of a browser ended");
                     }
                 });
             }
             Err(error) => {
                 // Too many open files, most likely: others may close.
-                tracing::warn!(%error, "the egress guard cannot accept");
+                if let Some(held_back) = FAILED.is_due() {
+                    tracing::warn!(%error, held_back, "an egress guard cannot accept");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-async fn pass(browser: TcpStream, rules: &Rules, record: &Record) -> Result<(), SocksServerError> {
-    let handshake = async { Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await };
-    let Ok(handshake) = timeout(HANDSHAKE_WITHIN, handshake).await else { return Ok(()) };
-    let (browser, command, target) = handshake?;
-    let server = match command {
-        Socks5Command::TCPConnect => connect(&target, rules).await,
-        _ => Err(Refusal::Unsupported),
+/// A connection, from what the browser wants to what comes of it.
+async fn pass(browser: TcpStream, way: &Way) -> Result<(), SocksServerError> {
+    let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
+    let Wish { browser, command, target } = wish?;
+    let deadline = Instant::now() + CONNECT_WITHIN;
+    let dialled = async {
+        if !matches!(command, Socks5Command::TCPConnect) {
+            return Err(Refusal::Unsupported);
+        }
+        let allowed = judge(&target, way, deadline).await?;
+        dial(&allowed, deadline).await
     };
-    match server {
+    match dialled.await {
         Ok(server) => {
             let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
             let browser = browser.reply_success(unspecified).await?;
-            relay(browser, server, record).await;
+            relay(browser, server, &way.record).await;
             Ok(())
         }
         Err(refusal) => {
             tracing::debug!(?refusal, "the egress guard refused a connection");
-            record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
+            way.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
             browser.reply_error(&refusal.reply()).await
         }
     }
 }
 
-/// Resolves, vets, and dials what passed, one address after the other.
-async fn connect(target: &TargetAddr, rules: &Rules) -> Result<TcpStream, Refusal> {
-    let deadline = Instant::now() + CONNECT_WITHIN;
-    let addresses = match target {
+/// What a browser wants, and the browser, which waits for the reply.
+struct Wish {
+    browser: Socks5ServerProtocol<TcpStream, states::CommandRead>,
+    command: Socks5Command,
+    target: TargetAddr,
+}
+
+async fn hear(browser: TcpStream) -> Result<Wish, SocksServerError> {
+    let (browser, command, target) = Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await?;
+    Ok(Wish { browser, command, target })
+}
+
+/// The addresses of a target that may be dialled; there is one at least.
+async fn judge(target: &TargetAddr, way: &Way, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
+    let mut addresses = match target {
         TargetAddr::Ip(address) => vec![*address],
         TargetAddr::Domain(name, port) => {
-            let found = timeout_at(deadline, lookup_host((name.as_str(), *port))).await;
-            found.map_err(|_| Refusal::NameNotFound)?.map_err(|_| Refusal::NameNotFound)?.collect()
+            let found = timeout_at(deadline, resolve(name, way)).await.map_err(|_| Refusal::NameNotFound)??;
+            found.into_iter().map(|address| SocketAddr::new(address, *port)).collect()
         }
     };
     if addresses.is_empty() {
         return Err(Refusal::NameNotFound);
     }
-    let allowed: Vec<SocketAddr> = addresses.into_iter().filter(|address| rules.allow(*address)).collect();
-    let mut refusal = Refusal::NotAllowed;
-    // The last one gets all the time that is left, the one before it half, and so on.
-    for (address, shares) in allowed.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
+    addresses.retain(|address| way.rules.allow(*address));
+    if addresses.is_empty() { Err(Refusal::NotAllowed) } else { Ok(addresses) }
+}
+
+async fn resolve(name: &str, way: &Way) -> Result<Vec<IpAddr>, Refusal> {
+    if let Some(literal) = literal(name) {
+        return Ok(vec![literal]);
+    }
+    let _turn = way.look_ups.acquire().await.map_err(|_| Refusal::NameNotFound)?;
+    way.rules.names.addresses(name).await.map_err(|error| {
+        tracing::debug!(%error, "a name does not resolve");
+        Refusal::NameNotFound
+    })
+}
+
+/// The address that this is, however it is written: `2130706433` and `127.1` are addresses as well.
+fn literal(name: &str) -> Option<IpAddr> {
+    name.parse().ok().or_else(|| match Host::parse(name) {
+        Ok(Host::Ipv4(address)) => Some(address.into()),
+        Ok(Host::Ipv6(address)) => Some(address.into()),
+        Ok(Host::Domain(_)) | Err(_) => None,
+    })
+}
+
+/// Dials one address after the other. The last one gets all the time that is left, the one before it half, and so on.
+async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Refusal> {
+    let mut refusal = Refusal::Unreachable;
+    for (address, shares) in addresses.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
         let share = deadline.saturating_duration_since(Instant::now()) / shares;
         refusal = match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(server)) => return Ok(server),
@@ -251,12 +321,23 @@ async fn copy(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, cou
 
 #[cfg(test)]
 mod tests {
+    use kitfleet_domain::addresses::Destinations;
     use tokio::io::AsyncReadExt;
 
     use super::*;
 
     const CONNECT: u8 = 1;
     const BIND: u8 = 2;
+
+    /// Rules of a deployment that permits the public internet, or everything.
+    fn rules(allow_private: bool) -> Rules {
+        Rules {
+            judge: Judge::new(Destinations { allow_private, ..Destinations::default() }),
+            names: Arc::new(Names::of_this_machine().expect("a resolver")),
+            connections: 256,
+            guards: Arc::default(),
+        }
+    }
 
     /// Asks a guard for something, and returns the connection and the guard's reply code.
     async fn ask(guard: &Guard, command: u8, host: &str, port: u16) -> (TcpStream, u8) {
@@ -278,7 +359,7 @@ mod tests {
     async fn private_addresses_are_refused_however_they_are_written() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
-        let guard = Guard::open(&Rules::new(false)).await.expect("a guard");
+        let guard = Guard::open(&rules(false)).await.expect("a guard");
         for host in
             ["127.0.0.1", "localhost", "2130706433", "127.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254"]
         {
@@ -298,7 +379,7 @@ mod tests {
             stream.read_to_end(&mut words).await.expect("words");
             stream.write_all(&words.repeat(2)).await.expect("it reads");
         });
-        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        let guard = Guard::open(&rules(true)).await.expect("a guard");
         let (mut stream, reply) = ask(&guard, CONNECT, "localhost", port).await;
         assert_eq!(reply, 0);
         stream.write_all(b"echo").await.expect("it reads");
@@ -314,7 +395,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_guard_leads_to_another_guard_or_to_itself() {
-        let rules = Rules::new(true);
+        let rules = rules(true);
         let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
         for port in [guard.port, other.port] {
             for host in ["127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1"] {
@@ -329,7 +410,7 @@ mod tests {
         let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = closed.local_addr().expect("an address").port();
         drop(closed);
-        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        let guard = Guard::open(&rules(true)).await.expect("a guard");
         assert_eq!(ask(&guard, CONNECT, "127.0.0.1", port).await.1, 5, "refused");
         assert_eq!(ask(&guard, CONNECT, "no-such-name.invalid", port).await.1, 4, "name not found");
         assert_eq!(ask(&guard, BIND, "127.0.0.1", port).await.1, 7, "unsupported");
@@ -339,7 +420,7 @@ mod tests {
     async fn a_dropped_guard_ends_its_connections() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
-        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        let guard = Guard::open(&rules(true)).await.expect("a guard");
         let (mut stream, reply) = ask(&guard, CONNECT, "127.0.0.1", port).await;
         assert_eq!(reply, 0);
         let address = (Ipv4Addr::LOCALHOST, guard.port);

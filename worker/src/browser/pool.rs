@@ -96,7 +96,7 @@ impl Slots {
         let spawner = Spawner::start().map_err(StartError::Threads)?;
         let hosts = Arc::new(Hosts {
             config: config.clone(),
-            rules: Rules::new(config.allow_private_targets),
+            rules: Rules::new(config).map_err(StartError::Names)?,
             sandbox: sandbox::is_possible(&spawner).await,
             directory: WorkerDirectory::claim(&config.data_dir).map_err(StartError::Directory)?,
             display: Display::start(&spawner).await?,
