@@ -17,6 +17,9 @@ use std::time::Instant;
 use ipnet::IpNet;
 use tokio_util::sync::CancellationToken;
 
+/// Connections that are ended together when descriptors have run out: others need some as well.
+const AT_A_TIME: usize = 16;
+
 /// How many connections may be open at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
@@ -164,9 +167,10 @@ impl Connections {
         Some(Place { connections: Arc::clone(self), address, number, activity })
     }
 
-    /// Ends somebody who is idle, and says whether there was one.
+    /// Ends some who are idle, and says whether there were any.
     pub fn make_room(&self) -> bool {
-        self.table().end_idlest()
+        let mut table = self.table();
+        (0..AT_A_TIME).take_while(|_| table.end_idlest()).count() > 0
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::support::app::free_port;
-use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
+use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::processes::listeners;
 use crate::webkit::{Scene, assert_failed, text};
@@ -164,6 +164,8 @@ async fn inside_a_network_of_its_own() {
         ("127.0.0.1", "mixed.example"),
         ("10.11.12.13", "intranet.example"),
         ("169.254.169.254", "metadata.example"),
+        (OWN[0], "own.example"),
+        (OWN[1], "neighbour.example"),
     ]);
     let private = Site::start_at(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await;
     let public = Site::start_at(SocketAddr::from((PUBLIC.parse::<Ipv4Addr>().expect("an address"), 0))).await;
@@ -190,6 +192,10 @@ async fn inside_a_network_of_its_own() {
         "169.254.169.254",
         "metadata.example",
         "100.64.0.1",
+        OWN[0],
+        OWN[1],
+        "own.example",
+        "neighbour.example",
     ];
     let fetch = async |url: &str| {
         client.navigate(&session, &public.url(&format!("/fetch?url={url}"))).await;

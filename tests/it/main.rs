@@ -11,6 +11,7 @@ mod audit_log;
 mod authentication;
 mod authorization;
 mod command_line;
+mod connections;
 mod contract;
 mod devices;
 mod egress;

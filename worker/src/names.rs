@@ -125,11 +125,63 @@ fn stamps() -> [Option<Stamp>; 2] {
 
 #[cfg(test)]
 impl Names {
-    /// Names without anybody who could be asked.
+    /// Names of which nobody knows any but those that ask this machine itself.
     pub fn unknown() -> Self {
-        let builder = TokioResolver::builder_with_config(ResolverConfig::default(), TokioRuntimeProvider::default());
-        let resolver = builder.build().expect("a resolver");
-        let sources = Sources { hosts: Arc::default(), resolver };
+        Self::asking(ResolverConfig::default())
+    }
+
+    fn asking(config: ResolverConfig) -> Self {
+        let resolver = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default()).build();
+        let sources = Sources { hosts: Arc::default(), resolver: resolver.expect("a resolver") };
         Self { current: Mutex::new(Current { looked_at: Instant::now(), stamps: stamps(), sources }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use futures_util::future::{join_all, select};
+    use hickory_resolver::config::NameServerConfig;
+    use tokio::net::UdpSocket;
+
+    use super::*;
+
+    fn threads() -> usize {
+        fs::read_dir("/proc/self/task").expect("/proc").count()
+    }
+
+    #[tokio::test]
+    async fn names_that_nobody_answers_for_keep_no_threads() {
+        let mute = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let mut server = NameServerConfig::udp(Ipv4Addr::LOCALHOST.into());
+        server.connections[0].port = mute.local_addr().expect("an address").port();
+        let names = Names::asking(ResolverConfig::from_name_servers(vec![server]));
+        let before = threads();
+        let questions: Vec<_> = (0..100).map(|nth| format!("name-{nth}.example.")).collect();
+        let asking = join_all(questions.iter().map(|name| names.addresses(name)));
+        // Each is on its way when so many have arrived, and none of them has been answered.
+        let arriving = async {
+            let mut question = [0; 512];
+            for _ in 0..100 {
+                mute.recv_from(&mut question).await.expect("a question");
+            }
+        };
+        let arrived = tokio::time::timeout(Duration::from_secs(30), select(Box::pin(asking), Box::pin(arriving))).await;
+        assert!(matches!(arrived.expect("questions"), futures_util::future::Either::Right(_)));
+        assert!(threads() < before + 20, "{} threads, {before} before", threads());
+    }
+
+    #[test]
+    fn the_hosts_file_answers_for_both_kinds() {
+        let mut hosts = Hosts::default();
+        let file = "192.0.2.1 here.example other\n2001:db8::1 both.example\n192.0.2.2 both.example\n";
+        hosts.read_hosts_conf(file.as_bytes()).expect("a hosts file");
+        let found = |name: &str| written_in(&hosts, &Name::from_utf8(name).expect("a name"));
+        let ips = |ips: &[&str]| ips.iter().map(|ip| ip.parse().expect("an address")).collect::<Vec<IpAddr>>();
+        assert_eq!(found("HERE.example."), ips(&["192.0.2.1"]));
+        assert_eq!(found("other"), ips(&["192.0.2.1"]));
+        assert_eq!(found("both.example"), ips(&["192.0.2.2", "2001:db8::1"]));
+        assert_eq!(found("nowhere.example"), ips(&[]));
     }
 }

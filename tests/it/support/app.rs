@@ -44,6 +44,7 @@ pub struct App {
     processes: Vec<(Role, Child)>,
     mark: String,
     embedded: bool,
+    files: Option<(u32, u32)>,
     stopped: bool,
 }
 
@@ -52,17 +53,19 @@ pub struct Builder {
     settings: BTreeMap<String, String>,
     roles: Vec<Role>,
     embedded: bool,
+    files: Option<(u32, u32)>,
 }
 
 impl App {
     /// A service without browsers: sessions are simulated.
     pub fn simulated() -> Builder {
-        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false }.set("worker.driver", "simulated")
+        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false, files: None }
+            .set("worker.driver", "simulated")
     }
 
     /// A service on real WebKit, whose browsers may reach the test's own site.
     pub fn webkit() -> Builder {
-        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false }
+        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false, files: None }
             .set("worker.driver", "webkit")
             .set("sessions.allow_private_targets", "true")
     }
@@ -114,7 +117,16 @@ impl App {
 
     /// A command of the binary on this service's database and settings.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kitfleet"));
+        let program = env!("CARGO_BIN_EXE_kitfleet");
+        let mut command = match self.files {
+            None => Command::new(program),
+            Some((soft, hard)) => {
+                let mut shell = Command::new("sh");
+                let limited = format!("ulimit -S -n {soft} && ulimit -H -n {hard} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &limited, program]);
+                shell
+            }
+        };
         command.args(args).env_clear().current_dir(self.data_dir.path()).env(MARK, &self.mark);
         command.env("TMPDIR", self.data_dir.path());
         for name in ["PATH", "HOME", "LANG"] {
@@ -321,6 +333,12 @@ impl Builder {
         self
     }
 
+    /// Lets each process open so many files: softly, and at most.
+    pub fn files(mut self, soft: u32, hard: u32) -> Self {
+        self.files = Some((soft, hard));
+        self
+    }
+
     /// Starts the service and waits until it is ready.
     pub async fn start(self) -> App {
         let database = Database::create().await;
@@ -338,6 +356,7 @@ impl Builder {
             processes: Vec::new(),
             mark: Uuid::now_v7().to_string(),
             embedded: self.embedded,
+            files: self.files,
             stopped: false,
         };
         for role in self.roles {

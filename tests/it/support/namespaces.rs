@@ -13,8 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 /// An address that leads to the loopback of a network of a test's own, and that no interface there has: public, for all
 /// that anybody can tell.
 pub const PUBLIC: &str = "93.184.216.34";
-/// The network's own address: as public, but that of the machine itself.
-pub const OWN: &str = "198.41.0.4";
+/// The network's own address and that of a neighbour: as public, but the machine's itself, and near it.
+pub const OWN: [&str; 2] = ["198.41.0.4", "198.41.0.5"];
 /// Others of its own.
 const PRIVATE: [&str; 4] = ["10.11.12.13", "192.168.1.1", "169.254.169.254", "100.64.0.1"];
 /// Set by whoever knows that their machine forbids namespaces, and wants the other tests all the same.
@@ -96,7 +96,9 @@ pub fn furnish(names: &[(&str, &str)]) -> TempDir {
         mkdir -p /tmp/.X11-unix; mount -t tmpfs -o mode=1777 tmpfs /tmp/.X11-unix\n"
         .to_owned();
     writeln!(script, "ip route add local {PUBLIC}/32 dev lo").expect("text");
-    for address in [OWN].iter().chain(&PRIVATE) {
+    // The whole network of an address of the loopback leads to it.
+    writeln!(script, "ip address add {}/24 dev lo", OWN[0]).expect("text");
+    for address in PRIVATE {
         writeln!(script, "ip address add {address}/32 dev lo").expect("text");
     }
     let done = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status();

@@ -11,6 +11,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,6 +41,9 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long resolving and connecting may take. Several addresses share it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a server may go on after the browser has said all it had to say, which it says by hanging up.
+const LINGER: Duration = Duration::from_secs(30);
 
 /// What the guards of this worker let through.
 #[derive(Clone)]
@@ -304,11 +308,17 @@ async fn relay(browser: TcpStream, server: TcpStream, record: &Record) {
     let _ = (browser.set_nodelay(true), server.set_nodelay(true));
     let (from_browser, to_browser) = browser.into_split();
     let (from_server, to_server) = server.into_split();
-    // An error of either side ends both.
-    let _ = tokio::try_join!(
-        copy(from_browser, to_server, &record.bytes_up),
-        copy(from_server, to_browser, &record.bytes_down),
-    );
+    let mut up = pin!(copy(from_browser, to_server, &record.bytes_up));
+    let mut down = pin!(copy(from_server, to_browser, &record.bytes_down));
+    // An error of either side ends both. A server that does not hang up in its turn keeps nothing.
+    tokio::select! {
+        ended = &mut up => if ended.is_ok() {
+            let _ = timeout(LINGER, down).await;
+        },
+        ended = &mut down => if ended.is_ok() {
+            let _ = up.await;
+        },
+    }
 }
 
 async fn copy(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, count: &AtomicU64) -> io::Result<()> {
@@ -428,5 +438,173 @@ mod tests {
         let mut nothing = [0; 1];
         assert!(matches!(stream.read(&mut nothing).await, Ok(0) | Err(_)));
         assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    /// What a deployment allows and denies, where nothing private is allowed otherwise.
+    #[tokio::test]
+    async fn a_deployment_may_name_networks() {
+        let site = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().expect("a prefix")).collect::<Vec<_>>();
+        let destinations =
+            Destinations { allow: nets(&["127.0.0.3/32", "127.0.0.4/32", "127.1.0.0/16"]), ..Destinations::default() };
+        let destinations = Destinations { deny: nets(&["127.0.0.4/32"]), ..destinations };
+        let rules = Rules { judge: Judge::new(destinations), ..rules(false) };
+        let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
+        for (host, reply) in [("127.0.0.3", 0), ("127.0.0.4", 2), ("127.0.0.1", 2), ("127.1.0.1", 2)] {
+            assert_eq!(ask(&guard, CONNECT, host, port).await.1, reply, "{host}");
+        }
+        assert_eq!(ask(&guard, CONNECT, "127.0.0.3", other.port).await.1, 2, "a guard");
+    }
+
+    #[tokio::test]
+    async fn a_browser_has_its_own_connections_and_takes_none_of_others() {
+        let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let _site = AbortOnDropHandle::new(tokio::spawn(async move {
+            while let Ok((mut stream, _)) = site.accept().await {
+                tokio::spawn(async move { stream.read_to_end(&mut Vec::new()).await });
+            }
+        }));
+        let rules = Rules { connections: 4, ..rules(true) };
+        let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
+        let mut open = Vec::new();
+        for _ in 0..4 {
+            let (stream, reply) = ask(&guard, CONNECT, "127.0.0.1", port).await;
+            assert_eq!(reply, 0);
+            open.push(stream);
+        }
+        let mut more = Vec::new();
+        for _ in 0..100 {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+            stream.write_all(&[5, 1, 0]).await.expect("it is sent");
+            more.push(stream);
+        }
+        assert_eq!(ask(&other, CONNECT, "127.0.0.1", port).await.1, 0, "another browser");
+        let mut greeting = [0; 2];
+        for stream in &more {
+            assert!(stream.try_read(&mut greeting).is_err(), "it waits");
+        }
+        // As one ends the next has its turn.
+        open.pop();
+        let greeted = timeout(Duration::from_secs(20), more[0].read_exact(&mut greeting)).await;
+        greeted.expect("in time").expect("a greeting");
+        assert_eq!(greeting, [5, 0]);
+    }
+
+    /// What a browser that is no longer its own master might send, whole or in pieces.
+    mod anything {
+        use std::net::TcpListener as Witness;
+        use std::sync::LazyLock;
+
+        use proptest::collection::vec;
+        use proptest::prelude::*;
+        use proptest::test_runner::FileFailurePersistence;
+
+        use super::*;
+
+        /// Listens where nobody may be led. Nobody ever comes.
+        static WITNESS: LazyLock<Witness> = LazyLock::new(|| {
+            let witness = Witness::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port");
+            witness.set_nonblocking(true).expect("a socket");
+            witness
+        });
+
+        fn host() -> impl Strategy<Value = Vec<u8>> {
+            let named = |name: &str| [&[3, u8::try_from(name.len()).unwrap_or(0)], name.as_bytes()].concat();
+            prop_oneof![
+                (127_u8..128, any::<[u8; 3]>()).prop_map(|(first, rest)| [&[1, first][..], &rest[..]].concat()),
+                prop_oneof![Just([10, 0, 0, 1]), Just([0, 0, 0, 0]), Just([169, 254, 169, 254])].prop_map(|v4| [
+                    &[1][..],
+                    &v4[..]
+                ]
+                .concat()),
+                prop_oneof![Just("::1"), Just("::ffff:127.0.0.1"), Just("64:ff9b::7f00:1"), Just("fe80::1")].prop_map(
+                    |v6| {
+                        let address: std::net::Ipv6Addr = v6.parse().unwrap_or(std::net::Ipv6Addr::LOCALHOST);
+                        [&[4][..], &address.octets()[..]].concat()
+                    }
+                ),
+                prop_oneof![
+                    Just("localhost"),
+                    Just("127.1"),
+                    Just("0x7f000001"),
+                    Just("2130706433."),
+                    Just("[::1]"),
+                    Just("a.invalid"),
+                    Just("")
+                ]
+                .prop_map(named),
+                (3_u8..5, vec(any::<u8>(), 0..300)).prop_map(|(kind, bytes)| [&[kind][..], &bytes[..]].concat()),
+            ]
+        }
+
+        fn request() -> impl Strategy<Value = Vec<u8>> {
+            let port = WITNESS.local_addr().map_or(1, |address| address.port());
+            let command = prop_oneof![4 => Just(CONNECT), 1 => any::<u8>()];
+            (command, host()).prop_map(move |(command, host)| {
+                [&[5, 1, 0, 5, command, 0][..], &host[..], &port.to_be_bytes()[..]].concat()
+            })
+        }
+
+        fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
+            let bytes = prop_oneof![3 => request(), 1 => vec(any::<u8>(), 0..400)];
+            (bytes, vec(1_usize..40, 0..6)).prop_map(|(bytes, lengths)| {
+                let mut rest = &bytes[..];
+                let mut pieces = Vec::new();
+                for length in lengths {
+                    let (piece, others) = rest.split_at(length.min(rest.len()));
+                    pieces.push(piece.to_vec());
+                    rest = others;
+                }
+                pieces.push(rest.to_vec());
+                pieces
+            })
+        }
+
+        async fn said_to(guard: &Guard, pieces: &[Vec<u8>]) -> Vec<u8> {
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+            stream.set_nodelay(true).expect("a socket");
+            let (mut reader, mut writer) = stream.into_split();
+            let writing = async {
+                for piece in pieces {
+                    // It may have heard enough.
+                    if writer.write_all(piece).await.is_err() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                let _ = writer.shutdown().await;
+            };
+            let mut said = Vec::new();
+            let reading = async {
+                // A reset is an end, too.
+                let _ = reader.read_to_end(&mut said).await;
+            };
+            let ended = timeout(Duration::from_secs(30), async { tokio::join!(writing, reading) }).await;
+            ended.expect("the guard answers or hangs up");
+            said
+        }
+
+        proptest! {
+            #![proptest_config(ProptestConfig {
+                cases: 200,
+                failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+                ..ProptestConfig::default()
+            })]
+
+            #[test]
+            fn leads_nowhere_and_ends(pieces in pieces()) {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+                let said = runtime.block_on(async {
+                    let rules = Rules { names: Arc::new(Names::unknown()), ..rules(false) };
+                    let guard = Guard::open(&rules).await.expect("a guard");
+                    said_to(&guard, &pieces).await
+                });
+                // A greeting, which says whether it understands, and a reply, which is no success.
+                prop_assert!(said.len() <= 2 || (said[2] == 5 && said[3] != 0), "{said:?}");
+                prop_assert!(WITNESS.accept().is_err(), "somebody was dialled");
+            }
+        }
     }
 }
