@@ -40,7 +40,7 @@ pub use self::machine::memory_bytes;
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
 use self::teams::Teams;
-use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
+use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, word};
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
 use crate::descriptors;
@@ -163,7 +163,7 @@ pub struct Server {
     pub write_timeout: Duration,
     /// Bytes of a request's body.
     pub max_body_bytes: usize,
-    /// Connections at a time; by default a quarter of the files that this process may open.
+    /// Connections at a time; by default an eighth of the files that this process may open.
     pub max_connections: usize,
     /// Connections of one address, or of one /64, at a time; trusted proxies may have more.
     pub max_connections_per_address: usize,
@@ -234,6 +234,7 @@ pub struct Redis {
 #[serde(default)]
 pub struct Log {
     /// By default `pretty` on a terminal, else `json`.
+    #[serde(deserialize_with = "optional_word")]
     pub format: Option<LogFormat>,
     /// Which events, in the syntax of `tracing_subscriber::EnvFilter`.
     pub filter: String,
@@ -273,6 +274,7 @@ pub struct Sessions {
     #[serde(with = "networks")]
     pub deny_networks: Vec<IpNet>,
     /// Whether search and login are done, or answered with the capability that is missing.
+    #[serde(deserialize_with = "word")]
     pub direct_driver: DirectDriver,
     /// How long a browser may take to open.
     #[serde(with = "duration")]
@@ -319,6 +321,7 @@ pub enum DirectDriver {
 #[serde(default)]
 pub struct Worker {
     /// What a session is made of.
+    #[serde(deserialize_with = "word")]
     pub driver: Driver,
     /// As `kitfleet workers list` shows it; by default the machine's name.
     pub name: String,
@@ -362,6 +365,9 @@ pub struct Retention {
     /// How long finished jobs are kept.
     #[serde(with = "duration")]
     pub finished_jobs: Duration,
+    /// How long mails are kept that are files.
+    #[serde(with = "duration")]
+    pub outbox: Duration,
     /// How long webhook deliveries that have ended, and their events, are kept.
     #[serde(with = "duration")]
     pub webhook_bodies: Duration,
@@ -385,6 +391,7 @@ impl Default for Retention {
         Self {
             operation_results: Duration::from_mins(10),
             finished_jobs: Duration::from_hours(7 * 24),
+            outbox: Duration::from_hours(30 * 24),
             deleted_profiles: Duration::from_hours(30 * 24),
             deleted_account_secrets: Duration::from_hours(24),
             webhook_bodies: Duration::from_hours(30 * 24),
@@ -460,7 +467,7 @@ impl Config {
             (
                 self.worker.session_connections >= descriptors::LEAST_SESSION_CONNECTIONS,
                 "worker.session_connections",
-                "must be at least 32",
+                "must be at least 24",
             ),
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
@@ -618,7 +625,15 @@ mod tests {
         assert!(mistake("[sessions]\nfree_tier_cap = 20", &[]).contains("`sessions.free_tier_cap`"));
         assert!(mistake("[limits]\npage_default = 0", &[]).contains("`limits.page_default`"));
         assert!(mistake("[limits]\nscreenshot_bytes = -1", &[]).contains("`limits.screenshot_bytes`"));
-        assert!(mistake("[worker]\ndriver = \"chrome\"", &[]).contains("`worker.driver`"));
+        for (file, key, words) in [
+            ("[worker]\ndriver = \"chrome\"", "`worker.driver`", ["`webkit`", "`simulated`", "`none`"]),
+            ("[email]\ntransport = \"pigeon\"", "`email.transport`", ["`file`", "`smtp`", "`postmark`"]),
+            ("[log]\nformat = \"loud\"", "`log.format`", ["`loud`", "`json`", "`pretty`"]),
+            ("[sessions]\ndirect_driver = \"x\"", "`sessions.direct_driver`", ["`x`", "`reported`", "`real`"]),
+        ] {
+            let told = mistake(file, &[]);
+            assert!(told.contains(key) && words.iter().all(|word| told.contains(word)), "{told}");
+        }
         assert!(mistake("[log]\nfilter = \"info,sqlx=loud\"", &[]).contains("`log.filter`"));
         assert!(mistake("[limits.concurrent_sessions]\ngold = 1", &[]).contains("`limits.concurrent_sessions.gold`"));
         assert!(mistake("[server", &[]).contains(DEFAULT_FILE));

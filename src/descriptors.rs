@@ -14,11 +14,11 @@ use crate::config::Config;
 /// Of the process itself: its logs, timers and threads, the embedded database, Redis and what is sent by mail.
 const ITS_OWN: usize = 128;
 /// Of a session beside its connections: its host's pipes, its guard, its captures, and the names it looks up.
-const OF_A_SESSION: usize = 32;
+const OF_A_SESSION: usize = 24;
 /// A connection of a browser has two ends here.
 const ENDS: usize = 2;
 /// With fewer connections a page is not itself: WebKit opens 17, and a page's sockets come on top.
-pub const LEAST_SESSION_CONNECTIONS: usize = 32;
+pub const LEAST_SESSION_CONNECTIONS: usize = 24;
 /// Further connections of clients would only be idle.
 const MOST_CONNECTIONS: usize = 16_384;
 
@@ -37,7 +37,7 @@ pub fn limit() -> usize {
 
 /// Connections of clients.
 pub fn connections_that_fit(limit: usize) -> usize {
-    (limit / 4).clamp(4, MOST_CONNECTIONS)
+    (limit / 8).clamp(4, MOST_CONNECTIONS)
 }
 
 /// What sessions get.

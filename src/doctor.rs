@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Result, bail};
 use kitfleet_domain::workers::{self, Driver};
 use kitfleet_worker::WorkerConfig;
-use kitfleet_worker::browser::Pool;
+use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::MailTransport;
 use serde::Serialize;
 use sqlx::{Connection as _, PgConnection};
@@ -20,7 +20,7 @@ use tokio::process::Command;
 use crate::config::{Config, RedisUrl, memory_bytes};
 use crate::database::{self, Database};
 use crate::descriptors::{self, Sessions};
-use crate::embedded::{Installation, Lock};
+use crate::embedded::{Folder, Installation, Lock};
 use crate::output::Format;
 use crate::{owner, roles};
 
@@ -111,7 +111,7 @@ fn postgres_programs(config: &Config) -> Check {
 }
 
 async fn database(config: &Config) -> Vec<Check> {
-    if config.database.url.is_none() && !config.data_dir.join("postgres").exists() {
+    if config.database.url.is_none() && !Folder::is_in(&config.data_dir) {
         return vec![Check::ok("database", "none yet: the first `kitfleet up` makes it")];
     }
     let database = match Database::to_migrate(config).await {
@@ -313,9 +313,18 @@ async fn browser(mut worker: WorkerConfig) -> Check {
             Check::ok(subject, format!("{program} starts and shows a page"))
         }
         Err(error) => {
-            let mend = format!(
-                "ops/setup installs what it needs; a build puts kitfleet-host beside kitfleet (here: {program})"
-            );
+            let mend = match error {
+                StartError::Directory(_) => {
+                    format!("let this user write to data_dir (here: {}), or set another one", worker.data_dir.display())
+                }
+                StartError::Display(_) => "apt-get install xvfb util-linux".to_owned(),
+                StartError::Names(_) => "mend /etc/resolv.conf".to_owned(),
+                StartError::Threads(_) => "raise the limits of processes and threads".to_owned(),
+                StartError::Host(_) => format!(
+                    "ops/setup installs what it needs (libwebkit2gtk-4.1-0); a build puts kitfleet-host beside kitfleet, \
+                     or set worker.host_program (here: {program})"
+                ),
+            };
             Check::fail(subject, error.to_string(), mend)
         }
     }

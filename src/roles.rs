@@ -275,6 +275,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         free_tier_cap: config.sessions.free_tier_cap,
         result_retention: config.retention.operation_results,
         job_retention: config.retention.finished_jobs,
+        outbox_retention: config.retention.outbox,
         webhook_retention: config.retention.webhook_bodies,
         profile_retention: config.retention.profiles(),
         webhooks: config.webhooks()?,

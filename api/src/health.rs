@@ -1,6 +1,6 @@
 //! Whether the process lives, and whether it can serve.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::Json as Answer;
@@ -65,18 +65,15 @@ async fn alive() -> Answer<Alive> {
     responses((status = 200, description = "It can serve", body = Ready), Database),
 )]
 async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
-    if is_full(&app.config.data_dir) {
-        return Err(Problem::unavailable_for_now("the disk of data_dir is full"));
-    }
     // In a task, so that the time limit leaves the connection's use to end by itself.
-    let check = tokio::spawn(check(app.db.clone()));
+    let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone()));
     let missing = match tokio::time::timeout(Duration::from_secs(2), check).await {
         Ok(Ok(Ok(missing))) => missing,
         Ok(Ok(Err(error))) => {
             tracing::warn!(%error, "not ready");
             Some("the database is unavailable")
         }
-        Ok(Err(_)) | Err(_) => Some("the database does not answer"),
+        Ok(Err(_)) | Err(_) => Some("the database, or the disk, does not answer"),
     };
     match missing {
         None => Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers: "ok" })),
@@ -89,7 +86,11 @@ fn is_full(folder: &Path) -> bool {
     statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_FREE_BYTES)
 }
 
-async fn check(db: PgPool) -> sqlx::Result<Option<&'static str>> {
+async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Option<&'static str>> {
+    // The disk may be one that does not answer. It comes first, because it is why a database that lies on it fails.
+    if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {
+        return Ok(Some("the disk of data_dir is full"));
+    }
     let mut conn = db.acquire().await?;
     if !database::is_migrated(&mut conn).await? {
         return Ok(Some("the database lacks migrations; run kitfleet migrate"));

@@ -88,7 +88,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_flush(cx) {
             Poll::Pending => self.wait(cx),
-            flushed => {
+            flushed @ Poll::Ready(_) => {
                 if self.waiting.take().is_some() {
                     self.activity.sending(false);
                 }

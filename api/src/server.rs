@@ -139,18 +139,16 @@ impl Server {
                         tasks.spawn(self.clone().serve(stream, peer, place));
                     }
                     None => {
-                        if let Some(held_back) = REFUSED.is_due() {
+                        REFUSED.say(|held_back| {
                             tracing::warn!(%peer, held_back, "a connection is refused: too many are busy");
-                        }
+                        });
                     }
                 },
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     // Out of file descriptors, most likely: others have to close before the next accept can succeed.
                     let made_room = connections.make_room();
-                    if let Some(held_back) = FAILED.is_due() {
-                        tracing::error!(%error, held_back, "no connection can be accepted");
-                    }
+                    FAILED.say(|held_back| tracing::error!(%error, held_back, "no connection can be accepted"));
                     tokio::time::sleep(if made_room { MOMENT } else { Duration::from_secs(1) }).await;
                 }
             }

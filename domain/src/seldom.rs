@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// The pause between two lines of one cause.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// A line that a loop may repeat. It is a `static` beside its loop.
+/// A line that a loop may repeat. It belongs to the loop, or is a `static` beside it.
 #[derive(Debug)]
 pub struct Seldom(Mutex<Option<Said>>);
 
@@ -26,10 +26,11 @@ impl Seldom {
         Self(Mutex::new(None))
     }
 
-    /// Whether the line is due, and then how often it was held back since it was last said.
-    #[must_use]
-    pub fn is_due(&self) -> Option<u64> {
-        self.is_due_at(Instant::now())
+    /// Says the line when it is due, and how often it was held back since it was last said.
+    pub fn say(&self, line: impl FnOnce(u64)) {
+        if let Some(held_back) = self.is_due_at(Instant::now()) {
+            line(held_back);
+        }
     }
 
     fn is_due_at(&self, now: Instant) -> Option<u64> {

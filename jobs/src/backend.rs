@@ -23,6 +23,7 @@ use apalis_core::backend::{Backend, BackendConfig, WireFormatBackend};
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::context::WorkerContext;
 use apalis_postgres::{Config, Error, PgTask, queries};
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::{FromRow, PgPool};
@@ -267,7 +268,9 @@ impl Persistence for Queue {
         match self.claim(worker).await {
             Ok(tasks) => Ok(tasks),
             Err(error) => {
-                tracing::warn!(%error, queue = %self.config.queue, "cannot claim jobs");
+                static FAILED: Seldom = Seldom::new();
+                let queue = &self.config.queue;
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, %queue, "cannot claim jobs"));
                 self.claims().uncertain = true;
                 tokio::time::sleep(RETRY).await;
                 Ok(Vec::new())
@@ -283,8 +286,9 @@ impl Persistence for Queue {
                 _ => None,
             })
             .collect();
+        let (queue, failed) = (&self.config.queue, Seldom::new());
         while let Err(error) = acknowledge(&self.db, &results, worker).await {
-            tracing::warn!(%error, queue = %self.config.queue, "cannot acknowledge jobs");
+            failed.say(|held_back| tracing::warn!(%error, held_back, %queue, "cannot acknowledge jobs"));
             tokio::time::sleep(RETRY).await;
         }
         Ok(())

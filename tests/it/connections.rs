@@ -10,7 +10,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::support::{App, Role, eventually};
 
 /// Where most callers are.
-const HERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Where somebody else is.
 const THERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 

@@ -159,6 +159,6 @@ pub enum StartError {
     #[error("cannot start Xvfb (Debian packages `xvfb` and `util-linux`): {0}")]
     Display(io::Error),
     /// No browser.
-    #[error("cannot start kitfleet-host (Debian package `libwebkit2gtk-4.1-0`): {0}")]
+    #[error("cannot start a browser: {0}")]
     Host(String),
 }

@@ -47,6 +47,8 @@ pub struct WorkerConfig {
     pub result_retention: Duration,
     /// How long finished jobs are kept.
     pub job_retention: Duration,
+    /// How long mails are kept that are files.
+    pub outbox_retention: Duration,
     /// How long webhook deliveries and their events are kept.
     pub webhook_retention: Duration,
     /// What is kept of profiles, and where.

@@ -23,7 +23,7 @@ use kitfleet_domain::teams::invites;
 use kitfleet_jobs::emails::EmailJob;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use url::Url;
 
 use self::letter::Letter;
@@ -40,6 +40,9 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
 const AT_ONCE: usize = 8;
 /// How often an outcome that could not be written is written again, and how long to wait between.
 const WRITES: (u32, Duration) = (50, Duration::from_millis(200));
+
+/// How often old mails are looked for.
+const TIDY_EVERY: Duration = Duration::from_hours(1);
 
 /// Sends mails, in one way.
 pub(crate) struct Mailer {
@@ -81,6 +84,19 @@ impl Mailer {
             base_url: base_url.trim_end_matches('/').to_owned(),
             transport,
             permits: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    /// Removes mails that are files when they have reached this age. It never returns.
+    pub(crate) async fn keep_for(&self, age: Duration) {
+        let Transport::File(outbox) = &self.transport else { return std::future::pending().await };
+        loop {
+            match outbox.remove_older_than(age).await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "old mails were removed from the outbox"),
+                Err(error) => tracing::warn!(%error, "old mails cannot be removed from the outbox"),
+            }
+            sleep(TIDY_EVERY).await;
         }
     }
 

@@ -21,6 +21,7 @@ use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::intents;
 use kitfleet_domain::sealing::Opener;
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::workers::{self, NewWorker};
 use kitfleet_jobs::Wakeups;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
@@ -32,6 +33,7 @@ use sqlx::PgPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
@@ -122,6 +124,9 @@ async fn run_with(
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
     let context = Arc::new(Context { id, config, db, lazy, browsers, opener, stores, sessions, mailer, stopping });
+    let tidying = Arc::clone(&context);
+    let tidying = async move { tidying.mailer.keep_for(tidying.config.outbox_retention).await };
+    let _tidying = AbortOnDropHandle::new(tokio::spawn(tidying));
     let mut queues = JoinSet::new();
     let mut queue = |name: &str| {
         let wakeups = wakeups.take(name).unwrap_or_else(|| unreachable!("listened for above"));
@@ -199,12 +204,13 @@ async fn drive(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError
 
 /// Renews the lease and schedules the chains, for as long as the lease holds.
 async fn keep_lease(context: &Context) -> RunError {
+    let failed = Seldom::new();
     loop {
         match heartbeat(context).await {
             Ok(true) => {}
             Ok(false) => return RunError::Lost,
             // Nobody can declare this worker lost while the database is away, so it may wait for it.
-            Err(error) => tracing::warn!(%error, "no heartbeat"),
+            Err(error) => failed.say(|held_back| tracing::warn!(%error, held_back, "no heartbeat")),
         }
         tokio::time::sleep(workers::HEARTBEAT).await;
     }

@@ -16,6 +16,7 @@ use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::intents::{self, Ending, Started};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::profiles::keeping::{self, Held, Reason};
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions as rows;
 use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::mpsc;
@@ -148,6 +149,7 @@ pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) {
 /// Starts an intent, however long the database is away: its job is taken already, so nobody else will. `None` when it
 /// must not run.
 async fn start(context: &Context, intent: IntentId) -> Option<Started> {
+    let complaint = Seldom::new();
     loop {
         let started = async { intents::start(&mut *context.lazy.acquire().await?, intent).await };
         match started.await {
@@ -157,7 +159,9 @@ async fn start(context: &Context, intent: IntentId) -> Option<Started> {
                 finish(context, intent, &failed(FailureClass::Unknown, &detail).into()).await;
                 return None;
             }
-            Err(error) => tracing::error!(%error, %intent, "cannot start an operation"),
+            Err(error) => {
+                complaint.say(|held_back| tracing::error!(%error, held_back, %intent, "cannot start an operation"));
+            }
         }
         tokio::time::sleep(RETRY).await;
     }
@@ -336,10 +340,11 @@ impl Actor {
             saved = browser.save(&self.context.stores, held) => saved,
             () = too_late => Err(SaveError::Upload("it took too long".to_owned()).into()),
         };
+        let complaint = Seldom::new();
         let unneeded = loop {
             match self.settle(held, &saved).await {
                 Ok(unneeded) => break unneeded,
-                Err(error) => tracing::error!(%error, session = %self.session, "cannot write what a profile holds now"),
+                Err(error) => complaint.say(|held_back| { tracing::error!(%error, held_back, session = %self.session, "cannot write what a profile holds now"); }),
             }
             sleep(RETRY).await;
         };
@@ -405,11 +410,14 @@ impl Actor {
 
 /// Lets go of a session's profile, however long the database is away.
 async fn let_go(context: &Context, session: SessionId) {
+    let complaint = Seldom::new();
     loop {
         let done = async { keeping::let_go(&mut *context.db.acquire().await?, session).await };
         match done.await {
             Ok(_) => return,
-            Err(error) => tracing::error!(%error, %session, "cannot let go of a profile"),
+            Err(error) => {
+                complaint.say(|held_back| tracing::error!(%error, held_back, %session, "cannot let go of a profile"));
+            }
         }
         sleep(RETRY).await;
     }
@@ -432,6 +440,7 @@ fn failed(class: FailureClass, detail: &str) -> Outcome {
 /// Writes an intent's end, however long the database is away: until it is written, nobody has been told anything.
 /// `false` when a destroy, or the rescue of a worker declared lost, was faster.
 async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> bool {
+    let complaint = Seldom::new();
     loop {
         let written = async {
             let mut conn = context.db.acquire().await?;
@@ -439,7 +448,9 @@ async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> bool {
         };
         match written.await {
             Ok(released) => return released,
-            Err(error) => tracing::error!(%error, %intent, "cannot write an outcome"),
+            Err(error) => {
+                complaint.say(|held_back| tracing::error!(%error, held_back, %intent, "cannot write an outcome"));
+            }
         }
         tokio::time::sleep(RETRY).await;
     }

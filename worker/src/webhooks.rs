@@ -27,6 +27,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use kitfleet_domain::database::pool_options;
 use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId};
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, SlowWanted, Wanted};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
@@ -91,6 +92,7 @@ pub(crate) async fn deliver(context: Arc<Context>, mut wakeups: UnboundedReceive
 }
 
 async fn vault(context: &Context) -> Vault {
+    let failed = Seldom::new();
     loop {
         let fetched = async {
             let mut conn = context.db.acquire().await?;
@@ -98,7 +100,9 @@ async fn vault(context: &Context) -> Vault {
         };
         match fetched.await {
             Ok(vault) => return vault,
-            Err(error) => tracing::warn!(%error, "cannot fetch what webhook secrets are sealed with"),
+            Err(error) => failed.say(|held_back| {
+                tracing::warn!(%error, held_back, "cannot fetch what webhook secrets are sealed with");
+            }),
         }
         sleep(RETRY).await;
     }
@@ -296,7 +300,8 @@ impl Dispatch {
             Some(claimed) = self.claims.join_next(), if !self.claims.is_empty() => match claimed {
                 Ok(Ok(claimed)) => self.attempt(claimed),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot claim webhook deliveries");
+                    static FAILED: Seldom = Seldom::new();
+                    FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim webhook deliveries"));
                     self.tick_at = Instant::now() + RETRY;
                 }
                 Err(panic) => tracing::error!(%panic, "claiming webhook deliveries panicked"),
@@ -307,7 +312,8 @@ impl Dispatch {
                     self.look = true;
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot look for webhook deliveries");
+                    static FAILED: Seldom = Seldom::new();
+                    FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot look for webhook deliveries"));
                     self.tick_at = Instant::now() + RETRY;
                 }
                 Err(panic) => tracing::error!(%panic, "looking for webhook deliveries panicked"),

@@ -202,9 +202,7 @@ async fn serve(listener: TcpListener, way: Arc<Way>) {
             }
             Err(error) => {
                 // Too many open files, most likely: others may close.
-                if let Some(held_back) = FAILED.is_due() {
-                    tracing::warn!(%error, held_back, "an egress guard cannot accept");
-                }
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "an egress guard cannot accept"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }

@@ -107,7 +107,12 @@ impl Host {
         if sandbox {
             command.arg("--sandbox");
         }
-        let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                driver_failure(format!("there is no {} (worker.host_program)", program.display()))
+            }
+            _ => driver_failure(format!("{} did not start: {error}", program.display())),
+        };
         let mut family = spawner.spawn(command).await.map_err(failed)?;
         let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;
         let leader = family.id();
