@@ -247,7 +247,7 @@ pub enum Profiles {
 pub enum Sweep {
     /// Destroy the free-tier sessions that have reached their age.
     FreeTier(Format),
-    /// Purge what was deleted long enough ago: profiles, and their snapshots with them.
+    /// Purge what was kept for its term: deleted profiles, ended sessions, and everything else that grows.
     Retention(Format),
     /// Mail the owners of webhook secrets that are old, or sign no more soon.
     WebhookSecrets(Format),

@@ -26,9 +26,12 @@ use std::time::Duration;
 use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_api::RateLimits;
-use kitfleet_domain::limits::Limits;
+use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::limits::{Limits, MOST_RESULT_BYTES};
 use kitfleet_domain::profiles::Retention as ProfileRetention;
+use kitfleet_domain::retention::Terms;
 use kitfleet_domain::workers::Driver;
+use kitfleet_worker::config::Sandbox;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
@@ -39,9 +42,10 @@ pub use self::machine::memory_bytes;
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
 use self::teams::Teams;
-use self::values::{BaseUrl, DatabaseUrl, duration, networks, secret};
+use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, word};
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
+use crate::descriptors;
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";
@@ -156,8 +160,15 @@ pub struct Server {
     /// How long a client may take to send a request's body.
     #[serde(with = "duration")]
     pub body_timeout: Duration,
+    /// How long a client may take to read 64 KiB of an answer, or what is left of it.
+    #[serde(with = "duration")]
+    pub write_timeout: Duration,
     /// Bytes of a request's body.
     pub max_body_bytes: usize,
+    /// Connections at a time; by default an eighth of the files that this process may open.
+    pub max_connections: usize,
+    /// Connections of one address, or of one /64, at a time; trusted proxies may have more.
+    pub max_connections_per_address: usize,
 }
 
 impl Default for Server {
@@ -169,7 +180,10 @@ impl Default for Server {
             trusted_proxies: Vec::new(),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             max_body_bytes: 1024 * 1024,
+            max_connections: descriptors::connections_that_fit(descriptors::limit()),
+            max_connections_per_address: 256,
         }
     }
 }
@@ -222,6 +236,7 @@ pub struct Redis {
 #[serde(default)]
 pub struct Log {
     /// By default `pretty` on a terminal, else `json`.
+    #[serde(deserialize_with = "optional_word")]
     pub format: Option<LogFormat>,
     /// Which events, in the syntax of `tracing_subscriber::EnvFilter`.
     pub filter: String,
@@ -254,7 +269,14 @@ pub struct Sessions {
     pub require_customer_egress: bool,
     /// Whether a browser may reach loopback, link-local and private addresses.
     pub allow_private_targets: bool,
+    /// What a browser may reach although it is private, or near this machine.
+    #[serde(with = "networks")]
+    pub allow_networks: Vec<IpNet>,
+    /// What a browser may not reach, whatever else is allowed.
+    #[serde(with = "networks")]
+    pub deny_networks: Vec<IpNet>,
     /// Whether search and login are done, or answered with the capability that is missing.
+    #[serde(deserialize_with = "word")]
     pub direct_driver: DirectDriver,
     /// How long a browser may take to open.
     #[serde(with = "duration")]
@@ -267,8 +289,21 @@ impl Default for Sessions {
             free_tier_cap: Duration::from_mins(20),
             require_customer_egress: false,
             allow_private_targets: false,
+            allow_networks: Vec::new(),
+            deny_networks: Vec::new(),
             direct_driver: DirectDriver::Reported,
             open_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Sessions {
+    /// Where browsers may go.
+    pub fn destinations(&self) -> Destinations {
+        Destinations {
+            allow_private: self.allow_private_targets,
+            allow: self.allow_networks.clone(),
+            deny: self.deny_networks.clone(),
         }
     }
 }
@@ -288,17 +323,28 @@ pub enum DirectDriver {
 #[serde(default)]
 pub struct Worker {
     /// What a session is made of.
+    #[serde(deserialize_with = "word")]
     pub driver: Driver,
     /// As `kitfleet workers list` shows it; by default the machine's name.
     pub name: String,
     /// Live sessions at most; by default what the machine's memory holds.
     pub max_sessions: u32,
+    /// Connections that one session's browser may have under way.
+    pub session_connections: usize,
     /// Hot slots kept ready.
     pub warm_pool: u32,
     /// Where `kitfleet worker` serves its health and its metrics, which `kitfleet up` has beside everything else.
     pub listen: Option<SocketAddr>,
     /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
     pub host_program: PathBuf,
+    /// Whether the worker starts where browsers cannot be confined.
+    pub sandbox: Sandbox,
+    /// Memory that a session's browser may take, in bytes.
+    pub session_memory_bytes: u64,
+    /// Room on the disk that it may take, in bytes.
+    pub session_disk_bytes: u64,
+    /// What has to stay free there, in bytes: below it the session that wrote most is ended.
+    pub free_disk_bytes: u64,
     /// How long running operations are waited for when a process stops, a worker or an API.
     #[serde(with = "duration")]
     pub drain_timeout: Duration,
@@ -310,9 +356,14 @@ impl Default for Worker {
             driver: Driver::Webkit,
             name: machine::name(),
             max_sessions: machine::sessions_that_fit(memory_bytes()),
+            session_connections: 256,
             warm_pool: 1,
             listen: None,
             host_program: machine::host_program(),
+            sandbox: Sandbox::Preferred,
+            session_memory_bytes: 1024 * 1024 * 1024,
+            session_disk_bytes: 2 * 1024 * 1024 * 1024,
+            free_disk_bytes: 512 * 1024 * 1024,
             drain_timeout: Duration::from_secs(10),
         }
     }
@@ -327,10 +378,25 @@ pub struct Retention {
     pub operation_results: Duration,
     /// How long finished jobs are kept.
     #[serde(with = "duration")]
-    pub finished_jobs: Duration,
+    finished_jobs: Duration,
+    /// How long mails are kept that are files.
+    #[serde(with = "duration")]
+    pub outbox: Duration,
     /// How long webhook deliveries that have ended, and their events, are kept.
     #[serde(with = "duration")]
-    pub webhook_bodies: Duration,
+    webhook_bodies: Duration,
+    /// How long sessions are kept that have ended.
+    #[serde(with = "duration")]
+    ended_sessions: Duration,
+    /// How long workers are kept that have stopped, or were lost.
+    #[serde(with = "duration")]
+    stopped_workers: Duration,
+    /// How long counts of usage are kept.
+    #[serde(with = "duration")]
+    usage: Duration,
+    /// How long what somebody revoked, deleted or accepted is kept, where nothing refers to it.
+    #[serde(with = "duration")]
+    revoked: Duration,
     /// How long profiles, and their snapshots with them, are kept after their deletion.
     #[serde(with = "duration")]
     deleted_profiles: Duration,
@@ -344,6 +410,18 @@ impl Retention {
     pub fn profiles(&self) -> ProfileRetention {
         ProfileRetention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
     }
+
+    /// How long everything else is kept.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            jobs: self.finished_jobs,
+            webhooks: self.webhook_bodies,
+            sessions: self.ended_sessions,
+            workers: self.stopped_workers,
+            usage: self.usage,
+            revoked: self.revoked,
+        }
+    }
 }
 
 impl Default for Retention {
@@ -351,9 +429,15 @@ impl Default for Retention {
         Self {
             operation_results: Duration::from_mins(10),
             finished_jobs: Duration::from_hours(7 * 24),
+            outbox: Duration::from_hours(30 * 24),
             deleted_profiles: Duration::from_hours(30 * 24),
             deleted_account_secrets: Duration::from_hours(24),
             webhook_bodies: Duration::from_hours(30 * 24),
+            ended_sessions: Duration::from_hours(90 * 24),
+            stopped_workers: Duration::from_hours(7 * 24),
+            // The series reaches back for 90 days, and a year can be compared with the one before.
+            usage: Duration::from_hours(400 * 24),
+            revoked: Duration::from_hours(90 * 24),
         }
     }
 }
@@ -420,6 +504,14 @@ impl Config {
             (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
             (!self.server.header_timeout.is_zero(), "server.header_timeout", "must be longer than nothing"),
             (!self.server.body_timeout.is_zero(), "server.body_timeout", "must be longer than nothing"),
+            (!self.server.write_timeout.is_zero(), "server.write_timeout", "must be longer than nothing"),
+            (self.server.max_connections >= 4, "server.max_connections", "must be at least 4"),
+            (self.server.max_connections_per_address >= 1, "server.max_connections_per_address", "must be at least 1"),
+            (
+                self.worker.session_connections >= descriptors::LEAST_SESSION_CONNECTIONS,
+                "worker.session_connections",
+                "must be at least 24",
+            ),
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
             (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),
@@ -444,6 +536,12 @@ impl Config {
                 limits.usage_days_default <= limits.usage_days_max,
                 "limits.usage_days_default",
                 "must not exceed limits.usage_days_max",
+            ),
+            (limits.url_chars >= 1, "limits.url_chars", "must be at least 1"),
+            (
+                (1..=MOST_RESULT_BYTES).contains(&limits.result_bytes),
+                "limits.result_bytes",
+                "must be 1 to 15728640, 15 MiB",
             ),
             (limits.usage_days_max <= 3_650, "limits.usage_days_max", "must be at most 3650"),
         ];
@@ -576,7 +674,15 @@ mod tests {
         assert!(mistake("[sessions]\nfree_tier_cap = 20", &[]).contains("`sessions.free_tier_cap`"));
         assert!(mistake("[limits]\npage_default = 0", &[]).contains("`limits.page_default`"));
         assert!(mistake("[limits]\nscreenshot_bytes = -1", &[]).contains("`limits.screenshot_bytes`"));
-        assert!(mistake("[worker]\ndriver = \"chrome\"", &[]).contains("`worker.driver`"));
+        for (file, key, words) in [
+            ("[worker]\ndriver = \"chrome\"", "`worker.driver`", ["`webkit`", "`simulated`", "`none`"]),
+            ("[email]\ntransport = \"pigeon\"", "`email.transport`", ["`file`", "`smtp`", "`postmark`"]),
+            ("[log]\nformat = \"loud\"", "`log.format`", ["`loud`", "`json`", "`pretty`"]),
+            ("[sessions]\ndirect_driver = \"x\"", "`sessions.direct_driver`", ["`x`", "`reported`", "`real`"]),
+        ] {
+            let told = mistake(file, &[]);
+            assert!(told.contains(key) && words.iter().all(|word| told.contains(word)), "{told}");
+        }
         assert!(mistake("[log]\nfilter = \"info,sqlx=loud\"", &[]).contains("`log.filter`"));
         assert!(mistake("[limits.concurrent_sessions]\ngold = 1", &[]).contains("`limits.concurrent_sessions.gold`"));
         assert!(mistake("[server", &[]).contains(DEFAULT_FILE));

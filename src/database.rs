@@ -59,9 +59,14 @@ impl Database {
         Ok(database)
     }
 
-    /// For commands: the configured database, or the embedded one. When nobody runs that, this process does for as long
-    /// as the command takes, and brings its schema up to date.
+    /// For commands: the configured database, or the embedded one, which has to be there. When nobody runs that, this
+    /// process does for as long as the command takes, and brings its schema up to date.
     pub async fn reach(config: &Config) -> Result<Self> {
+        ensure!(
+            config.database.url.is_some() || Folder::is_in(&config.data_dir),
+            "there is no database in {}: `kitfleet up` or `kitfleet migrate` makes one; or set data_dir or database.url",
+            config.data_dir.display()
+        );
         let database = Self::to_migrate(config).await?;
         match database.0 {
             Source::Embedded(_) => database.migrate().await?,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Result, bail};
 use kitfleet_domain::workers::{self, Driver};
 use kitfleet_worker::WorkerConfig;
-use kitfleet_worker::browser::Pool;
+use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::MailTransport;
 use serde::Serialize;
 use sqlx::{Connection as _, PgConnection};
@@ -19,7 +19,8 @@ use tokio::process::Command;
 
 use crate::config::{Config, RedisUrl, memory_bytes};
 use crate::database::{self, Database};
-use crate::embedded::{Installation, Lock};
+use crate::descriptors::{self, Sessions};
+use crate::embedded::{Folder, Installation, Lock};
 use crate::output::Format;
 use crate::{owner, roles};
 
@@ -29,6 +30,9 @@ const OLDEST_POSTGRES: i32 = 14;
 const CLOCKS_MAY_DIFFER: f64 = 5.0;
 const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 const OBJECT_STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+const ALLOW_CONFINEMENT: &str = "apt-get install bubblewrap xdg-dbus-proxy, and allow user namespaces (kernel.unprivileged_userns_clone=1; in a \
+     container: seccomp and AppArmor profiles that permit them)";
 
 /// What a request would wait for Redis.
 const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);
@@ -84,6 +88,7 @@ pub async fn examine(config: &Config, format: Format) -> Result<()> {
     checks.push(profiles(config).await);
     checks.push(port(config).await);
     checks.push(memory(config));
+    checks.push(files(config));
     checks.extend(browsers(&worker).await);
     checks.push(mails(&worker).await);
     checks.push(owner_key(&config.data_dir));
@@ -109,7 +114,7 @@ fn postgres_programs(config: &Config) -> Check {
 }
 
 async fn database(config: &Config) -> Vec<Check> {
-    if config.database.url.is_none() && !config.data_dir.join("postgres").exists() {
+    if config.database.url.is_none() && !Folder::is_in(&config.data_dir) {
         return vec![Check::ok("database", "none yet: the first `kitfleet up` makes it")];
     }
     let database = match Database::to_migrate(config).await {
@@ -240,11 +245,24 @@ fn memory(config: &Config) -> Check {
     Check::ok("memory", finding)
 }
 
+fn files(config: &Config) -> Check {
+    let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
+    let Sessions { count, connections } = Sessions::that_fit(limit, config);
+    let finding = format!("this process may open {limit}: {count} sessions of {connections} connections");
+    if count < configured {
+        let mend = format!("raise the hard limit (`ulimit -Hn`, LimitNOFILE=): worker.max_sessions is {configured}");
+        return Check::warn("open files", finding, mend);
+    }
+    Check::ok("open files", finding)
+}
+
 async fn browsers(worker: &WorkerConfig) -> Vec<Check> {
     if worker.driver != Driver::Webkit {
         return vec![Check::ok("browsers", format!("not needed: worker.driver is {}", worker.driver))];
     }
-    vec![display().await, fonts(), sandbox().await, browser(worker.clone()).await]
+    let mut checks = vec![display().await, fonts()];
+    checks.extend(browser(worker.clone()).await);
+    checks
 }
 
 async fn display() -> Check {
@@ -279,32 +297,41 @@ fn count_fonts(folder: &Path) -> usize {
     entries.map(count).sum()
 }
 
-async fn sandbox() -> Check {
-    let mend = "apt-get install bubblewrap xdg-dbus-proxy, and allow user namespaces (kernel.unprivileged_userns_clone=1; \
-                in a container: seccomp and AppArmor profiles that permit them)";
-    match succeeds("bwrap", &["--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc", "true"]).await
-    {
-        Ok(true) => Check::ok("sandbox", "bubblewrap works"),
-        Ok(false) => Check::warn("sandbox", "bubblewrap is not allowed here: browsers run without a sandbox", mend),
-        Err(error) => Check::warn("sandbox", format!("bubblewrap: {error}: browsers run without a sandbox"), mend),
-    }
-}
-
 /// Starts what a worker starts, down to a blank page.
-async fn browser(mut worker: WorkerConfig) -> Check {
+async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
     let (subject, program) = ("WebKit", worker.host_program.display().to_string());
     worker.warm_pool = worker.warm_pool.max(1);
     match Pool::start(&worker).await {
         Ok(pool) => {
             pool.shut_down().await;
-            Check::ok(subject, format!("{program} starts and shows a page"))
+            let shown = Check::ok(subject, format!("{program} starts and shows a page"));
+            vec![sandbox(pool.is_confined()), shown]
+        }
+        Err(StartError::Sandbox(obstacle)) => {
+            vec![Check::fail("sandbox", format!("browsers cannot be confined: {obstacle}"), ALLOW_CONFINEMENT)]
         }
         Err(error) => {
-            let mend = format!(
-                "ops/setup installs what it needs; a build puts kitfleet-host beside kitfleet (here: {program})"
-            );
-            Check::fail(subject, error.to_string(), mend)
+            let mend = match error {
+                StartError::Directory(_) => {
+                    format!("let this user write to data_dir (here: {}), or set another one", worker.data_dir.display())
+                }
+                StartError::Names(_) => "mend /etc/resolv.conf".to_owned(),
+                StartError::Threads(_) => "raise the limits of processes and threads".to_owned(),
+                StartError::Sandbox(_) | StartError::Host(_) => format!(
+                    "ops/setup installs what it needs (libwebkit2gtk-4.1-0, xvfb); a build puts kitfleet-host beside \
+                     kitfleet, or set worker.host_program (here: {program})"
+                ),
+            };
+            vec![Check::fail(subject, error.to_string(), mend)]
         }
+    }
+}
+
+fn sandbox(is_confined: bool) -> Check {
+    if is_confined {
+        Check::ok("sandbox", "browsers are confined to a folder and a way out of their own each")
+    } else {
+        Check::warn("sandbox", "browsers run WITHOUT CONFINEMENT", ALLOW_CONFINEMENT)
     }
 }
 

@@ -177,6 +177,11 @@ impl Lock {
 pub struct Folder(File);
 
 impl Folder {
+    /// Whether there is a cluster.
+    pub fn is_in(data_dir: &Path) -> bool {
+        data_dir.join(FOLDER).exists()
+    }
+
     /// # Errors
     /// When there is no cluster, or this user may not enter it.
     pub fn open(data_dir: &Path) -> Result<Self> {

@@ -6,6 +6,7 @@
 mod cli;
 mod config;
 mod database;
+mod descriptors;
 mod doctor;
 mod embedded;
 mod logging;
@@ -50,9 +51,17 @@ fn in_one_line(error: &anyhow::Error) -> String {
 }
 
 async fn run(cli: Cli) -> Result<()> {
+    // First of all: defaults of the configuration follow from it.
+    let raised = descriptors::raise();
     let config = Config::load(cli.config.as_deref())?;
     match &cli.command {
-        Command::Up | Command::Api | Command::Worker => logging::for_a_role(&config.log),
+        Command::Up | Command::Api | Command::Worker => {
+            logging::for_a_role(&config.log);
+            match raised {
+                Ok((before, now)) => tracing::info!(before, now, "files that this process may open"),
+                Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+            }
+        }
         _ => logging::for_a_command(),
     }
     match cli.command {

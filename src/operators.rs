@@ -74,12 +74,14 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         Order::Sweep(Sweep::Retention(format)) => {
             let pool = database.pool(config).await?;
             let stores = Stores::new(pool.clone(), config.stores()?).await?;
-            let purged = maintenance::sweep_retention(&pool, &stores, config.retention.profiles()).await?;
-            format.print(&purged, |Purged { profiles, snapshots, failed, stores }| {
-                let failed = if *failed == 0 { String::new() } else { format!("; {failed} profiles could not be") };
-                format!("{profiles} profiles and {snapshots} snapshots purged, {stores} stores removed{failed}")
+            let (profiles, terms) = (config.retention.profiles(), config.retention.terms());
+            let purged = maintenance::sweep_retention(&pool, &stores, profiles, &terms).await?;
+            format.print(&purged, |Purged { profiles, snapshots, stores, rows, .. }| {
+                let purged = rows.iter().filter(|(_, rows)| **rows > 0).map(|(arm, rows)| format!(", {rows} of {arm}"));
+                let purged: String = purged.collect();
+                format!("{profiles} profiles and {snapshots} snapshots purged{purged}; {stores} stores removed")
             })?;
-            ensure!(purged.failed == 0, "some profiles could not be purged; the log says why");
+            ensure!(purged.failed == 0, "{} of them could not be purged; the log says why", purged.failed);
         }
         Order::Sweep(Sweep::WebhookSecrets(format)) => {
             let age = config.webhooks.secret_reminder_after;

@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use kitfleet_api::{ApiConfig, RateLimits, ServeError};
+use kitfleet_api::{ApiConfig, ConnectionLimits, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
+use kitfleet_worker::config::Bounds;
 use kitfleet_worker::{RunError, WorkerConfig, incarnations};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DirectDriver, RedisUrl, Secret};
 use crate::database::Database;
+use crate::descriptors;
 use crate::owner::{self, Owner};
 use crate::{output, welcome};
 
@@ -36,6 +38,7 @@ const STEADY: Duration = Duration::from_mins(1);
 pub async fn up(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_is_unused(config);
+    warn_of_what_does_not_fit(config);
     let listener = listen(config.server.listen, "server.listen").await?;
     let Some(database) = stop.run_until_cancelled(Database::start(config)).await.transpose()? else { return Ok(()) };
     let served = up_on(config, listener, &database, &stop).await;
@@ -109,6 +112,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
 pub async fn worker_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_is_unused(config);
+    warn_of_what_does_not_fit(config);
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(config.server.listen);
     let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);
@@ -186,6 +190,19 @@ fn warn_of_what_is_unused(config: &Config) {
     }
 }
 
+fn warn_of_what_does_not_fit(config: &Config) {
+    let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
+    let fitting = descriptors::Sessions::that_fit(limit, config).count;
+    if fitting < configured {
+        tracing::error!(
+            configured,
+            in_effect = fitting,
+            limit,
+            "worker.max_sessions is lowered: this process may not open files enough for more; raise `ulimit -Hn`"
+        );
+    }
+}
+
 async fn listen(address: SocketAddr, key: &str) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
 }
@@ -216,7 +233,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         errors_url: config.server.errors_url_at(base_url),
         metrics_token: config.metrics.scrape_token.as_ref().map(Secret::reveal).map(str::to_owned),
         limits: config.limits.clone(),
-        allow_private_targets: config.sessions.allow_private_targets,
+        destinations: config.sessions.destinations(),
         require_customer_egress: config.sessions.require_customer_egress,
         open_timeout: config.sessions.open_timeout,
         drain_timeout: config.worker.drain_timeout,
@@ -224,6 +241,12 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         max_body_bytes: config.server.max_body_bytes,
         header_timeout: config.server.header_timeout,
         body_timeout: config.server.body_timeout,
+        write_timeout: config.server.write_timeout,
+        connections: ConnectionLimits {
+            all: config.server.max_connections,
+            per_address: config.server.max_connections_per_address,
+        },
+        data_dir: config.data_dir.clone(),
         trusted_proxies: config.server.trusted_proxies.clone(),
         auth: config.auth(),
         invite_ttl: config.teams.invite_ttl,
@@ -236,22 +259,30 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
 
 /// What a worker is told; the doctor starts a browser with the same.
 pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigError> {
+    let sessions = descriptors::Sessions::that_fit(descriptors::limit(), config);
     Ok(WorkerConfig {
         base_url: base_url.to_owned(),
         mail: config.email.mail_at(base_url)?,
         driver: config.worker.driver,
         name: config.worker.name.clone(),
-        max_sessions: config.worker.max_sessions,
+        max_sessions: sessions.count,
+        session_connections: sessions.connections,
         warm_pool: config.worker.warm_pool,
         data_dir: config.data_dir.clone(),
         host_program: config.worker.host_program.clone(),
-        allow_private_targets: config.sessions.allow_private_targets,
+        destinations: config.sessions.destinations(),
+        sandbox: config.worker.sandbox,
+        bounds: Bounds {
+            memory: config.worker.session_memory_bytes,
+            disk: config.worker.session_disk_bytes,
+            free_disk: config.worker.free_disk_bytes,
+        },
         open_timeout: config.sessions.open_timeout,
         drain_timeout: config.worker.drain_timeout,
         free_tier_cap: config.sessions.free_tier_cap,
         result_retention: config.retention.operation_results,
-        job_retention: config.retention.finished_jobs,
-        webhook_retention: config.retention.webhook_bodies,
+        outbox_retention: config.retention.outbox,
+        retention: config.retention.terms(),
         profile_retention: config.retention.profiles(),
         webhooks: config.webhooks()?,
         stores: config.stores()?,

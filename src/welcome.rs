@@ -8,7 +8,7 @@ use crate::owner::Owner;
 const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
   call() { curl -fsS -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
   SESSION=$(call "$URL/v1/sessions" -d '{}' | grep -o 'ses_[0-9a-f-]*' | head -n 1)
-  call "$URL/v1/sessions/$SESSION/navigate" -d '{"url": "https://example.com/"}'
+  call "$URL/v1/sessions/$SESSION/navigate" -d '{"url": "http://welcome.kitfleet.internal/"}'
   call "$URL/v1/sessions/$SESSION/capture" -d '{"kind": "screenshot"}' |
     sed 's/.*"content":"\([^"]*\)".*/\1/' | base64 -d > screenshot.png
   call -X DELETE "$URL/v1/sessions/$SESSION""#;

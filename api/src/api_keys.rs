@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use axum::middleware::map_response;
-use kitfleet_domain::api_keys::{self, NewKey, RotateError, Scopes, Secret};
+use kitfleet_domain::api_keys::{self, NewKey, RoomError, RotateError, Scopes, Secret};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
 use kitfleet_domain::timestamp::Timestamp;
@@ -19,7 +19,7 @@ use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
 use crate::lists::{self, Query};
-use crate::openapi::{Body, Database, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
+use crate::openapi::{Body, Database, Full, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
 use crate::path::{IdPath, not_found};
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
@@ -130,13 +130,14 @@ struct CreateKey {
     responses(
         (status = 201, description = "The key, this once", body = MintedKey,
          headers(("Location" = String, description = "The key's path"))),
-        Restricted, Body, Database,
+        Restricted, Body, Full, Database,
     ),
 )]
 async fn create(caller: Caller, State(app): State<App>, Json(body): Json<CreateKey>) -> Result<Minted> {
     let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
     let new = NewKey { expires_at: body.expires_at, ..NewKey::customer(&body.name, &scopes) };
     let mut tx = app.db.begin().await?;
+    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
     let key = api_keys::mint(&mut tx, caller.account_id, &caller.actor, new).await?;
     tx.commit().await?;
     Ok(minted(key, None))
@@ -219,10 +220,21 @@ async fn revoke(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, 
 async fn rotate(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<Minted> {
     let old = path.id()?;
     let mut tx = app.db.begin().await?;
+    // A full account can rotate its keys all the same: each is there twice for the grace.
+    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys.saturating_mul(2)).await?;
     let grace = app.config.auth.rotation_grace;
     let successor = api_keys::rotate(&mut tx, caller.account_id, old, &caller.actor, grace).await?;
     tx.commit().await?;
     Ok(minted(successor, Some(old)))
+}
+
+impl From<RoomError> for Problem {
+    fn from(error: RoomError) -> Self {
+        match error {
+            RoomError::Full(most) => Self::new(&kinds::CONFLICT, error.to_string()).with("limit", most),
+            RoomError::Database(error) => error.into(),
+        }
+    }
 }
 
 impl From<RotateError> for Problem {

@@ -13,14 +13,14 @@ use axum::response::Response;
 use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::api_keys::{KeyKind, Scope, Scopes};
 use kitfleet_domain::audit::{Actor, Origin};
-use kitfleet_domain::credentials::{self, Bearer, Credential};
+use kitfleet_domain::credentials::{self, Bearer, Credential, Maker};
 use kitfleet_domain::ids::{AccountId, ApiKeyId, WebSessionId};
 use kitfleet_domain::teams::{self, Role};
 
 use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::metrics::{self, AuthOutcome};
-use crate::permissions::{self, Access, Rule};
+use crate::permissions::{self, Access, Rule, TeamRule};
 use crate::request_id::RequestId;
 use crate::state::App;
 
@@ -103,11 +103,13 @@ async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
     app.last_used.note(bearer.credential);
     let Origin { ip_address, user_agent } = ClientInfo::of(parts, app).origin();
     let key = bearer.credential.api_key();
+    // What a member's key does, the member does.
+    let acting = bearer.maker.map_or(bearer.account_id, |maker| maker.account);
     Ok(Caller {
         account_id,
         credential: bearer.credential,
         scopes: bearer.scopes,
-        actor: Actor::Customer { account: bearer.account_id, key, ip_address, user_agent },
+        actor: Actor::Customer { account: acting, key, ip_address, user_agent },
         request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
     })
 }
@@ -153,17 +155,34 @@ async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authori
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));
     }
     let own = bearer.account_id;
-    let account_id = if let Some(team) = rule.team
+    let account_id = if let Some(maker) = bearer.maker {
+        check_maker(&bearer, maker, rule.team, headers)?;
+        own
+    } else if let Some(team) = rule.team
         && let Some(owner) = named_account(headers)?.filter(|named| *named != own)
     {
         check_scope(&bearer, team.scope)?;
-        check_role(app, owner, own, team.role).await?;
+        check_standing(app, owner, own, team.role).await?;
         owner
     } else {
         check_scope(&bearer, rule.scope)?;
         own
     };
     Ok(Authorized { bearer, account_id })
+}
+
+/// A key that a member of the team made does what its maker may do through the account header, and nothing else: it opens
+/// no route that does not honor the header, and leads to no other account.
+fn check_maker(bearer: &Bearer, maker: Maker, team: Option<TeamRule>, headers: &HeaderMap) -> Result<(), Refused> {
+    let Some(team) = team else {
+        return Err(Refused::forbidden("a key that a member of the account's team made does not open this route"));
+    };
+    if named_account(headers)?.is_some_and(|named| named != bearer.account_id) {
+        let detail = "a key that a member of the account's team made acts on that account only";
+        return Err(Refused::forbidden(detail));
+    }
+    check_scope(bearer, team.scope)?;
+    check_role(maker.role, team.role)
 }
 
 fn check_scope(bearer: &Bearer, scope: Scope) -> Result<(), Refused> {
@@ -239,19 +258,24 @@ fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
 }
 
 /// Whether `member` may act for `owner`. An owner who is not there is told from none whose team it is by nothing.
-async fn check_role(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<(), Refused> {
+async fn check_standing(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<(), Refused> {
     let standing = teams::standing(&mut *app.db.acquire().await?, owner, member).await?;
     let Some(standing) = standing else {
         let detail = "the caller is not on the team of the account that X-Service-Account names";
         return Err(Refused::forbidden(detail));
     };
-    if standing.role < needed {
-        return Err(Refused::forbidden(format!("this takes the role {} on the owner's team", needed.name())));
-    }
+    check_role(standing.role, needed)?;
     if standing.owner_status != AccountStatus::Active {
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::account_suspended()));
     }
     Ok(())
+}
+
+fn check_role(role: Role, needed: Role) -> Result<(), Refused> {
+    if role >= needed {
+        return Ok(());
+    }
+    Err(Refused::forbidden(format!("this takes the role {} on the owner's team", needed.name())))
 }
 
 /// The token of an `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110, section 11.1).

@@ -1,4 +1,5 @@
-//! A request's body that is read to its end even when no handler wants it.
+//! Bodies that see to their end: a request's is read to it even when no handler wants it, and an answer's tells when it is
+//! written.
 //!
 //! A client that is still sending when we answer and close gets a connection reset, and often never sees the answer. So
 //! what a handler leaves unread is read and thrown away behind the answer, for as long as a body may take anyway.
@@ -11,6 +12,37 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::EXPECT;
+
+use crate::connections::UnderWay;
+
+/// An answer's body: its request is under way until this has been written, or given up.
+pub struct WrittenBody<B> {
+    body: B,
+    _under_way: UnderWay,
+}
+
+impl<B> WrittenBody<B> {
+    pub fn of(body: B, under_way: UnderWay) -> Self {
+        Self { body, _under_way: under_way }
+    }
+}
+
+impl<B: Body + Unpin> Body for WrittenBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
 
 pub struct DrainedBody {
     incoming: Option<Incoming>,

@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::{RawPathParams, State};
 use axum::middleware::map_response;
-use kitfleet_domain::api_keys::{MintError, Scopes};
+use kitfleet_domain::api_keys::{self, MintError, Scopes};
 use kitfleet_domain::crockford;
 use kitfleet_domain::devices::{self, BindError, Exchange, NewDevice};
 use kitfleet_domain::ids::AccountId;
@@ -18,7 +18,7 @@ use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{Json, OpenJson};
 use crate::kinds;
-use crate::openapi::{Body, Database, NoDevice, RateLimited, Restricted, grantable_scopes};
+use crate::openapi::{Body, Database, Full, NoDevice, RateLimited, Restricted, grantable_scopes};
 use crate::rate_limits::Bucket;
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
@@ -167,7 +167,7 @@ struct Bound {
 #[utoipa::path(
     post, path = "/v1/auth/cli-authorize/bind-device-code", tag = "Devices", operation_id = "bindDevice",
     request_body = Bind,
-    responses((status = 200, description = "The app can come for it", body = Bound), Restricted, Body, NoDevice, RateLimited, Database),
+    responses((status = 200, description = "The app can come for it", body = Bound), Restricted, Body, NoDevice, Full, RateLimited, Database),
 )]
 async fn bind(
     caller: Caller,
@@ -183,6 +183,7 @@ async fn bind(
     app.rate_limits.check(Bucket::DeviceBind, crockford::normalized(&body.user_code).as_str()).await?;
     let by = (caller.account_id, &caller.actor);
     let mut tx = app.db.begin().await?;
+    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
     let held_for = app.config.auth.device_bound_ttl;
     let client_label = devices::bind(&mut tx, by, &body.user_code, &body.state, &scopes, held_for).await?;
     tx.commit().await?;

@@ -5,7 +5,9 @@
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use kitfleet_domain::database::may_pass;
 use kitfleet_domain::operations::{Failure, FailureClass};
+use kitfleet_domain::patterns::PatternError;
 use kitfleet_domain::validation::Invalid;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -150,6 +152,15 @@ impl From<Invalid> for Problem {
     }
 }
 
+impl From<PatternError> for Problem {
+    fn from(error: PatternError) -> Self {
+        match error {
+            PatternError::Invalid(invalid) => invalid.into(),
+            PatternError::Thread(error) => Self::internal(&error),
+        }
+    }
+}
+
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let kind = match failure.class {
@@ -163,32 +174,11 @@ impl From<Failure> for Problem {
 
 impl From<sqlx::Error> for Problem {
     fn from(error: sqlx::Error) -> Self {
-        if is_outage(&error) {
+        if may_pass(&error) {
             tracing::warn!(%error, "the database is unavailable");
             Self::unavailable_for_now("the database is unavailable")
         } else {
             Self::internal(&error)
         }
-    }
-}
-
-/// Whether the same statement may well succeed later: the database is down, full, busy or in recovery, or every
-/// connection of the pool is taken.
-pub fn is_outage(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_)
-        | sqlx::Error::Tls(_)
-        | sqlx::Error::Protocol(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed
-        | sqlx::Error::BeginFailed => true,
-        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-            // Connections that break or are refused, rolled back transactions, insufficient resources, objects in use,
-            // operator intervention, system errors; and a server that became read-only.
-            ["08", "28", "3D", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
-                || code == "25006"
-        }),
-        _ => false,
     }
 }

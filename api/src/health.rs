@@ -1,10 +1,12 @@
 //! Whether the process lives, and whether it can serve.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::{database, workers};
+use rustix::fs::statvfs;
 use serde::Serialize;
 use sqlx::PgPool;
 use utoipa::ToSchema;
@@ -14,6 +16,10 @@ use utoipa_axum::routes;
 use crate::error::{Problem, Result};
 use crate::openapi::Database;
 use crate::state::App;
+
+/// A disk with less is as good as full: a few captures, or a segment of the database's log, take the rest. Of a small disk it
+/// is a twentieth.
+const LEAST_FREE_BYTES: u64 = 64 * 1024 * 1024;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(alive)).routes(routes!(ready))
@@ -54,21 +60,21 @@ async fn alive() -> Answer<Alive> {
 
 /// Readiness
 ///
-/// Asks for the database, its migrations and a live worker.
+/// Asks for the database, its migrations, a live worker, and room on the disk.
 #[utoipa::path(
     get, path = "/readyz", tag = "Operations", operation_id = "getReadiness",
     responses((status = 200, description = "It can serve", body = Ready), Database),
 )]
 async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
     // In a task, so that the time limit leaves the connection's use to end by itself.
-    let check = tokio::spawn(check(app.db.clone()));
+    let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone()));
     let missing = match tokio::time::timeout(Duration::from_secs(2), check).await {
         Ok(Ok(Ok(missing))) => missing,
         Ok(Ok(Err(error))) => {
             tracing::warn!(%error, "not ready");
             Some("the database is unavailable")
         }
-        Ok(Err(_)) | Err(_) => Some("the database does not answer"),
+        Ok(Err(_)) | Err(_) => Some("the database, or the disk, does not answer"),
     };
     match missing {
         None => Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers: "ok" })),
@@ -76,7 +82,19 @@ async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
     }
 }
 
-async fn check(db: PgPool) -> sqlx::Result<Option<&'static str>> {
+/// Whether the disk that holds `folder` has no room for what is written there. A folder that was not made yet holds nothing.
+fn is_full(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|disk| {
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        bytes(disk.f_bavail) < LEAST_FREE_BYTES.min(bytes(disk.f_blocks) / 20)
+    })
+}
+
+async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Option<&'static str>> {
+    // The disk may be one that does not answer. It comes first, because it is why a database that lies on it fails.
+    if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {
+        return Ok(Some("the disk of data_dir is full"));
+    }
     let mut conn = db.acquire().await?;
     if !database::is_migrated(&mut conn).await? {
         return Ok(Some("the database lacks migrations; run kitfleet migrate"));

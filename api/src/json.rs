@@ -12,6 +12,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{Extensions, HeaderMap};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::validation::{FieldError, Invalid};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
@@ -33,9 +34,12 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
-        let object = object(&parts.headers, &read(body, &app.config).await?)?;
-        note_unknown(&parts.extensions, &object, field_names::<T>());
-        Ok(Self(declared(object)?))
+        let bytes = read(body, &app.config).await?;
+        heavy(bytes.len(), || {
+            let object = object(&parts.headers, &bytes)?;
+            note_unknown(&parts.extensions, &object, field_names::<T>());
+            Ok(Self(declared(object)?))
+        })
     }
 }
 
@@ -47,7 +51,8 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
-        Ok(Self(declared(object(&parts.headers, &read(body, &app.config).await?)?)?))
+        let bytes = read(body, &app.config).await?;
+        heavy(bytes.len(), || Ok(Self(declared(object(&parts.headers, &bytes)?)?)))
     }
 }
 
@@ -65,7 +70,7 @@ impl FromRequest<App> for Unused {
     async fn from_request(request: Request, app: &App) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         if let Ok(bytes) = read(body, &app.config).await
-            && let Ok(object) = object(&parts.headers, &bytes)
+            && let Ok(object) = heavy(bytes.len(), || object(&parts.headers, &bytes))
         {
             note_unknown(&parts.extensions, &object, &[]);
         }
@@ -282,6 +287,8 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[derive(Debug, Deserialize)]
@@ -380,5 +387,17 @@ mod tests {
         let Err(Invalid(errors)) = refuse_nul(&object, &["a"]) else { panic!("an error") };
         assert_eq!(errors[0].field, "a.b.1.c");
         assert!(refuse_nul(&object, &["other"]).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_body_or_refused(bytes in any::<Vec<u8>>()) {
+            prop_assert!(matches!(status(&bytes), 200 | 400));
+        }
+
+        #[test]
+        fn brackets_of_any_depth_are_a_body_or_refused(text in r#"(\{"a":|\[|\{|\]|\}|"|,|0|\\){0,600}"#) {
+            prop_assert!(matches!(status(text.as_bytes()), 200 | 400));
+        }
     }
 }

@@ -168,6 +168,20 @@ pub static PROFILE_LIMIT: Kind = Kind {
               (limit).",
     remedy: "Purge a profile that is no longer needed, or upgrade the account.",
 };
+pub static SNAPSHOT_LIMIT: Kind = Kind {
+    slug: FEATURE_UNAVAILABLE.slug,
+    title: FEATURE_UNAVAILABLE.title,
+    status: StatusCode::FORBIDDEN,
+    meaning: "The profile has as many snapshots (current_snapshots) as it may have (limit).",
+    remedy: "Delete a snapshot that is no longer needed.",
+};
+pub static PROFILE_BYTES_LIMIT: Kind = Kind {
+    slug: FEATURE_UNAVAILABLE.slug,
+    title: FEATURE_UNAVAILABLE.title,
+    status: StatusCode::FORBIDDEN,
+    meaning: "What the account's profiles and snapshots hold (current_bytes) leaves no room for more (limit_bytes).",
+    remedy: "Delete snapshots and purge profiles that are no longer needed.",
+};
 pub static SESSION_TIMEOUT: Kind = Kind {
     slug: "session-timeout",
     title: "SessionTimeout",

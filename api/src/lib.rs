@@ -1,7 +1,7 @@
 //! Kitfleet's HTTP interface: routes, wire types and who may call them.
 //!
 //! A handler authenticates, parses, stores what was asked for, enqueues what has to be done about it, commits and
-//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `deprecation`, `problems`,
+//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `deprecation`, `problems`, `pulse`,
 //! `rate_limits`, `unknown_fields`, `auth`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod accounts;
@@ -11,6 +11,7 @@ mod audit_log;
 mod auth;
 mod body;
 mod client;
+mod connections;
 mod deprecation;
 mod devices;
 mod docs;
@@ -19,6 +20,7 @@ mod error;
 mod hashing;
 mod health;
 mod identities;
+mod impatient;
 mod json;
 mod kinds;
 mod last_used;
@@ -35,6 +37,7 @@ mod path;
 pub mod permissions;
 mod problems;
 mod profiles;
+mod pulse;
 mod rate_limits;
 mod replies;
 mod request_id;
@@ -50,6 +53,7 @@ mod usage;
 mod web_sessions;
 mod webhooks;
 
+pub use connections::ConnectionLimits;
 pub use identities::ProviderConfig;
 pub use openapi::openapi;
 pub use rate_limits::RateLimits;

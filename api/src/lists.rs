@@ -81,6 +81,21 @@ pub async fn page<T>(
     id_of: impl Fn(&T) -> Uuid,
     fetch: impl AsyncFnOnce(&mut PgConnection, Option<Uuid>, i64) -> sqlx::Result<Vec<T>>,
 ) -> Result<Page<T>> {
+    weighed_page(app, query, scope, id_of, |_| 0, fetch).await
+}
+
+/// The same, of entries that may be large: the page ends with the one that makes it have `limits.page_bytes`.
+///
+/// # Errors
+/// On `limit` and `cursor`, and when the database fails.
+pub async fn weighed_page<T>(
+    app: &App,
+    query: &Query,
+    scope: CursorScope<'_>,
+    id_of: impl Fn(&T) -> Uuid,
+    bytes_of: impl Fn(&T) -> usize,
+    fetch: impl AsyncFnOnce(&mut PgConnection, Option<Uuid>, i64) -> sqlx::Result<Vec<T>>,
+) -> Result<Page<T>> {
     let limit = query.limit(&app.config.limits)?;
     let after = match query.text("cursor")? {
         Some(cursor) => Some(app.cursors().await?.read(scope, cursor)?),
@@ -90,8 +105,9 @@ pub async fn page<T>(
     // One more than asked for tells whether there is another page.
     let mut data = fetch(&mut conn, after, i64::from(limit) + 1).await?;
     drop(conn);
-    let has_more = data.len() > limit as usize;
-    data.truncate(limit as usize);
+    let room = light_enough(&data, app.config.limits.page_bytes, bytes_of).min(limit as usize);
+    let has_more = data.len() > room;
+    data.truncate(room);
     let next_cursor = match data.last() {
         Some(last) if has_more => Some(app.cursors().await?.sign(scope, id_of(last))),
         _ => None,
@@ -99,9 +115,26 @@ pub async fn page<T>(
     Ok(Page { data, has_more, next_cursor })
 }
 
+/// How many entries there are up to the one that makes it `most` bytes, which is one of them.
+fn light_enough<T>(data: &[T], most: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
+    let mut bytes = 0_usize;
+    let heavy = data.iter().position(|entry| {
+        bytes = bytes.saturating_add(bytes_of(entry));
+        bytes >= most
+    });
+    heavy.map_or(data.len(), |last| last + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_ends_with_the_entry_that_fills_it() {
+        let entries = |most| light_enough(&[3, 0, 4, 5], most, |bytes| *bytes);
+        assert_eq!([1, 3, 4, 7, 8, 12, 13].map(entries), [1, 1, 3, 3, 4, 4, 4]);
+        assert_eq!(light_enough(&[] as &[usize], 1, |bytes| *bytes), 0);
+    }
 
     #[test]
     fn a_limit_is_a_number_within_bounds() {

@@ -29,8 +29,11 @@ use crate::auth::Caller;
 use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{self, Json, Unused};
+use crate::kinds;
 use crate::metrics::{self, OauthOutcome};
-use crate::openapi::{Body, Database, Form as FormProblems, NoOauthClient, RateLimited, Restricted, grantable_scopes};
+use crate::openapi::{
+    Body, Database, Form as FormProblems, Full, NoOauthClient, RateLimited, Restricted, grantable_scopes,
+};
 use crate::path::{IdPath, not_found};
 use crate::problems::Untouched;
 use crate::rate_limits::Bucket;
@@ -99,7 +102,7 @@ struct OauthClientList {
     request_body = NewClient,
     responses((status = 201, description = "The client, with its secret", body = OauthClient,
          example = json!({"client_id": "ocl_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "client_secret": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI",
-                          "name": "nightly", "scopes": ["read", "write:sessions"], "created_at": "2026-11-20T18:05:00.123Z"})), Restricted, Body, Database),
+                          "name": "nightly", "scopes": ["read", "write:sessions"], "created_at": "2026-11-20T18:05:00.123Z"})), Restricted, Body, Full, Database),
 )]
 async fn create(
     caller: Caller,
@@ -107,9 +110,10 @@ async fn create(
     Json(body): Json<NewClient>,
 ) -> Result<(StatusCode, Answer<OauthClient>)> {
     let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
-    let mut conn = app.db.acquire().await?;
-    let (client, secret) =
-        oauth::create_client(&mut conn, caller.account_id, &caller.actor, &body.name, scopes).await?;
+    let mut tx = app.db.begin().await?;
+    let most = app.config.limits.oauth_clients;
+    let (client, secret) = oauth::create_client(&mut tx, caller.account_id, &body.name, scopes, most).await?;
+    tx.commit().await?;
     let client_secret = Some(secret.reveal().to_owned());
     Ok((StatusCode::CREATED, Answer(OauthClient { client_secret, ..client.into() })))
 }
@@ -150,7 +154,8 @@ impl From<CreateClientError> for Problem {
     fn from(error: CreateClientError) -> Self {
         match error {
             CreateClientError::Invalid(invalid) => invalid.into(),
-            CreateClientError::Member => Self::forbidden(error.to_string()),
+            CreateClientError::TooMany(most) => Self::new(&kinds::CONFLICT, error.to_string()).with("limit", most),
+            CreateClientError::NoAccount => Self::unauthorized("the account is gone"),
             CreateClientError::Database(error) => error.into(),
         }
     }

@@ -188,7 +188,8 @@ pub fn skeleton() -> OpenApi {
         .security_scheme("bearer", bearer("An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web session's token. `x-access` names what it has to satisfy."))
         .security_scheme("metrics_token", bearer("The deployment's metrics token."))
         .schema("Problem", problem_schema());
-    let components = kinds::ALL.into_iter().chain([&kinds::PROFILE_LIMIT]).fold(components, |components, kind| {
+    let limits = [&kinds::PROFILE_LIMIT, &kinds::SNAPSHOT_LIMIT, &kinds::PROFILE_BYTES_LIMIT];
+    let components = kinds::ALL.into_iter().chain(limits).fold(components, |components, kind| {
         let example = ExampleBuilder::new().summary(kind.title).value(Some(problem_example(kind)));
         components.example(example_name(kind), example.build())
     });
@@ -237,7 +238,7 @@ struct Member {
     example: Value,
 }
 
-fn members() -> [Member; 9] {
+fn members() -> [Member; 11] {
     let typed = |kind, description: &str| ObjectBuilder::new().schema_type(kind).description(Some(description));
     let number = |description: &str| typed(Type::Integer, description);
     let error = ObjectBuilder::new()
@@ -255,11 +256,18 @@ fn members() -> [Member; 9] {
         Member { of: vec![&kinds::VALIDATION_FAILED], name: "errors", schema: errors.into(), example: field },
         member(vec![&kinds::CONCURRENCY_LIMIT], "current_sessions", number("Live sessions of the account"), 2.into()),
         member(vec![&kinds::PROFILE_LIMIT], "current_profiles", number("Profiles of the account"), 25.into()),
+        member(vec![&kinds::SNAPSHOT_LIMIT], "current_snapshots", number("Snapshots of the profile"), 50.into()),
         member(
-            vec![&kinds::CONCURRENCY_LIMIT, &kinds::PROFILE_LIMIT],
+            vec![&kinds::CONCURRENCY_LIMIT, &kinds::PROFILE_LIMIT, &kinds::SNAPSHOT_LIMIT],
             "limit",
-            number("How many of them its tier allows"),
+            number("How many of them there may be"),
             2.into(),
+        ),
+        member(
+            vec![&kinds::PROFILE_BYTES_LIMIT],
+            "current_bytes",
+            number("Bytes that the account's profiles and snapshots hold, sealed"),
+            17_179_869_184_i64.into(),
         ),
         member(
             vec![&kinds::PROFILE_IN_USE],
@@ -274,7 +282,12 @@ fn members() -> [Member; 9] {
             true.into(),
         ),
         member(vec![&kinds::MFA_STEP_UP_REQUIRED], "reason", reason, "expired".into()),
-        member(vec![&kinds::PAYLOAD_TOO_LARGE], "limit_bytes", number("Bytes that are allowed"), 1_048_576.into()),
+        member(
+            vec![&kinds::PAYLOAD_TOO_LARGE, &kinds::PROFILE_BYTES_LIMIT],
+            "limit_bytes",
+            number("Bytes that are allowed"),
+            1_048_576.into(),
+        ),
         // Of those driver errors only that are about it.
         member(vec![], "bytes", number("With `driver-error`: the size of a result that is too large"), Value::Null),
     ]
@@ -386,6 +399,8 @@ problem_sets! {
     NotEnrolled: NOT_FOUND;
     /// A second-factor proof that is not fresh.
     SteppingUp: FORBIDDEN MFA_STEP_UP_REQUIRED;
+    /// An account that may not have another of these.
+    Full: CONFLICT;
     /// A key that cannot have a successor.
     Rotating: CONFLICT;
     /// A team that is not the caller's.
@@ -413,7 +428,9 @@ problem_sets! {
     /// A profile whose last session's state is being kept for long.
     BeingKept: CONFLICT;
     /// A profile too many.
-    AnotherProfile: FORBIDDEN PROFILE_LIMIT;
+    AnotherProfile: FORBIDDEN PROFILE_LIMIT PROFILE_BYTES_LIMIT;
+    /// A snapshot too many.
+    AnotherSnapshot: FORBIDDEN SNAPSHOT_LIMIT PROFILE_BYTES_LIMIT;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
     /// Too many requests from one place.
@@ -440,16 +457,19 @@ fn problem_response(kinds: &[&Kind]) -> Response {
     let lines: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.slug, kind.meaning)).collect();
     let examples = kinds.iter().map(|kind| {
         let shared: RefOr<Example> = RefOr::Ref(Ref::new(format!("#/components/examples/{}", example_name(kind))));
-        (kind.slug, shared)
+        (example_name(kind), shared)
     });
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).examples_from_iter(examples);
     ResponseBuilder::new().description(lines.join("\n\n")).content(MEDIA_TYPE, content.build()).build()
 }
 
-/// Its slug, and its status where that is not what the slug usually has.
+/// Its slug, and its status where that is not what the slug usually has; and of what there is too much, where two kinds have
+/// these.
 fn example_name(kind: &Kind) -> String {
+    let of = [(&kinds::SNAPSHOT_LIMIT, "-snapshots"), (&kinds::PROFILE_BYTES_LIMIT, "-bytes")];
+    let of = of.into_iter().find(|(one, _)| std::ptr::eq(*one, kind)).map_or("", |(_, of)| of);
     match kinds::find(kind.slug) {
-        Some(usual) if usual.status != kind.status => format!("{}-{}", kind.slug, kind.status.as_u16()),
+        Some(usual) if usual.status != kind.status => format!("{}-{}{of}", kind.slug, kind.status.as_u16()),
         _ => kind.slug.to_owned(),
     }
 }

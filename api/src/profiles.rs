@@ -17,7 +17,8 @@ use kitfleet_domain::archetypes;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ProfileId, SnapshotId, StoreId};
 use kitfleet_domain::profiles::{
-    self, ChangeError, Content, CreateError, Filter, Kept, NewProfile, Origin, ProfileName, snapshots as kept_once,
+    self, ChangeError, Content, CreateError, Filter, Kept, NewProfile, Origin, ProfileName, TooManyBytes,
+    snapshots as kept_once,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
@@ -422,7 +423,7 @@ fn content(saved: Saved) -> Content {
 /// Refuses another profile before any work is put into it. Whether there is room is asked again when its row is written.
 async fn require_room(app: &App, caller: &Caller) -> Result<()> {
     let mut tx = app.db.begin().await?;
-    profiles::require_room(&mut tx, caller.account_id, &app.config.limits).await?;
+    profiles::require_room_for_content(&mut tx, caller.account_id, &app.config.limits).await?;
     Ok(tx.rollback().await?)
 }
 
@@ -467,9 +468,19 @@ impl From<CreateError> for Problem {
             CreateError::CapReached { current, limit } => Self::new(&kinds::PROFILE_LIMIT, error.to_string())
                 .with("current_profiles", current)
                 .with("limit", limit),
+            CreateError::Bytes(error) => error.into(),
             CreateError::NoAccount => Self::unauthorized("the account is gone"),
             CreateError::Database(error) => error.into(),
         }
+    }
+}
+
+impl From<TooManyBytes> for Problem {
+    fn from(error: TooManyBytes) -> Self {
+        let TooManyBytes { current, limit } = error;
+        Self::new(&kinds::PROFILE_BYTES_LIMIT, error.to_string())
+            .with("current_bytes", current)
+            .with("limit_bytes", limit)
     }
 }
 

@@ -13,7 +13,6 @@ pub mod headers;
 mod local;
 mod shared;
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -26,6 +25,7 @@ use self::headers::Standing;
 use self::local::Local;
 use self::shared::Shared;
 use crate::client::ClientInfo;
+use crate::connections::subscriber;
 use crate::error::{Problem, Result};
 use crate::metrics::{self, LimitOutcome};
 
@@ -178,14 +178,10 @@ impl From<&str> for Key {
     }
 }
 
-/// An IPv4 address, or the network that one subscriber of IPv6 has to choose addresses from. Whoever comes from nowhere
-/// shares a count with all others who do.
+/// Whoever comes from nowhere shares a count with all others who do.
 impl From<&ClientInfo> for Key {
     fn from(client: &ClientInfo) -> Self {
-        let place = client.ip.map(|ip| match ip {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).to_string(),
-        });
+        let place = client.ip.map(|ip| subscriber(ip).to_string());
         Self::from(place.unwrap_or_default().as_str())
     }
 }

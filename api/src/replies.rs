@@ -9,6 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kitfleet_domain::database::may_pass;
 use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::intents::{self, Ending, ReplyTo};
 use kitfleet_domain::operations::Outcome;
@@ -144,8 +145,12 @@ impl Replies {
         }
         let mut conn = self.0.db.acquire().await?;
         for id in overdue {
-            if let Some(reply) = intents::ending(&mut conn, *id).await? {
-                self.hand_over(*id, Found::Reply(reply));
+            match intents::ending(&mut conn, *id).await {
+                Ok(Some(reply)) => self.hand_over(*id, Found::Reply(reply)),
+                Ok(None) => {}
+                Err(error) if may_pass(&error) => return Err(error),
+                // Whoever waits for it finds out; the others are none the worse.
+                Err(_) => self.hand_over(*id, Found::InRow),
             }
         }
         Ok(())
@@ -183,7 +188,9 @@ impl Waiter {
         loop {
             match self.read_row().await {
                 Ok(found) => return Ok(found),
-                Err(error) if Instant::now() >= deadline || patience_ended.is_cancelled() => return Err(error.into()),
+                Err(error) if !may_pass(&error) || Instant::now() >= deadline || patience_ended.is_cancelled() => {
+                    return Err(error.into());
+                }
                 Err(error) => {
                     tracing::warn!(%error, intent = %self.intent, "an outcome could not be read; trying again");
                     sleep(REREAD).await;

@@ -1,5 +1,8 @@
 //! Ends what dead workers left behind, so that their callers hear of it within seconds. Every API process does it; the
 //! statements are made so that several may.
+//!
+//! This is who finds a worker dead. To everybody else one that was not heard of is silent, and its sessions wait for it: when
+//! the database was away nobody could send a heartbeat, and everybody looks dead in the moment it comes back.
 
 use std::time::Duration;
 
@@ -22,7 +25,7 @@ pub async fn run(db: PgPool, stop: CancellationToken) {
     let mut rounds = 0_u32;
     while stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_some() {
         // Not under `run_until_cancelled`: a transaction has to be left in order.
-        if let Err(error) = round(&db, watch.is_long_enough(), rounds.is_multiple_of(TIDY_EVERY)).await {
+        if let Err(error) = round(&db, &watch, rounds.is_multiple_of(TIDY_EVERY)).await {
             tracing::warn!(%error, "dead workers could not be looked for");
             watch = Watch::begin();
         }
@@ -32,8 +35,6 @@ pub async fn run(db: PgPool, stop: CancellationToken) {
 }
 
 /// How long this process has been able to see heartbeats without a break.
-///
-/// When the database was away nobody could send a heartbeat, and everybody would look dead in the moment it comes back.
 struct Watch {
     since: Instant,
     last_round: Instant,
@@ -56,14 +57,15 @@ impl Watch {
     }
 }
 
-async fn round(db: &PgPool, judge: bool, tidy: bool) -> sqlx::Result<()> {
+async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
-    // Without judging, the round only proves that the database can be watched.
-    if !judge {
-        workers::any_alive(&mut conn).await?;
+    // The moment that is judged by: should the database stand still from here on, those whose lease runs out meanwhile are
+    // not among the lost. Without judging, it only proves that the database can be watched.
+    let now = workers::now(&mut conn).await?;
+    if !watch.is_long_enough() {
         return Ok(());
     }
-    let lost = workers::declare_lost(&mut conn).await?;
+    let lost = workers::declare_lost(&mut conn, now).await?;
     drop(conn);
     for worker in &lost {
         tracing::warn!(%worker, "a worker missed its heartbeats and counts as lost");

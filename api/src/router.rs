@@ -9,8 +9,8 @@ use crate::deprecation::Rows;
 use crate::state::App;
 use crate::{
     accounts, api_keys, archetypes, audit_log, auth, deprecation, devices, docs, emails, health, identities, metrics,
-    mfa, oauth, observe, openapi, own_task, pages, permissions, problems, profiles, rate_limits, sessions, sign_ins,
-    teams, unknown_fields, usage, web_sessions, webhooks,
+    mfa, oauth, observe, openapi, own_task, pages, permissions, problems, profiles, pulse, rate_limits, sessions,
+    sign_ins, teams, unknown_fields, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -61,6 +61,7 @@ fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
         .layer(from_fn(observe::panics))
         .layer(from_fn_with_state(app.clone(), unknown_fields::report))
         .layer(from_fn(rate_limits::headers::report))
+        .layer(from_fn_with_state(app.clone(), pulse::answer))
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn_with_state(rows, deprecation::announce))
         .layer(from_fn(observe::requests))

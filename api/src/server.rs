@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -14,14 +15,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use kitfleet_domain::seldom::Seldom;
 use sqlx::PgPool;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::body::DrainedBody;
+use crate::body::{DrainedBody, WrittenBody};
 use crate::client::Peer;
+use crate::connections::{Connections, Place};
+use crate::impatient::Impatient;
 use crate::malformed::Explaining;
 use crate::state::{ApiConfig, App};
 use crate::{metrics, rescue, router};
@@ -30,6 +34,8 @@ use crate::{metrics, rescue, router};
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long a client may take to read its answer once nothing else keeps the process.
 const LINGER: Duration = Duration::from_secs(10);
+/// How long a connection that was told to end may take to be gone.
+const MOMENT: Duration = Duration::from_millis(50);
 /// A request's head is refused beyond this: an address, a token and a few headers are far smaller.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
@@ -71,6 +77,8 @@ pub async fn serve(
     background.spawn(rescue::run(server.app.db.clone(), drained.clone()));
     let (app, end) = (server.app.clone(), drained.clone());
     background.spawn(async move { app.last_used.write(&app.db, &end).await });
+    let app = server.app.clone();
+    background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
     background.close();
 
     server.run(listener).await;
@@ -122,43 +130,66 @@ impl Server {
         self.drain(&connections).await;
     }
 
-    async fn accept(&self, listener: &TcpListener, connections: &TaskTracker) {
+    async fn accept(&self, listener: &TcpListener, tasks: &TaskTracker) {
+        static REFUSED: Seldom = Seldom::new();
+        static FAILED: Seldom = Seldom::new();
+        let connections = Connections::new(self.app.config.connections, &self.app.config.trusted_proxies);
         while let Some(accepted) = self.shutdown.run_until_cancelled(listener.accept()).await {
             match accepted {
-                Ok((stream, peer)) => {
-                    connections.spawn(self.clone().serve(stream, peer));
-                }
+                Ok((stream, peer)) => match connections.admit(peer.ip()) {
+                    Some(place) => {
+                        tasks.spawn(self.clone().serve(stream, peer, place));
+                    }
+                    None => {
+                        REFUSED.say(|held_back| {
+                            tracing::warn!(%peer, held_back, "a connection is refused: too many are busy");
+                        });
+                    }
+                },
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     // Out of file descriptors, most likely: others have to close before the next accept can succeed.
-                    tracing::error!(%error, "no connection can be accepted");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    let made_room = connections.make_room();
+                    FAILED.say(|held_back| tracing::error!(%error, held_back, "no connection can be accepted"));
+                    tokio::time::sleep(if made_room { MOMENT } else { Duration::from_secs(1) }).await;
                 }
             }
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: SocketAddr) {
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
         // Answers are written whole: waiting for more to send with them would only delay them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "the connection was gone at once");
             return;
         }
+        let activity = &place.activity;
+        let stream = Impatient::new(stream, self.app.config.write_timeout, Arc::clone(activity));
         let stream = Explaining::new(stream, &self.app.config.errors_url);
         let body_timeout = self.app.config.body_timeout;
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let router = router.clone();
+            let (router, under_way) = (router.clone(), activity.begin());
             let mut request: Request = DrainedBody::of(request, body_timeout).map(Body::new);
             request.extensions_mut().insert(Peer(peer.ip()));
-            async move { Ok::<_, Infallible>(answer(router, request).await) }
+            async move {
+                let answer = answer(router, request).await;
+                Ok::<_, Infallible>(answer.map(|body| WrittenBody::of(body, under_way)))
+            }
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(self.app.config.header_timeout).max_buf_size(MAX_HEAD_BYTES);
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = self.shutdown.cancelled() => {
+            ended = connection.as_mut() => Some(ended),
+            () = activity.told_to_end() => None,
+            () = self.shutdown.cancelled() => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            // It makes place for another, and may have sent half a head; what has become a request meanwhile is answered.
+            None if activity.is_idle() && !self.shutdown.is_cancelled() => return,
+            None => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection => ended,

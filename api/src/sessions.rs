@@ -162,7 +162,8 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     let filters = [status.map(SessionStatus::name), label];
     let scope = CursorScope { account, list: "sessions", filters: &filters };
     let id_of = |session: &sessions::Session| session.id.as_uuid();
-    let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
+    let bytes_of = |session: &sessions::Session| session.metadata.as_ref().map_or(0, String::len);
+    let page = lists::weighed_page(&app, &query, scope, id_of, bytes_of, async |conn, after, limit| {
         sessions::list(conn, account, Filter { status, label, after: after.map(SessionId::from) }, limit).await
     });
     let page = page.await?;
@@ -221,6 +222,7 @@ impl From<CreateError> for Problem {
                 .with("limit", limit),
             CreateError::AccountSuspended => Self::account_suspended(),
             CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker has a free browser"),
+            CreateError::WorkersSilent => driving::worker_silent(),
             CreateError::Database(error) => error.into(),
         }
     }

@@ -14,7 +14,7 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use kitfleet_domain::accounts::{self, AccountName, AccountStatus, CreateError, Login, NewAccount, Tier};
 use kitfleet_domain::audit::Origin;
-use kitfleet_domain::emails::{EmailAddress, Recipient, Template};
+use kitfleet_domain::emails::{EmailAddress, Recipient, SIGNUP, Template};
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mail_links::{self, Purpose};
 use kitfleet_domain::passwords::{self, NewPassword};
@@ -24,7 +24,7 @@ use kitfleet_domain::validation::Rules;
 use kitfleet_domain::web_sessions::{self, NewWebSession};
 use kitfleet_jobs::emails;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{Postgres, Transaction};
 use utoipa::ToSchema;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
@@ -117,8 +117,14 @@ async fn sign_up(
     };
     let mut tx = app.db.begin().await?;
     let account = accounts::create(&mut tx, new).await?;
-    let verification_email_expires_at =
-        send(&mut tx, Template::VerifyEmail, Recipient::Account(account), app.config.auth.verification_ttl).await?;
+    let verification_email_expires_at = send(
+        &mut tx,
+        Template::VerifyEmail,
+        Recipient::Account(account),
+        json!({SIGNUP: true}),
+        app.config.auth.verification_ttl,
+    )
+    .await?;
     tx.commit().await?;
     Ok(Answer(SignedUp { verification_email_expires_at }))
 }
@@ -128,9 +134,10 @@ async fn send(
     tx: &mut Transaction<'static, Postgres>,
     template: Template,
     recipient: Recipient<'_>,
+    details: Value,
     good_for: Duration,
 ) -> Result<Timestamp> {
-    let sent = emails::send(tx, template, recipient, json!({}), good_for).await?;
+    let sent = emails::send(tx, template, recipient, details, good_for).await?;
     sent.ok_or_else(|| Problem::internal(&"a link was not mailed"))
 }
 
@@ -144,7 +151,8 @@ pub struct LinkToken {
 
 /// Prove an address
 ///
-/// With the link that a signup mailed. It signs in, too.
+/// With the link that was mailed. It signs in, too. A link that was asked for again, which anybody may have done, makes the
+/// password of the signup worthless.
 #[utoipa::path(
     post, path = "/v1/auth/verify-email", tag = "Authentication", operation_id = "verifyEmail",
     request_body = LinkToken,
@@ -164,7 +172,9 @@ async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token
     let origin = client.origin();
     let mut tx = app.db.begin().await?;
     let followed = mail_links::follow(&mut tx, purpose, token).await?.ok_or_else(Problem::bad_link)?;
-    if note_verified(&mut tx, followed.account, &origin).await? && purpose == Purpose::MagicLink {
+    let by_own_link =
+        purpose == Purpose::VerifyEmail && followed.subject.is_some_and(|subject| subject[SIGNUP] == true);
+    if note_verified(&mut tx, followed.account, &origin).await? && !by_own_link {
         accounts::forget_password(&mut tx, followed.account).await?;
     }
     complete(app, tx, followed.account, Method::MailLink, &origin).await
@@ -224,14 +234,15 @@ struct Sent {
 
 async fn send_to(app: &App, email: &EmailAddress, template: Template, good_for: Duration) -> Result<Answer<Sent>> {
     let mut tx = app.db.begin().await?;
-    let expires_at = send(&mut tx, template, Recipient::Address(email), good_for).await?;
+    let expires_at = send(&mut tx, template, Recipient::Address(email), json!({}), good_for).await?;
     tx.commit().await?;
     Ok(Answer(Sent { sent: true, expires_at }))
 }
 
 /// Mail the link that proves an address again
 ///
-/// The one before is worthless then. The answer is the same whoever has the address.
+/// The one before is worthless then. Whoever follows this one signs in, and has to choose a password anew. The answer is
+/// the same whoever has the address.
 #[utoipa::path(
     post, path = "/v1/auth/resend-verification", tag = "Authentication", operation_id = "resendVerification",
     request_body = Address,

@@ -1,16 +1,20 @@
 //! What every handler can reach.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use ipnet::IpNet;
+use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::patterns::Patterns;
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
@@ -20,9 +24,11 @@ use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
+use crate::connections::ConnectionLimits;
 use crate::hashing::Hashing;
 use crate::identities::{ProviderConfig, Providers};
 use crate::last_used::LastUsed;
+use crate::pulse::Pulse;
 use crate::rate_limits::{RateLimiter, RateLimits};
 use crate::replies::Replies;
 use crate::server::ServeError;
@@ -38,8 +44,8 @@ pub struct ApiConfig {
     pub metrics_token: Option<String>,
     /// Bounds of requests.
     pub limits: Limits,
-    /// Whether a browser may be sent to a literal private address.
-    pub allow_private_targets: bool,
+    /// Which literal addresses a browser may be sent to.
+    pub destinations: Destinations,
     /// Whether a session without customer egress is refused.
     pub require_customer_egress: bool,
     /// Whether search and login are offered.
@@ -54,6 +60,12 @@ pub struct ApiConfig {
     pub header_timeout: Duration,
     /// How long a request's body may take to arrive.
     pub body_timeout: Duration,
+    /// How long a client may take 64 KiB of its answer, or what is left of it.
+    pub write_timeout: Duration,
+    /// How many clients may be connected.
+    pub connections: ConnectionLimits,
+    /// Where this process keeps what it writes; without room there it cannot serve.
+    pub data_dir: PathBuf,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// By what somebody proves who they are.
@@ -86,7 +98,7 @@ impl Default for ApiConfig {
                 document_bytes: limits.profile_document_bytes,
             },
             limits,
-            allow_private_targets: false,
+            destinations: Destinations::default(),
             require_customer_egress: false,
             direct_driver_real: false,
             open_timeout: Duration::from_secs(30),
@@ -94,6 +106,9 @@ impl Default for ApiConfig {
             max_body_bytes: 1024 * 1024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            connections: ConnectionLimits { all: 256, per_address: 128 },
+            data_dir: PathBuf::from(".kitfleet"),
             trusted_proxies: Vec::new(),
             auth: AuthConfig::default(),
             invite_ttl: Duration::from_hours(7 * 24),
@@ -160,10 +175,14 @@ pub struct Shared {
     pub rate_limits: RateLimiter,
     /// Where passwords are hashed.
     pub hashing: Hashing,
+    /// Where customers' regular expressions are compiled.
+    pub patterns: Patterns,
     /// Who else may say who somebody is.
     pub providers: Providers,
     /// When credentials were last used.
     pub last_used: LastUsed,
+    /// Whether the database answers.
+    pub pulse: Pulse,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
     pub metrics: PrometheusHandle,
@@ -189,8 +208,10 @@ impl App {
             replies,
             rate_limits,
             hashing,
+            patterns: Patterns::new(available_parallelism().map_or(1, NonZeroUsize::get)),
             providers,
             last_used: LastUsed::default(),
+            pulse: Pulse::default(),
             handlers,
             metrics,
             contract: OnceCell::new(),

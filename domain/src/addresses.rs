@@ -1,4 +1,4 @@
-//! Which network addresses are out in the public internet.
+//! Which network addresses are out in the public internet, and which of all a deployment lets others dial.
 //!
 //! The egress guard dials nothing else, so this is an allow-list with holes: what no registry has handed out to the
 //! public is refused, and an IPv6 address that carries an IPv4 one is judged by what it carries.
@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// IPv4 space that is not the public internet (IANA special-purpose registry, multicast and class E).
 static NOT_PUBLIC_V4: LazyLock<Vec<Ipv4Net>> = LazyLock::new(|| {
@@ -39,12 +39,58 @@ static GLOBAL_UNICAST_V6: LazyLock<Vec<Ipv6Net>> = LazyLock::new(|| parsed(&["20
 static NOT_PUBLIC_V6: LazyLock<Vec<Ipv6Net>> =
     LazyLock::new(|| parsed(&["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"]));
 
+/// Where somebody else's wish may lead: the public internet, as far as a deployment does not say otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct Destinations {
+    /// Whether all that is not public may be dialled too.
+    pub allow_private: bool,
+    /// What may be dialled although it is not public. It says nothing of the machine itself: an address of that has to
+    /// stand here on its own (as a /32, or a /128), because who allows a network means the others in it.
+    pub allow: Vec<IpNet>,
+    /// What may not be dialled, whatever else is said of it.
+    pub deny: Vec<IpNet>,
+}
+
+/// How far an address is from the machine that would dial it. It cannot be told from the address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distance {
+    /// The machine's own.
+    Own,
+    /// In a network that the machine is in.
+    Near,
+    /// Anywhere else.
+    Far,
+}
+
+impl Destinations {
+    /// Whether `address`, which is so far away, may be dialled.
+    #[must_use]
+    pub fn permit(&self, address: IpAddr, distance: Distance) -> bool {
+        let address = reached_by(address);
+        let is_own = distance == Distance::Own || address.is_loopback() || address.is_unspecified();
+        let is_named = |net: &IpNet| net.contains(&address) && (!is_own || net.prefix_len() == net.max_prefix_len());
+        if self.deny.iter().any(|net| net.contains(&address)) {
+            return false;
+        }
+        self.allow_private || self.allow.iter().any(is_named) || (distance == Distance::Far && is_public(address))
+    }
+}
+
+/// The address that is reached: an IPv4 one, when this is an IPv6 address that carries one.
+#[must_use]
+pub fn reached_by(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => carried_v4(v6).map_or(address, IpAddr::V4),
+        IpAddr::V4(_) => address,
+    }
+}
+
 /// Whether `address` belongs to the public internet.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
-    match address {
+    match reached_by(address) {
         IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => carried_v4(v6).map_or_else(|| is_public_v6(v6), is_public_v4),
+        IpAddr::V6(v6) => is_public_v6(v6),
     }
 }
 
@@ -71,7 +117,46 @@ fn parsed<N: std::str::FromStr<Err: std::fmt::Debug>>(nets: &[&str]) -> Vec<N> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_public;
+    use super::{Destinations, Distance, IpNet, is_public};
+
+    /// The one who refuses wins over the one who allows, and who allows a network does not mean the machine itself.
+    #[test]
+    fn a_deployment_may_say_otherwise() {
+        let nets = |nets: &[&str]| -> Vec<IpNet> { nets.iter().map(|net| net.parse().expect("a prefix")).collect() };
+        let permitted = |destinations: &Destinations, address: &str, distance| {
+            destinations.permit(address.parse().expect("an address"), distance)
+        };
+        let closed = Destinations::default();
+        assert!(permitted(&closed, "1.1.1.1", Distance::Far));
+        for distance in [Distance::Near, Distance::Own] {
+            assert!(!permitted(&closed, "1.1.1.1", distance), "{distance:?}");
+        }
+        let told = Destinations {
+            allow: nets(&["10.1.0.0/16", "1.1.1.0/24", "10.9.9.9/32", "fd00::/64"]),
+            deny: nets(&["10.1.2.0/24", "8.8.8.0/24"]),
+            allow_private: false,
+        };
+        for (address, distance, allowed) in [
+            ("10.1.1.1", Distance::Near, true),
+            ("::ffff:10.1.1.1", Distance::Far, true),
+            ("fd00::1", Distance::Far, true),
+            ("10.1.1.1", Distance::Own, false),
+            ("10.9.9.9", Distance::Own, true),
+            ("10.1.2.3", Distance::Near, false),
+            ("10.2.0.1", Distance::Far, false),
+            ("1.1.1.1", Distance::Near, true),
+            ("8.8.8.8", Distance::Far, false),
+            ("64:ff9b::808:808", Distance::Far, false),
+            ("9.9.9.9", Distance::Far, true),
+        ] {
+            assert_eq!(permitted(&told, address, distance), allowed, "{address} {distance:?}");
+        }
+        let open = Destinations { allow_private: true, ..told };
+        assert!(permitted(&open, "127.0.0.1", Distance::Own));
+        assert!(!permitted(&open, "10.1.2.3", Distance::Near));
+        let wide = Destinations { allow: nets(&["0.0.0.0/0"]), ..Destinations::default() };
+        assert!(!permitted(&wide, "127.0.0.1", Distance::Far), "loopback is the machine's own however far it seems");
+    }
 
     #[test]
     fn only_the_public_internet_is_public() {

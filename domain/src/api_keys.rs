@@ -10,9 +10,10 @@ use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::audit::{self, Actor, Entry};
+use crate::credentials;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId};
-use crate::teams::members;
+use crate::teams::{Role, members};
 use crate::timestamp::Timestamp;
 use crate::tokens;
 use crate::validation::{FieldError, Invalid, Rules};
@@ -320,6 +321,33 @@ pub enum MintError {
     Database(#[from] sqlx::Error),
 }
 
+/// Why an account may not have another key.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomError {
+    /// It has as many as it may.
+    #[error("the account has {0} API keys that work, and may not have more; revoke some first")]
+    Full(u32),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Sees to it that the account has fewer than `most` keys that work. Nothing is locked: what is made in the same moment is
+/// not counted, and a bound of this kind need not be exact.
+///
+/// # Errors
+/// When it has not, or the database fails.
+pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32) -> Result<(), RoomError> {
+    let count = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from api_keys
+           where account_id = $1 and revoked_at is null and coalesce(expires_at > now(), true)"#,
+        account as _,
+    )
+    .fetch_one(conn)
+    .await?;
+    if count < i64::from(most) { Ok(()) } else { Err(RoomError::Full(most)) }
+}
+
 /// Mints a key for `account` and writes `api_key.minted`. The account's row is locked meanwhile, so that its deletion
 /// finds the key, and so is the membership of whoever is on its team and makes it.
 ///
@@ -361,30 +389,40 @@ enum Maker {
     Staff,
 }
 
-/// Who stands behind `actor`, and until the transaction ends is the account's owner or an admin of its team. A key acts
-/// for whoever made it: a member who is removed keeps none that was made by means of another. `None` when they are on the
-/// team no more, or may only read.
+/// Who acts, and until the transaction ends is the account's owner or an admin of its team. `None` when they are on the team
+/// no more, or may only read.
 async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<Maker>> {
-    let Some(maker) = behind(&mut *conn, account, actor).await? else { return Ok(Some(Maker::Staff)) };
-    let may = maker == account || members::hold_admin(conn, account, maker).await?;
+    let Some(maker) = actor.account() else { return Ok(Some(Maker::Staff)) };
+    let may = maker == account || members::hold(conn, account, maker).await? == Some(Role::Admin);
     Ok(may.then_some(Maker::Account(maker)))
 }
 
-/// Whose will it is what `actor` does to `account`: a key's is that of whoever made it. `None` for the service's own.
-pub(crate) async fn behind(
+/// Who is the maker of a key's successor. A member who rotates a key gets one of their own, whoever made that; when the
+/// owner does, it stays with the member who made it, so that no key comes to be worth more than it was.
+async fn hold_maker_of_successor(
     conn: &mut PgConnection,
     account: AccountId,
+    key: ApiKeyId,
     actor: &Actor,
-) -> sqlx::Result<Option<AccountId>> {
-    let Actor::Customer { account: acting, key, .. } = actor else { return Ok(None) };
-    let maker_of_key = sqlx::query_scalar!(
+) -> Result<Maker, RotateError> {
+    let rotating = hold_maker(&mut *conn, account, actor).await?.ok_or(RotateError::NotAdmin)?;
+    if !matches!(rotating, Maker::Account(rotating) if rotating == account) {
+        return Ok(rotating);
+    }
+    let made_by = sqlx::query_scalar!(
         "select created_by_account_id from api_keys where id = $1 and account_id = $2",
         key as _,
         account as _,
     )
-    .fetch_optional(conn)
+    .fetch_optional(&mut *conn)
     .await?;
-    Ok(Some(maker_of_key.flatten().unwrap_or(*acting)))
+    match made_by.flatten() {
+        Some(member) if member != account => {
+            members::hold(conn, account, member).await?.ok_or(RotateError::Worthless)?;
+            Ok(Maker::Account(member))
+        }
+        _ => Ok(rotating),
+    }
 }
 
 async fn insert(
@@ -508,7 +546,7 @@ pub async fn rotate(
     grace: Duration,
 ) -> Result<(ApiKey, Secret), RotateError> {
     let held = accounts::hold(&mut *conn, account).await?.ok_or(RotateError::NoKey)?;
-    let maker = hold_maker(&mut *conn, account, actor).await?.ok_or(RotateError::NotAdmin)?;
+    let maker = hold_maker_of_successor(&mut *conn, account, id, actor).await?;
     let old = sqlx::query!(
         r#"select k.name, k.scopes, k.kind as "kind: KeyKind", k.expires_at,
                   k.revoked_at is not null or coalesce(k.expires_at <= now(), false) as "worthless!",
@@ -650,28 +688,38 @@ pub struct KeyRecord {
     pub id: ApiKeyId,
     /// Whose it is.
     pub account_id: AccountId,
+    /// Which member of the account's team made it.
+    pub maker: Option<credentials::Maker>,
     /// What it is.
     pub kind: KeyKind,
     /// What it may do.
     pub scopes: Scopes,
-    /// Whether it stopped working for good.
+    /// Whether it stopped working for good, or its maker is on the team no more.
     pub revoked: bool,
     /// Whether its time is over.
     pub expired: bool,
-    /// Whether its account may act.
+    /// Whether its account may act, and its maker's.
     pub account_status: AccountStatus,
     /// What its account pays for.
     pub tier: Tier,
 }
 
+/// The key of this secret, and how its maker stands with its account.
+///
 /// # Errors
 /// When the database fails.
 pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::Result<Option<KeyRecord>> {
     let row = sqlx::query!(
-        r#"select k.id, k.account_id, k.kind as "kind: KeyKind", k.scopes, k.revoked_at is not null as "revoked!",
+        r#"select k.id, k.account_id, k.kind as "kind: KeyKind", k.scopes,
+                  k.revoked_at is not null or (maker.id is not null and m.id is null) as "revoked!",
                   coalesce(k.expires_at <= now(), false) as "expired!",
-                  a.status as "status: AccountStatus", a.tier as "tier: Tier"
-           from api_keys k join accounts a on a.id = k.account_id where k.key_hash = $1"#,
+                  case a.status when 'active' then coalesce(maker.status, 'active') else a.status end as "status!: AccountStatus",
+                  a.tier as "tier: Tier", m.member_account_id as "member?: AccountId", m.role as "role?: Role"
+           from api_keys k
+               join accounts a on a.id = k.account_id
+               left join accounts maker on maker.id = k.created_by_account_id and maker.id <> k.account_id
+               left join team_members m on m.owner_account_id = k.account_id and m.member_account_id = maker.id
+           where k.key_hash = $1"#,
         secret.hash(),
     )
     .fetch_optional(conn)
@@ -679,6 +727,7 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
     Ok(row.map(|row| KeyRecord {
         id: row.id,
         account_id: row.account_id,
+        maker: row.member.zip(row.role).map(|(account, role)| credentials::Maker { account, role }),
         kind: row.kind,
         scopes: Scopes::stored(&row.scopes),
         revoked: row.revoked,

@@ -8,6 +8,7 @@ use crate::accounts::{AccountStatus, Tier};
 use crate::api_keys::{self, KeyKind, Scopes, Secret};
 use crate::ids::{AccountId, ApiKeyId, OauthClientId, WebSessionId};
 use crate::oauth::{self, AccessToken};
+use crate::teams::Role;
 use crate::web_sessions;
 
 /// What a bearer showed.
@@ -54,20 +55,32 @@ impl Credential {
     }
 }
 
+/// Who made a key on somebody else's account: a member of its team, for whom the key acts. It may do what they may do there
+/// through the account header, as long as they may.
+#[derive(Debug, Clone, Copy)]
+pub struct Maker {
+    /// Their own account.
+    pub account: AccountId,
+    /// What they are on the team now.
+    pub role: Role,
+}
+
 /// Who sends a token that is known.
 #[derive(Debug, Clone)]
 pub struct Bearer {
     /// What they showed.
     pub credential: Credential,
-    /// Whom it acts for.
+    /// On whose account it acts.
     pub account_id: AccountId,
+    /// Which member of that account's team made it; `None` when it is the account's own.
+    pub maker: Option<Maker>,
     /// What it may do.
     pub scopes: Scopes,
     /// Whether it was revoked.
     pub revoked: bool,
     /// Whether its time is over.
     pub expired: bool,
-    /// Whether its account may act.
+    /// Whether its account may act, and its maker's.
     pub account_status: AccountStatus,
     /// What its account pays for.
     pub tier: Tier,
@@ -85,6 +98,7 @@ pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<B
         return Ok(found.map(|token| Bearer {
             credential: Credential::OauthToken { client: token.client_id },
             account_id: token.account_id,
+            maker: None,
             scopes: token.scopes,
             revoked: token.revoked,
             expired: token.expired,
@@ -98,6 +112,7 @@ pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<B
         return Ok(found.map(|key| Bearer {
             credential: Credential::Key { id: key.id, kind: key.kind },
             account_id: key.account_id,
+            maker: key.maker,
             scopes: key.scopes,
             revoked: key.revoked,
             expired: key.expired,
@@ -109,6 +124,7 @@ pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<B
     Ok(found.map(|session| Bearer {
         credential: Credential::WebSession { id: session.id, proof_age: session.proof_age },
         account_id: session.account_id,
+        maker: None,
         scopes: Scopes::account_owner(),
         revoked: session.revoked,
         expired: session.expired,

@@ -64,6 +64,8 @@ impl CursorSigner {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -79,5 +81,20 @@ mod tests {
         assert!(signer.read(scope, &cursor.replacen(|c: char| c != 'A', "A", 1)).is_err());
         assert!(signer.read(scope, "").is_err());
         assert!(signer.read(scope, "!").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_cursor_is_read_as_it_was_signed_and_nothing_else_is_one(
+            last in any::<u128>(), account in any::<u128>(), filter in any::<Option<String>>(), other in ".{0,100}",
+        ) {
+            let signer = CursorSigner::new(vec![7; 32]);
+            let filters = [filter.as_deref()];
+            let account = AccountId::from(Uuid::from_u128(account));
+            let scope = CursorScope { account, list: "sessions", filters: &filters };
+            let last = Uuid::from_u128(last);
+            prop_assert_eq!(signer.read(scope, &signer.sign(scope, last)), Ok(last));
+            prop_assert!(signer.read(scope, &other).is_err());
+        }
     }
 }

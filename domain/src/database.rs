@@ -1,10 +1,10 @@
-//! The connection pool, migrations, and secrets that replicas share.
+//! The connection pool, what may pass of its errors, migrations, and secrets that replicas share.
 
 use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool};
+use sqlx::{Connection, PgConnection, PgPool, PgTransaction};
 
 use crate::vault::Vault;
 
@@ -14,16 +14,60 @@ pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 /// How long a connection may be idle and still be taken for one that stands.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
 
+/// What the server holds against a connection of ours. A transaction that nobody goes on with keeps rows locked and old
+/// versions alive, and a peer that is gone without a word keeps its transaction: both end after about a minute.
+const SESSION: [(&str, &str); 4] = [
+    ("idle_in_transaction_session_timeout", "60s"),
+    ("tcp_keepalives_idle", "30"),
+    ("tcp_keepalives_interval", "10"),
+    ("tcp_keepalives_count", "3"),
+];
+
 /// A pool of `size` connections. When none is free within five seconds a request fails instead of queueing for ever.
 ///
-/// A `begin` that is cancelled midway returns a connection with an open transaction to the pool, where the next user's
-/// commit would not be one: whoever uses the pool must not be cancelled. The API runs every handler in a task of its
-/// own for that reason.
+/// Whoever may be cancelled begins a transaction with [`begin`].
 ///
 /// # Errors
 /// When the database cannot be reached.
 pub async fn connect(options: PgConnectOptions, size: u32) -> sqlx::Result<PgPool> {
-    pool_options(size).connect_with(options).await
+    pool_options(size).connect_with(options.options(SESSION)).await
+}
+
+/// Begins a transaction, also for somebody who may be cancelled meanwhile.
+///
+/// The pool's own `begin` that is cancelled midway returns a connection with an open transaction to the pool, where the next
+/// user's commit would not be one. It runs in a task here, which goes on, and rolls back what nobody waits for any more. The
+/// API runs each of its handlers in a task, so that these need not.
+///
+/// # Errors
+/// When the database fails.
+pub async fn begin(db: &PgPool) -> sqlx::Result<PgTransaction<'static>> {
+    let db = db.clone();
+    let begun = tokio::spawn(async move { db.begin().await });
+    // Nobody aborts it, so that all that can have happened is a panic, or the end of the runtime.
+    begun.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))
+}
+
+/// Whether the same statement may well succeed later: the database is down, full, busy or in recovery, somebody else was
+/// faster, or every connection of the pool is taken. Nothing else is worth to be tried again.
+#[must_use]
+pub fn may_pass(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed
+        | sqlx::Error::BeginFailed => true,
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            // Connections that break or are refused, rolled back transactions, insufficient resources, objects in use,
+            // operator intervention, system errors; a server that became read-only; and a transaction that was given up.
+            ["08", "28", "3D", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
+                || ["25006", "25P03"].contains(&&*code)
+        }),
+        _ => false,
+    }
 }
 
 /// How every pool of ours is kept.

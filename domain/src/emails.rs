@@ -25,6 +25,10 @@ use crate::timestamp::Timestamp;
 /// How long a mail is worth sending that has no link in it.
 pub const NOTICE_GOOD_FOR: Duration = Duration::from_hours(48);
 
+/// The member of a verification mail's details, and of its link's subject, that the signup's own has: anybody may have asked
+/// for another one.
+pub const SIGNUP: &str = "signup";
+
 /// How long a mail waits for the job that was enqueued along with it, before it is enqueued once more.
 const PATIENCE: Duration = Duration::from_secs(15);
 

@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection, PgTransaction};
 
+use crate::database::may_pass;
 use crate::emails::{self, Recipient, Template};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, EmailId, IntentId, SessionId, WorkerId};
@@ -40,11 +41,15 @@ pub enum Claim {
     Lost(SessionStatus),
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
+    /// Nobody has heard of the session's worker for longer than a lease, and nobody has found it dead: the database may have
+    /// been away, and the worker wait for it. The caller's transaction must not be committed.
+    WorkerSilent,
     /// The account has no such session.
     NoSession,
 }
 
-/// The public key of the worker that owns the account's session, to seal secrets to.
+/// The public key of the worker that owns the account's session, to seal secrets to. `None` when there is no such session,
+/// and no key when its worker is long gone, and the session has ended.
 ///
 /// # Errors
 /// When the database fails.
@@ -52,9 +57,10 @@ pub async fn sealing_key(
     conn: &mut PgConnection,
     account: AccountId,
     session: SessionId,
-) -> sqlx::Result<Option<Vec<u8>>> {
+) -> sqlx::Result<Option<Option<Vec<u8>>>> {
     sqlx::query_scalar!(
-        "select w.public_key from sessions s join workers w on w.id = s.worker_id where s.id = $1 and s.account_id = $2",
+        r#"select w.public_key as "public_key?" from sessions s left join workers w on w.id = s.worker_id
+           where s.id = $1 and s.account_id = $2"#,
         session as _,
         account as _,
     )
@@ -84,8 +90,8 @@ pub async fn claim(
                insert into intents (id, session_id, kind, request, sealed, reply_channel, request_id)
                select $3, id, $4, $5, $6, $7, $8 from claimed
            )
-           select w.id as "worker_id: WorkerId",
-                  w.status in ('active', 'draining') and w.last_seen_at > now() - make_interval(secs => $9) as "alive!"
+           select w.id as "worker_id: WorkerId", w.status in ('active', 'draining') as "stands!",
+                  w.last_seen_at > now() - make_interval(secs => $9) as "heard!"
            from claimed join workers w on w.id = claimed.worker_id"#,
         session as _,
         account as _,
@@ -100,7 +106,8 @@ pub async fn claim(
     .fetch_optional(&mut *conn)
     .await?;
     match claimed {
-        Some(worker) if worker.alive => Ok(Claim::Won { intent, worker: worker.worker_id }),
+        Some(worker) if worker.stands && worker.heard => Ok(Claim::Won { intent, worker: worker.worker_id }),
+        Some(worker) if worker.stands => Ok(Claim::WorkerSilent),
         Some(_) => {
             let failure = worker_gone();
             finish(conn, intent, &Outcome::Failed { failure: failure.clone() }.into()).await?;
@@ -300,10 +307,11 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
 
 /// Ends what dead workers left behind (decisions D5): a session whose browser never opened, or whose operation never
 /// started, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is
-/// left to its next operation. What ended sessions had in hand is lost. Answers how many intents were ended.
+/// left to its next operation. Of workers that stopped in good order nothing is left, whatever kept them from seeing to it.
+/// What ended sessions had in hand is lost. Answers how many intents were ended. `conn` is in a transaction.
 ///
 /// # Errors
-/// When the database fails.
+/// When the database fails. An intent whose end it does not take is logged and left, so that the others are ended.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let stranded = sqlx::query!(
         r#"select i.id, i.status = 'running' and i.kind <> 'open' as "under_way!"
@@ -314,12 +322,32 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     )
     .fetch_all(&mut *conn)
     .await?;
+    let mut ended = 0;
     for intent in &stranded {
         let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
-        finish(&mut *conn, intent.id, &outcome.into()).await?;
+        let mut alone = conn.begin().await?;
+        let finished = finish(&mut alone, intent.id, &outcome.into()).await;
+        ended += usize::from(settle(alone, finished).await?);
+    }
+    for worker in workers::stopped_with_sessions(&mut *conn).await? {
+        let mut alone = conn.begin().await?;
+        let failed = fail_sessions_of(&mut alone, worker).await;
+        settle(alone, failed).await?;
     }
     keeping::forsake(conn, limit).await?;
-    Ok(stranded.len())
+    Ok(ended)
+}
+
+/// Keeps what was done in a part of a transaction, or takes back what the database refused. Whether it was done.
+async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Result<bool> {
+    match done {
+        Ok(_) => part.commit().await.map(|()| true),
+        Err(error) if may_pass(&error) => Err(error),
+        Err(error) => {
+            tracing::error!(%error, "something that a dead worker left cannot be ended");
+            part.rollback().await.map(|()| false)
+        }
+    }
 }
 
 /// Ends an intent that no worker has started, so that none can start it any more. `false` when one has, or it has ended.
@@ -439,35 +467,39 @@ async fn record_failure(
     Ok(())
 }
 
-/// Wipes results older than `age` seconds, and deletes intents whose rows nobody needs any more. Answers how many rows
-/// it touched.
+/// Wipes results that are older than `age`, of up to `limit` operations. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn purge(
-    conn: &mut PgConnection,
-    results_older_than: Duration,
-    rows_older_than: Duration,
-    limit: i64,
-) -> sqlx::Result<u64> {
+pub async fn wipe_results(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let wiped = sqlx::query!(
         "update intents set outcome = null, content = null where id in (
-             select id from intents where status = 'done' and outcome is not null and done_at < now() - make_interval(secs => $1)
-             order by done_at limit $2)",
-        results_older_than.as_secs_f64(),
-        limit,
-    )
-    .execute(&mut *conn)
-    .await?;
-    let deleted = sqlx::query!(
-        "delete from intents where id in (
-             select i.id from intents i join sessions s on s.id = i.session_id
-             where i.status = 'done' and i.done_at < now() - make_interval(secs => $1) and s.operation_id is distinct from i.id
-             order by i.done_at limit $2)",
-        rows_older_than.as_secs_f64(),
+             select id from intents where outcome is not null and done_at < now() - make_interval(secs => $1)
+             order by done_at limit $2 for update skip locked)",
+        age.as_secs_f64(),
         limit,
     )
     .execute(conn)
     .await?;
-    Ok(wiped.rows_affected() + deleted.rows_affected())
+    Ok(wiped.rows_affected())
+}
+
+/// Deletes operations that are older than `age` and have ended, up to `limit`; one whose session still stands busy with it
+/// stays. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from intents where id in (
+             select i.id from intents i
+             where i.id < uuid_v7_of(now() - make_interval(secs => $1)) and i.status = 'done'
+               and not exists (select from sessions s where s.id = i.session_id and s.operation_id = i.id)
+             order by i.id limit $2 for update skip locked)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::accounts::Tier;
 
+/// What `result_bytes` may be at most: what a browser may say in one piece, with some room for what stands around it.
+pub const MOST_RESULT_BYTES: usize = 15 * 1024 * 1024;
+
 /// Bounds of requests and results. [`Limits::default`] is the interface's table.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -11,6 +14,8 @@ pub struct Limits {
     pub concurrent_sessions: ConcurrentSessions,
     /// Characters of a session's label.
     pub label_chars: usize,
+    /// Bytes of a session's metadata, written as JSON.
+    pub metadata_bytes: usize,
     /// Characters a `type` action may type.
     pub type_text_chars: usize,
     /// Milliseconds between typed keys.
@@ -25,6 +30,23 @@ pub struct Limits {
     pub max_time_wait: Duration,
     /// Extractions in one batch.
     pub extractions: usize,
+    /// Characters of an extraction's name, of a sub-field's and of an attribute's.
+    pub extraction_name_chars: usize,
+    /// Sub-fields of a list.
+    pub sub_extractions: usize,
+    /// Matches of a list. More are refused and not cut, so that a list is always whole.
+    pub list_matches: usize,
+    /// Characters of a CSS selector.
+    pub selector_chars: usize,
+    /// Characters of the regular expression of a wait.
+    pub pattern_chars: usize,
+    /// Bytes of what an operation answers, as JSON; at most [`MOST_RESULT_BYTES`]. A state is cut to it, and anything else
+    /// withheld.
+    pub result_bytes: usize,
+    /// Characters of an address that a page has chosen. What is longer is cut.
+    pub url_chars: usize,
+    /// Characters of a page's title. What is longer is cut.
+    pub title_chars: usize,
     /// Characters of a search query, and of each credential of a login.
     pub query_chars: usize,
     /// The time of search and login, when the request names none.
@@ -53,6 +75,8 @@ pub struct Limits {
     pub page_default: u32,
     /// Entries of a page of a list, at most.
     pub page_max: u32,
+    /// Bytes of customers' data after which a page of a list ends early.
+    pub page_bytes: usize,
     /// Rows of an export of the audit log.
     pub audit_export_rows: u32,
     /// Days of a series of usage, when the request names no number.
@@ -65,8 +89,16 @@ pub struct Limits {
     pub enterprise_profiles: u32,
     /// Bytes of what a profile holds, sealed.
     pub profile_store_bytes: u64,
+    /// Bytes of all that the profiles and snapshots of an account hold, sealed: what several of them share counts once.
+    pub profile_bytes_per_account: u64,
+    /// Snapshots of one profile.
+    pub snapshots_per_profile: u32,
     /// Bytes of a profile's document that is imported (decisions D13).
     pub profile_document_bytes: u64,
+    /// API keys of one account that work.
+    pub api_keys: u32,
+    /// OAuth clients of one account.
+    pub oauth_clients: u32,
     /// Characters of a password, at least.
     pub password_min_chars: usize,
     /// Characters of a password, at most: far more than anybody types, and no load to hash.
@@ -205,6 +237,7 @@ impl Default for Limits {
         Self {
             concurrent_sessions: ConcurrentSessions::default(),
             label_chars: 120,
+            metadata_bytes: 16 * 1024,
             type_text_chars: 10_000,
             type_delay_ms: 500,
             press_key_chars: 20,
@@ -212,6 +245,14 @@ impl Default for Limits {
             max_timeout: Duration::from_mins(2),
             max_time_wait: Duration::from_mins(1),
             extractions: 100,
+            extraction_name_chars: 120,
+            sub_extractions: 32,
+            list_matches: 10_000,
+            selector_chars: 4_096,
+            pattern_chars: 1_000,
+            result_bytes: 8 * 1024 * 1024,
+            url_chars: 32_768,
+            title_chars: 4_096,
             query_chars: 10_000,
             default_form_timeout: Duration::from_secs(10),
             max_form_timeout: Duration::from_mins(2),
@@ -226,13 +267,18 @@ impl Default for Limits {
             unknown_field_chars: 64,
             page_default: 50,
             page_max: 100,
+            page_bytes: 1024 * 1024,
             audit_export_rows: 10_000,
             usage_days_default: 30,
             usage_days_max: 90,
             profiles: Profiles::default(),
             enterprise_profiles: 1_000,
             profile_store_bytes: 256 * 1024 * 1024,
+            profile_bytes_per_account: 16 * 1024 * 1024 * 1024,
+            snapshots_per_profile: 50,
             profile_document_bytes: 300 * 1024 * 1024,
+            api_keys: 1_000,
+            oauth_clients: 100,
             password_min_chars: 12,
             password_max_chars: 1_024,
             recovery_codes: 10,

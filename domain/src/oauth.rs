@@ -7,9 +7,8 @@ use sqlx::PgConnection;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use crate::accounts::{AccountStatus, Tier};
-use crate::api_keys::{self, Scopes};
-use crate::audit::Actor;
+use crate::accounts::{self, AccountStatus, Tier};
+use crate::api_keys::Scopes;
 use crate::ids::{AccountId, OauthClientId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
@@ -28,25 +27,33 @@ pub struct Client {
     pub created_at: Timestamp,
 }
 
-/// Makes a client of `account`. Of its secret only the hash is stored. A member of the account's team makes none: it would
-/// outlive the membership, which a key does not.
+/// Makes a client of `account`, whose row is locked meanwhile, so that those that are made at once count each other. Of its
+/// secret only the hash is stored. A member of the account's team makes none: it would
+/// outlive the membership, which a key does not. So no route that makes one honors the account header.
 ///
 /// # Errors
-/// When the name does not have 1 to 120 characters, a key that a member made asks for it, or the database fails.
+/// When the name does not have 1 to 120 characters, the account has `most` already, or the database fails.
 pub async fn create_client(
     conn: &mut PgConnection,
     account: AccountId,
-    actor: &Actor,
     name: &str,
     scopes: Scopes,
+    most: u32,
 ) -> Result<(Client, Token), CreateClientError> {
     let name = name.trim();
     let mut rules = Rules::default();
     rules.length(name, 1, 120, "name");
     rules.require(!name.contains(char::is_control), "name", "must not contain control characters");
     rules.check()?;
-    if api_keys::behind(&mut *conn, account, actor).await?.is_some_and(|maker| maker != account) {
-        return Err(CreateClientError::Member);
+    accounts::lock(&mut *conn, account).await?.ok_or(CreateClientError::NoAccount)?;
+    let count = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from oauth_clients where account_id = $1 and revoked_at is null"#,
+        account as _,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if count >= i64::from(most) {
+        return Err(CreateClientError::TooMany(most));
     }
     let (id, secret) = (OauthClientId::generate(), Token::generate());
     let created_at = sqlx::query_scalar!(
@@ -69,9 +76,12 @@ pub enum CreateClientError {
     /// A field breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Somebody on the owner's team asks for it.
-    #[error("an OAuth client is made by the account's owner")]
-    Member,
+    /// The account has as many as it may.
+    #[error("the account has {0} OAuth clients, and may not have more")]
+    TooMany(u32),
+    /// The account is gone.
+    #[error("there is no such account")]
+    NoAccount,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -105,6 +115,25 @@ pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: Oaut
     .execute(conn)
     .await?;
     Ok(found.rows_affected() > 0)
+}
+
+/// Deletes clients that were revoked longer ago than `age` and whose tokens are gone, up to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from oauth_clients where id in (
+             select c.id from oauth_clients c
+             where c.revoked_at < now() - make_interval(secs => $1)
+               and not exists (select from oauth_tokens t where t.client_id = c.id)
+             order by c.revoked_at limit $2 for update skip locked)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }
 
 /// A client that proved to be one.

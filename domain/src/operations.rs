@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::{Host, Url};
 
-use crate::addresses;
+use crate::addresses::{Destinations, Distance};
 use crate::limits::Limits;
 use crate::validation::{FieldError, Invalid, Rules};
 
@@ -124,21 +124,21 @@ pub struct BrowserUrl(Url);
 
 impl BrowserUrl {
     /// # Errors
-    /// On field `url`, when it is no absolute http or https URL, or names a private address outright while the
-    /// deployment does not allow that. A name that resolves to one is the egress guard's business.
-    pub fn parse(text: &str, allow_private_targets: bool) -> Result<Self, Invalid> {
+    /// On field `url`, when it is no absolute http or https URL, or names an address outright that the deployment does
+    /// not allow. A name that resolves to one is the egress guard's business, and so is what is near a worker.
+    pub fn parse(text: &str, destinations: &Destinations) -> Result<Self, Invalid> {
         let url =
             Url::parse(text.trim()).map_err(|e| Invalid::field("url", format!("must be an absolute URL: {e}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Invalid::field("url", "must be an http or https URL"));
         }
-        let private = match url.host() {
-            Some(Host::Ipv4(v4)) => !addresses::is_public(v4.into()),
-            Some(Host::Ipv6(v6)) => !addresses::is_public(v6.into()),
-            Some(Host::Domain(_)) => false,
+        let permitted = match url.host() {
+            Some(Host::Ipv4(v4)) => destinations.permit(v4.into(), Distance::Far),
+            Some(Host::Ipv6(v6)) => destinations.permit(v6.into(), Distance::Far),
+            Some(Host::Domain(_)) => true,
             None => return Err(Invalid::field("url", "must name a host")),
         };
-        if private && !allow_private_targets {
+        if !permitted {
             return Err(Invalid::field("url", "must not be a private address"));
         }
         Ok(Self(url))
@@ -184,11 +184,14 @@ impl Navigate {
         url: String,
         wait_until: WaitUntil,
         timeout_ms: Option<u64>,
-        allow_private_targets: bool,
+        destinations: &Destinations,
         limits: &Limits,
     ) -> Result<Self, Invalid> {
         let timeout = parse_timeout(timeout_ms, Duration::from_secs(30), limits)?;
-        let target = BrowserUrl::parse(&url, allow_private_targets)?;
+        let mut rules = Rules::default();
+        rules.length(&url, 0, limits.url_chars, "url");
+        rules.check()?;
+        let target = BrowserUrl::parse(&url, destinations)?;
         Ok(Self { requested_url: url, url: target, wait_until, timeout })
     }
 }
@@ -262,7 +265,31 @@ impl Action {
             Self::Press { .. } => "press",
         }
     }
+
+    /// The time that it gets when its caller names none. A text gets more the longer it takes to type.
+    ///
+    /// # Errors
+    /// On `action.delay_ms`, when the pauses alone take longer than any operation may.
+    fn default_timeout(&self, limits: &Limits) -> Result<Duration, Invalid> {
+        let Self::Type { text, delay_ms, .. } = self else { return Ok(INTERACT_TIMEOUT) };
+        let keys = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        let pauses = Duration::from_millis(delay_ms.unwrap_or_default()).saturating_mul(keys);
+        if pauses > limits.max_timeout {
+            let max = limits.max_timeout.as_millis();
+            let message =
+                format!("must leave a text of {keys} characters within {max} ms, the longest timeout there is");
+            return Err(Invalid::field("action.delay_ms", message));
+        }
+        let typing = pauses.saturating_add(KEY_TAKES.saturating_mul(keys));
+        Ok(INTERACT_TIMEOUT.saturating_add(typing).min(limits.max_timeout.max(INTERACT_TIMEOUT)))
+    }
 }
+
+/// The time of an interaction whose caller names none, but for what typing adds to it.
+const INTERACT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a machine that is busy may need for a key, besides the pause after it.
+pub const KEY_TAKES: Duration = Duration::from_millis(5);
 
 impl Interact {
     /// # Errors
@@ -275,22 +302,22 @@ impl Interact {
     ) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         match &action {
-            Action::Tap { selector } => require_selector(&mut rules, selector, "action.selector"),
+            Action::Tap { selector } => require_selector(&mut rules, selector, limits, "action.selector"),
             Action::Type { selector, text, delay_ms, .. } => {
-                require_selector(&mut rules, selector, "action.selector");
+                require_selector(&mut rules, selector, limits, "action.selector");
                 rules.length(text, 0, limits.type_text_chars, "action.text");
                 let max = limits.type_delay_ms;
                 rules.require(delay_ms.is_none_or(|ms| ms <= max), "action.delay_ms", format!("must be 0 to {max}"));
             }
             Action::Scroll { selector, .. } => {
                 if let Some(selector) = selector {
-                    require_selector(&mut rules, selector, "action.selector");
+                    require_selector(&mut rules, selector, limits, "action.selector");
                 }
             }
             Action::Press { key } => rules.length(key, 1, limits.press_key_chars, "action.key"),
         }
         rules.check()?;
-        let timeout = parse_timeout(timeout_ms, Duration::from_secs(10), limits)?;
+        let timeout = parse_timeout(timeout_ms, action.default_timeout(limits)?, limits)?;
         Ok(Self { action, timeout, on_timeout })
     }
 }
@@ -322,7 +349,7 @@ pub enum Condition {
     },
     /// The address.
     UrlMatches {
-        /// In the syntax of the `regex` crate, found anywhere in the address. Linear in the address's length.
+        /// See [`crate::patterns::Pattern`]; found anywhere in the address.
         pattern: String,
     },
     /// Just time.
@@ -358,13 +385,10 @@ impl Wait {
         let mut default_timeout = Duration::from_secs(30);
         match &condition {
             Condition::Selector { selector } | Condition::SelectorHidden { selector } => {
-                require_selector(&mut rules, selector, "condition.selector");
+                require_selector(&mut rules, selector, limits, "condition.selector");
             }
-            Condition::UrlMatches { pattern } => {
-                if let Err(error) = regex::Regex::new(pattern) {
-                    rules.require(false, "condition.pattern", format!("must be a regular expression: {error}"));
-                }
-            }
+            // Whether it is a regular expression is not asked of somebody who has no session: see `patterns.rs`.
+            Condition::UrlMatches { pattern } => rules.length(pattern, 0, limits.pattern_chars, "condition.pattern"),
             Condition::Time { ms } => {
                 let max = limits.max_time_wait.as_millis();
                 rules.require(u128::from(*ms) <= max, "condition.ms", format!("must be 0 to {max}"));
@@ -497,21 +521,24 @@ impl Extract {
     /// # Errors
     /// On `extractions`, or a field of one of them.
     pub fn parse(extractions: Vec<Extraction>, limits: &Limits) -> Result<Self, Invalid> {
-        let mut rules = Rules::default();
         let max = limits.extractions;
-        rules.require((1..=max).contains(&extractions.len()), "extractions", format!("must have 1 to {max} items"));
+        if !(1..=max).contains(&extractions.len()) {
+            // Whoever sends a million is not told what is wrong with each.
+            return Err(Invalid::field("extractions", format!("must have 1 to {max} items")));
+        }
+        let mut rules = Rules::default();
         let mut names = HashSet::new();
         for (i, item) in extractions.iter().enumerate() {
             let at = |field: &str| format!("extractions.{i}.{field}");
-            rules.require(!item.name.is_empty(), &at("name"), "must not be empty");
+            rules.length(&item.name, 1, limits.extraction_name_chars, &at("name"));
             rules.require(names.insert(item.name.as_str()), &at("name"), "must not stand twice");
-            require_selector(&mut rules, &item.selector, &at("selector"));
-            require_attribute(&mut rules, item.take, item.attribute.as_deref(), &at("attribute"));
-            for sub in item.extract.iter().flatten() {
+            require_selector(&mut rules, &item.selector, limits, &at("selector"));
+            require_attribute(&mut rules, item.take, item.attribute.as_deref(), limits, &at("attribute"));
+            for sub in require_subs(&mut rules, item, limits, &at("extract")) {
                 let at = |field: &str| format!("extractions.{i}.extract.{}.{field}", sub.name);
-                require_selector(&mut rules, &sub.selector, &at("selector"));
+                require_selector(&mut rules, &sub.selector, limits, &at("selector"));
                 rules.require(sub.take != Take::List, &at("type"), "must be text or attribute");
-                require_attribute(&mut rules, sub.take, sub.attribute.as_deref(), &at("attribute"));
+                require_attribute(&mut rules, sub.take, sub.attribute.as_deref(), limits, &at("attribute"));
             }
         }
         rules.check()?;
@@ -563,7 +590,14 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What search and login have in common: the seconds they are given.
+/// What search and login have in common: selectors of the caller's, each of which may be absent.
+pub fn require_selectors<const N: usize>(rules: &mut Rules, selectors: [(&str, &Option<String>); N], limits: &Limits) {
+    for (field, selector) in selectors {
+        rules.length(selector.as_deref().unwrap_or_default(), 0, limits.selector_chars, field);
+    }
+}
+
+/// And the seconds they are given.
 ///
 /// # Errors
 /// On `timeout_seconds`.
@@ -589,13 +623,26 @@ fn parse_timeout(timeout_ms: Option<u64>, default: Duration, limits: &Limits) ->
     Err(Invalid::field("timeout_ms", format!("must be {min} to {max}")))
 }
 
-fn require_selector(rules: &mut Rules, selector: &str, field: &str) {
+fn require_selector(rules: &mut Rules, selector: &str, limits: &Limits, field: &str) {
     rules.require(!selector.trim().is_empty(), field, "must not be empty");
+    rules.length(selector, 0, limits.selector_chars, field);
 }
 
-fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, field: &str) {
+fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, limits: &Limits, field: &str) {
     let named = attribute.is_some_and(|name| !name.is_empty());
     rules.require(take != Take::Attribute || named, field, "must name the attribute");
+    rules.length(attribute.unwrap_or_default(), 0, limits.extraction_name_chars, field);
+}
+
+/// The sub-fields of a list, each of which can be named in an error. There are none when there are too many, or their names
+/// are too long: they stand in the answer once a match.
+fn require_subs<'a>(rules: &mut Rules, item: &'a Extraction, limits: &Limits, field: &str) -> &'a [SubExtraction] {
+    let subs = item.extract.as_deref().unwrap_or_default();
+    let (most, chars) = (limits.sub_extractions, limits.extraction_name_chars);
+    let too_long = subs.iter().any(|sub| sub.name.chars().count() > chars);
+    rules.require(subs.len() <= most, field, format!("must have at most {most} members"));
+    rules.require(!too_long, field, format!("must have names of at most {chars} characters"));
+    if too_long || subs.len() > most { &[] } else { subs }
 }
 
 /// How an operation ended.
@@ -674,6 +721,29 @@ impl FailureClass {
             Self::Driver => "The browser operation failed.",
             Self::NotIntegrated => "The browser driver was unavailable.",
             Self::Unknown => "The session operation failed.",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_the_time_that_it_takes_to_type() {
+        let timeout = |chars: usize, delay_ms, timeout_ms| {
+            let (selector, text) = ("#a".to_owned(), "x".repeat(chars));
+            let action = Action::Type { selector, text, delay_ms, sensitive: false };
+            let parsed = Interact::parse(action, timeout_ms, OnTimeout::Fail, &Limits::default());
+            parsed.map(|interact| interact.timeout).map_err(|Invalid(errors)| errors[0].field.clone())
+        };
+        assert_eq!(timeout(0, None, None), Ok(Duration::from_secs(10)));
+        assert_eq!(timeout(100, Some(100), None), Ok(Duration::from_millis(20_500)));
+        assert_eq!(timeout(10_000, None, None), Ok(Duration::from_mins(1)));
+        assert_eq!(timeout(10_000, Some(10), None), Ok(Duration::from_mins(2)));
+        assert_eq!(timeout(10_000, None, Some(3_000)), Ok(Duration::from_secs(3)));
+        for named in [None, Some(120_000)] {
+            assert_eq!(timeout(10_000, Some(13), named), Err("action.delay_ms".to_owned()));
         }
     }
 }

@@ -13,12 +13,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use crate::accounts;
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
-use crate::{accounts, workers};
 
 /// A profile, as customers see it.
 #[derive(Debug, Clone)]
@@ -145,12 +145,39 @@ pub enum CreateError {
         /// Allowed.
         limit: i64,
     },
+    /// What the account's profiles hold is as much as it may be.
+    #[error(transparent)]
+    Bytes(#[from] TooManyBytes),
     /// The account is gone.
     #[error("there is no such account")]
     NoAccount,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
+}
+
+/// What the profiles and snapshots of an account hold, sealed, is as much as it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("what the account's profiles and snapshots hold has {current} bytes; it may have {limit}")]
+pub struct TooManyBytes {
+    /// Now.
+    pub current: i64,
+    /// Allowed.
+    pub limit: i64,
+}
+
+/// Whether what the account's profiles hold may grow by so many bytes. Its caller has locked the account.
+pub(crate) async fn require_bytes(
+    conn: &mut PgConnection,
+    account: AccountId,
+    more: i64,
+    limits: &Limits,
+) -> sqlx::Result<Result<(), TooManyBytes>> {
+    let current = stores::bytes_of(conn, account).await?;
+    let limit = i64::try_from(limits.profile_bytes_per_account).unwrap_or(i64::MAX);
+    // What does not grow is nobody's to refuse.
+    let fits = more <= 0 || current.saturating_add(more) <= limit;
+    Ok(if fits { Ok(()) } else { Err(TooManyBytes { current, limit }) })
 }
 
 /// Whether the account may have another profile. Its row is locked until the transaction ends, so that all who make one
@@ -168,6 +195,19 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &
     if current < limit { Ok(()) } else { Err(CreateError::CapReached { current, limit }) }
 }
 
+/// The same of one that holds something from the start: there has to be room for some of it.
+///
+/// # Errors
+/// As [`require_room`].
+pub async fn require_room_for_content(
+    conn: &mut PgConnection,
+    account: AccountId,
+    limits: &Limits,
+) -> Result<(), CreateError> {
+    require_room(&mut *conn, account, limits).await?;
+    Ok(require_bytes(conn, account, 1, limits).await??)
+}
+
 /// Makes a profile, and writes `profile.created` or `profile.imported`.
 ///
 /// # Errors
@@ -180,10 +220,11 @@ pub async fn create(
     actor: &Actor,
 ) -> Result<Profile, CreateError> {
     require_room(&mut *conn, account, limits).await?;
-    if let Some(content) = new.content
-        && !stores::keep(&mut *conn, content.store).await?
-    {
-        return Err(sqlx::Error::RowNotFound.into());
+    if let Some(content) = new.content {
+        require_bytes(&mut *conn, account, content.size_bytes, limits).await??;
+        if !stores::keep(&mut *conn, content.store).await? {
+            return Err(sqlx::Error::RowNotFound.into());
+        }
     }
     let profile = sqlx::query_as!(
         Profile,
@@ -554,11 +595,9 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
                          where s.profile_id = $1 and s.account_id = $2 and s.profile_in_hand
                            and s.status in ('destroyed', 'errored')
-                           and w.status in ('active', 'draining')
-                           and w.last_seen_at > now() - make_interval(secs => $3)) as "kept!""#,
+                           and w.status in ('active', 'draining')) as "kept!""#,
         id as _,
         account as _,
-        workers::LEASE.as_secs_f64(),
     )
     .fetch_one(conn)
     .await

@@ -36,8 +36,8 @@ pub struct Session {
     pub purpose: String,
     /// The customer's words.
     pub label: Option<String>,
-    /// The customer's data.
-    pub metadata: Option<Value>,
+    /// The customer's data, as JSON: it is passed on as it was written.
+    pub metadata: Option<String>,
     /// What its egress can do, typed.
     pub egress_capabilities: Option<Value>,
     /// What its egress can do, as reported.
@@ -149,6 +149,9 @@ pub enum CreateError {
     /// No live worker has a free slot.
     #[error("no browser is available")]
     NoWorker,
+    /// The same, but there are workers that nobody has heard of for a while and that may well live.
+    #[error("the workers have not been heard of for a while")]
+    WorkersSilent,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -189,7 +192,10 @@ pub async fn create(
     if current >= limit {
         return Err(CreateError::ConcurrencyLimit { current, limit });
     }
-    let worker = workers::place(&mut *conn).await?.ok_or(CreateError::NoWorker)?;
+    let Some(worker) = workers::place(&mut *conn).await? else {
+        let silent = workers::any_silent(conn).await?;
+        return Err(if silent { CreateError::WorkersSilent } else { CreateError::NoWorker });
+    };
     let (id, intent) = (SessionId::generate(), IntentId::generate());
     let of_profile = profile.as_ref().map(|profile| profile.archetype.as_str());
     let archetype = new.archetype.or(of_profile).unwrap_or(&archetypes::launch().id);
@@ -204,7 +210,7 @@ pub async fn create(
             insert into sessions
                 (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label, metadata,
                  profile_id, profile_generation)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) returning id
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::json, $11, $12) returning id
          )
          insert into intents (id, session_id, kind, request, reply_channel, request_id)
          select $5, id, 'open', '{}', $13, $14 from session",
@@ -217,7 +223,8 @@ pub async fn create(
         new.purpose,
         new.behavioral_profile as _,
         new.label,
-        metadata.map(Value::Object),
+        // As text: a parameter of its own type would be made jsonb on its way.
+        metadata.map(|data| Value::Object(data).to_string()),
         new.profile as _,
         profile.as_ref().map(|profile| profile.generation),
         reply.channel,
@@ -238,8 +245,9 @@ pub async fn create(
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) -> sqlx::Result<Option<Session>> {
     sqlx::query_as!(
         Session,
-        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label, metadata,
-                  egress_capabilities, egress_capability_report, created_at, updated_at, last_state_at, destroyed_at
+        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
+                  metadata::text as metadata, egress_capabilities, egress_capability_report, created_at, updated_at,
+                  last_state_at, destroyed_at
            from sessions where id = $1 and account_id = $2"#,
         id as _,
         account as _,
@@ -271,8 +279,9 @@ pub async fn list(
 ) -> sqlx::Result<Vec<Session>> {
     sqlx::query_as!(
         Session,
-        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label, metadata,
-                  egress_capabilities, egress_capability_report, created_at, updated_at, last_state_at, destroyed_at
+        r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
+                  metadata::text as metadata, egress_capabilities, egress_capability_report, created_at, updated_at,
+                  last_state_at, destroyed_at
            from sessions
            where account_id = $1 and ($2::text is null or status = $2) and ($3::text is null or label = $3)
              and ($4::uuid is null or id < $4)
@@ -435,22 +444,47 @@ pub async fn ended_among(
     .await
 }
 
-/// Free-tier sessions older than `cap`, at most `limit` (interface, "Driver session").
+/// Deletes sessions that ended longer ago than `age`, with their operations, up to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "with old as (
+             select id from sessions
+             where status in ('destroyed', 'errored') and updated_at < now() - make_interval(secs => $1)
+               and not profile_in_hand
+             order by updated_at limit $2 for update skip locked
+         ), operations as (
+             delete from intents where session_id in (select id from old)
+         )
+         delete from sessions where id in (select id from old)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
+/// Free-tier sessions older than `cap`, at most `limit`, beginning behind `after` (interface, "Driver session").
 ///
 /// # Errors
 /// When the database fails.
 pub async fn over_free_tier_cap(
     conn: &mut PgConnection,
     cap: Duration,
+    after: Option<SessionId>,
     limit: i64,
 ) -> sqlx::Result<Vec<(AccountId, SessionId)>> {
     let rows = sqlx::query!(
         "select s.account_id, s.id from sessions s join accounts a on a.id = s.account_id
          where a.tier = 'free' and s.status in ('creating', 'ready', 'busy')
-           and s.created_at <= now() - make_interval(secs => $1)
+           and s.created_at <= now() - make_interval(secs => $1) and ($3::uuid is null or s.id > $3)
          order by s.id limit $2",
         cap.as_secs_f64(),
         limit,
+        after as _,
     )
     .fetch_all(conn)
     .await?;

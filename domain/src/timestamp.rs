@@ -11,6 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[sqlx(transparent)]
 pub struct Timestamp(pub DateTime<Utc>);
 
+impl Timestamp {
+    /// The beginning of 1970.
+    pub const EPOCH: Self = Self(DateTime::UNIX_EPOCH);
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))

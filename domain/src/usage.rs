@@ -5,6 +5,7 @@
 //! day it began in. A session that never was ready counts none.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use chrono::{Datelike, Days, Months, NaiveDate, NaiveTime};
 use sqlx::PgConnection;
@@ -107,6 +108,24 @@ pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> s
     }
     let closed = first.iter_days().take_while(|date| *date < today);
     Ok(closed.map(|date| Day { date, totals: by_day.remove(&date).unwrap_or_default() }).collect())
+}
+
+/// Deletes what was counted on days that were over longer ago than `age`, up to `limit` rows. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from usage_counts where (account_id, day, record, slot) in (
+             select account_id, day, record, slot from usage_counts
+             where day < ((now() - make_interval(secs => $1)) at time zone 'utc')::date
+             order by day limit $2 for update skip locked)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }
 
 async fn today(conn: &mut PgConnection) -> sqlx::Result<NaiveDate> {

@@ -11,6 +11,9 @@ use crate::ids::{AccountId, WebSessionId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
+/// Sessions of an account at once. Beyond them the oldest end: nobody signs in on so many devices, and each is a row.
+const MOST: i64 = 1_000;
+
 /// A session that was just begun, or refreshed: the only moment its token is known.
 #[derive(Debug)]
 pub struct NewWebSession {
@@ -24,8 +27,8 @@ pub struct NewWebSession {
     pub account_id: AccountId,
 }
 
-/// Begins a session of an account that the caller knows to be active and holds a lock on. With `proven` it starts with a
-/// second-factor proof.
+/// Begins a session of an account that the caller knows to be active and holds a lock on, and ends the oldest when there
+/// are too many. With `proven` it starts with a second-factor proof.
 ///
 /// # Errors
 /// When the database fails.
@@ -48,7 +51,15 @@ pub async fn begin(
         origin.user_agent,
         proven,
     )
-    .fetch_one(conn)
+    .fetch_one(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "update web_sessions set revoked_at = now()
+         where id in (select id from web_sessions where account_id = $1 and revoked_at is null order by id desc offset $2)",
+        account_id as _,
+        MOST,
+    )
+    .execute(conn)
     .await?;
     Ok(NewWebSession { id, token, expires_at, account_id })
 }

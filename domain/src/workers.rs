@@ -145,15 +145,24 @@ pub async fn stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Declares workers lost whose lease ran out. Answers which.
+/// The database's time, by which leases are judged.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn declare_lost(conn: &mut PgConnection) -> sqlx::Result<Vec<WorkerId>> {
+pub async fn now(conn: &mut PgConnection) -> sqlx::Result<Timestamp> {
+    sqlx::query_scalar!(r#"select now() as "now!: Timestamp""#).fetch_one(conn).await
+}
+
+/// Declares workers lost whose lease had run out at that moment, whenever the database gets to it. Answers which.
+///
+/// # Errors
+/// When the database fails.
+pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Result<Vec<WorkerId>> {
     sqlx::query_scalar!(
         "update workers set status = 'lost'
-         where status in ('active', 'draining') and last_seen_at <= now() - make_interval(secs => $1) returning id",
+         where status in ('active', 'draining') and last_seen_at <= $2::timestamptz - make_interval(secs => $1) returning id",
         LEASE.as_secs_f64(),
+        at as _,
     )
     .fetch_all(conn)
     .await
@@ -192,6 +201,57 @@ pub async fn any_alive(conn: &mut PgConnection) -> sqlx::Result<bool> {
     )
     .fetch_one(conn)
     .await
+}
+
+/// Whether sessions may be placed on some worker, had anybody heard of it lately: it has not been found dead.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_silent(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists(select from workers where status = 'active' and driver <> 'none'
+                         and last_seen_at <= now() - make_interval(secs => $1)) as "silent!""#,
+        LEASE.as_secs_f64(),
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Workers that stopped, and did not get to end their sessions.
+///
+/// # Errors
+/// When the database fails.
+pub async fn stopped_with_sessions(conn: &mut PgConnection) -> sqlx::Result<Vec<WorkerId>> {
+    sqlx::query_scalar!(
+        "select w.id from workers w
+         where w.status = 'stopped' and exists(
+             select from sessions s where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy'))
+         order by w.id",
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Deletes workers that are gone for longer than `age`, of whose sessions none is live and nothing is still to be saved, up
+/// to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from workers where id in (
+             select w.id from workers w
+             where w.status in ('stopped', 'lost') and w.last_seen_at < now() - make_interval(secs => $1)
+               and not exists (select from sessions s
+                               where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy'))
+               and not exists (select from sessions s where s.worker_id = w.id and s.profile_in_hand)
+             order by w.id limit $2 for update skip locked)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }
 
 /// Declares one worker lost, which its machine knows to be gone.

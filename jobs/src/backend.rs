@@ -23,6 +23,8 @@ use apalis_core::backend::{Backend, BackendConfig, WireFormatBackend};
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::context::WorkerContext;
 use apalis_postgres::{Config, Error, PgTask, queries};
+use kitfleet_domain::database::may_pass;
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::{FromRow, PgPool};
@@ -200,6 +202,20 @@ impl Queue {
         Ok(())
     }
 
+    /// Acknowledges jobs of whose results the database does not take one: they have ended all the same, and those that are
+    /// still to come wait for it.
+    async fn acknowledge_without_words(&self, results: &[&queries::ResultPayload], worker: &WorkerContext) {
+        let jobs: Vec<_> = results.iter().map(|result| result.task_id.to_string()).collect();
+        let ended = sqlx::query(
+            "update apalis.jobs set status = 'Failed', done_at = now(),
+                    last_result = '{\"Err\": \"its result cannot be stored\"}'
+             where id = any($1) and lock_by = $2",
+        );
+        if let Err(error) = ended.bind(jobs).bind(worker.name()).execute(&self.db).await {
+            tracing::error!(%error, queue = %self.config.queue, "cannot acknowledge jobs; they are left running");
+        }
+    }
+
     async fn claim(&self, worker: &WorkerContext) -> Result<Vec<PgTask>, Error> {
         let uncertain = self.claims().uncertain;
         if uncertain {
@@ -267,7 +283,9 @@ impl Persistence for Queue {
         match self.claim(worker).await {
             Ok(tasks) => Ok(tasks),
             Err(error) => {
-                tracing::warn!(%error, queue = %self.config.queue, "cannot claim jobs");
+                static FAILED: Seldom = Seldom::new();
+                let queue = &self.config.queue;
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, %queue, "cannot claim jobs"));
                 self.claims().uncertain = true;
                 tokio::time::sleep(RETRY).await;
                 Ok(Vec::new())
@@ -283,8 +301,14 @@ impl Persistence for Queue {
                 _ => None,
             })
             .collect();
+        let (queue, failed) = (&self.config.queue, Seldom::new());
         while let Err(error) = acknowledge(&self.db, &results, worker).await {
-            tracing::warn!(%error, queue = %self.config.queue, "cannot acknowledge jobs");
+            if !matches!(&error, Error::Database(error) if may_pass(error)) {
+                tracing::error!(%error, %queue, "the database does not take what jobs came to");
+                self.acknowledge_without_words(&results, worker).await;
+                break;
+            }
+            failed.say(|held_back| tracing::warn!(%error, held_back, %queue, "cannot acknowledge jobs yet"));
             tokio::time::sleep(RETRY).await;
         }
         Ok(())

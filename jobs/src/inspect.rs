@@ -203,17 +203,25 @@ pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     Ok(killed.rows_affected())
 }
 
-/// Deletes jobs that ended longer ago than `age`, ticks of chains after an hour, and the job workers nobody heard of
-/// since. Answers how many jobs.
+/// Deletes jobs that are older than `age` and have ended, ticks of chains after an hour, up to `limit` of each, and the job
+/// workers nobody heard of since. Answers how many jobs.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
-    let purged = sqlx::query(
+    // Old jobs are found by their ids, which begin with their time, and ticks by their queue: what ended when has no index.
+    let jobs = sqlx::query(
         "delete from apalis.jobs where id in (
-             select id from apalis.jobs where status in ('Done', 'Failed', 'Killed')
-               and done_at < now() - least(make_interval(secs => $1),
-                                           case when job_type = $2 then interval '1 hour' else make_interval(secs => $1) end)
+             select id from apalis.jobs where id < $1 and status in ('Done', 'Failed', 'Killed') order by id limit $2)",
+    )
+    .bind(first_id(&mut *conn, age).await?)
+    .bind(limit)
+    .execute(&mut *conn)
+    .await?;
+    let ticks = sqlx::query(
+        "delete from apalis.jobs where id in (
+             select id from apalis.jobs where job_type = $2 and status in ('Done', 'Failed', 'Killed')
+               and done_at < now() - least(make_interval(secs => $1), interval '1 hour')
              limit $3)",
     )
     .bind(age.as_secs_f64())
@@ -228,5 +236,15 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     .bind(age.as_secs_f64())
     .execute(conn)
     .await?;
-    Ok(purged.rows_affected())
+    Ok(jobs.rows_affected() + ticks.rows_affected())
+}
+
+/// The least id that a job of this age can have.
+async fn first_id(conn: &mut PgConnection, age: Duration) -> sqlx::Result<String> {
+    let milliseconds: i64 =
+        sqlx::query_scalar("select (extract(epoch from now() - make_interval(secs => $1)) * 1000)::bigint")
+            .bind(age.as_secs_f64())
+            .fetch_one(conn)
+            .await?;
+    Ok(ulid::Ulid::from_parts(u64::try_from(milliseconds).unwrap_or_default(), 0).to_string())
 }

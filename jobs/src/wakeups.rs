@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use kitfleet_domain::seldom::Seldom;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -53,6 +54,7 @@ impl Drop for Wakeups {
 }
 
 async fn forward(mut listener: PgListener, senders: HashMap<String, UnboundedSender<()>>) {
+    let failed = Seldom::new();
     loop {
         match listener.try_recv().await {
             Ok(Some(notification)) => {
@@ -66,7 +68,7 @@ async fn forward(mut listener: PgListener, senders: HashMap<String, UnboundedSen
                 let _ = sender.send(());
             }),
             Err(error) => {
-                tracing::warn!(%error, "cannot listen for jobs");
+                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot listen for jobs"));
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         }

@@ -1,4 +1,7 @@
-//! An archive: a tar file of the cookies and the files, compressed with zstd.
+//! An archive: a tar file of the cookies and the files, compressed with zstd. It begins with the version of its format.
+//!
+//! Those without a version are from before it was checked what their files are, and may have come with a document: such files
+//! are given to no browser ([`unpack`] refuses them), but what is in them is read as values ([`unpack_for_reading`]).
 //!
 //! What is read from one is trusted as far as its seal goes, and no further: a path that leads elsewhere, anything that is
 //! not a plain file, and more than a store may hold are refused.
@@ -13,16 +16,21 @@ use tar::{Archive, Builder, EntryType, Header};
 use crate::cookies::{self, MAX_COOKIES};
 use crate::files::{Count, Entry, MAX_BYTES, MAX_FILES, MAX_PATH, RelativePath};
 use crate::gate::Gate;
+use crate::webkit::names;
 use crate::{Cookie, SaveError};
 
-/// The entry that holds the cookies, which comes first.
+/// The entry that holds the version of the format, which comes first.
+const FORMAT: &str = "format";
+/// The version: what is in it is what WebKit wrote on a worker of ours, or what was made of values.
+const VERSION: &[u8] = b"2";
+/// The entry that holds the cookies, which comes next.
 const COOKIES: &str = "cookies.json";
 /// What the other entries' names begin with.
 const FILES: &str = "files/";
 /// Bytes of the cookies, at most: no character of theirs takes more than twice its room, and the rest of each is short.
 const MAX_COOKIE_BYTES: u64 = 2 * cookies::MAX_BYTES as u64 + 256 * MAX_COOKIES as u64;
 /// Bytes of an archive before it is compressed, at most: the files, and two blocks for each.
-const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (MAX_FILES as u64) * 3 * 1024;
+const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (2 + MAX_FILES as u64) * 3 * 1024;
 /// Bytes that are written to a file at once.
 const AT_ONCE: usize = 64 * 1024;
 /// The fastest of zstd's usual levels: a session's end should not cost more than its beginning.
@@ -40,6 +48,7 @@ pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
 /// Writes cookies and files.
 pub fn pack(cookies: &[u8], files: &[Entry], to: &mut dyn Write) -> io::Result<()> {
     let mut archive = Builder::new(zstd::Encoder::new(to, LEVEL)?);
+    archive.append_data(&mut header(VERSION.len() as u64), FORMAT, VERSION)?;
     archive.append_data(&mut header(cookies.len() as u64), COOKIES, cookies)?;
     for file in files {
         let mut content = Exactly { from: file.open()?, left: file.size };
@@ -75,8 +84,10 @@ impl<R: Read> Read for Exactly<R> {
 }
 
 /// What an archive holds.
-pub enum Item<'a> {
-    /// All cookies, before everything else.
+enum Item<'a> {
+    /// That its files are what they should be, before everything else.
+    Checked,
+    /// All cookies, before all files.
     Cookies(Vec<Cookie>),
     /// A file.
     File {
@@ -88,7 +99,7 @@ pub enum Item<'a> {
 }
 
 /// Reads an archive to its end and shows each item.
-pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
     let clear = zstd::Decoder::new(from)?;
     let mut archive = Archive::new(AtMost { from: clear, left: MAX_ARCHIVE_BYTES });
     let mut count = Count::default();
@@ -109,6 +120,15 @@ pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()
         if kind != EntryType::Regular {
             return Err(refuse("something that is no file"));
         }
+        if name == FORMAT {
+            let mut version = Vec::new();
+            entry.take(VERSION.len() as u64 + 1).read_to_end(&mut version)?;
+            if version != VERSION {
+                return Err(refuse("a format of a later version"));
+            }
+            show(Item::Checked)?;
+            continue;
+        }
         if name == COOKIES {
             let cookies = serde_json::from_reader(io::BufReader::new(entry.take(MAX_COOKIE_BYTES)))?;
             show(Item::Cookies(cookies))?;
@@ -128,32 +148,55 @@ pub fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()
     Ok(())
 }
 
-/// Puts the files of an archive into a folder, and answers the cookies. A file that is there is replaced. Behind a gate that is
-/// closed, nothing is written.
-pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Vec<Cookie>> {
-    let mut cookies = Vec::new();
-    let mut put = |item: Item<'_>| match item {
-        Item::Cookies(all) => {
-            cookies = all;
-            Ok(())
+/// Puts the files of an archive into a browser's folder, and answers the cookies; `None` for one whose files were never checked,
+/// of which nothing is put there. A file that is there is replaced. Behind a gate that is closed, nothing is written.
+pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Option<Vec<Cookie>>> {
+    let (mut cookies, mut checked) = (Vec::new(), false);
+    read(from, &mut |item| {
+        match item {
+            Item::Checked => checked = true,
+            Item::Cookies(all) => cookies = all,
+            Item::File { .. } if !checked => {}
+            Item::File { path, .. } if names::meaning(path.as_str()).is_none() => {
+                return Err(refuse("a file that no browser has made"));
+            }
+            Item::File { path, content } => put(folder, path, content, gate)?,
         }
-        Item::File { path, content } => {
-            let path = folder.join(path.as_str());
-            let file = gate.pass(|| {
-                fs::create_dir_all(path.parent().unwrap_or(folder))?;
-                match fs::remove_file(&path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)
-            })?;
-            let mut file = BufWriter::with_capacity(AT_ONCE, Gated { file, gate });
-            io::copy(content, &mut file)?;
-            file.flush()
+        Ok(())
+    })?;
+    Ok(checked.then_some(cookies))
+}
+
+/// Puts the files of an archive into a folder that no browser is given, whatever its version, and answers the cookies. What
+/// has no name of WebKit's is passed over.
+pub fn unpack_for_reading(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<Cookie>> {
+    let (mut cookies, gate) = (Vec::new(), Gate::default());
+    read(from, &mut |item| {
+        match item {
+            Item::Cookies(all) => cookies = all,
+            Item::File { path, content } if names::meaning(path.as_str()).is_some() => {
+                put(folder, path, content, &gate)?;
+            }
+            Item::Checked | Item::File { .. } => {}
         }
-    };
-    read(from, &mut put)?;
+        Ok(())
+    })?;
     Ok(cookies)
+}
+
+fn put(folder: &Path, path: &RelativePath, content: &mut dyn Read, gate: &Gate) -> io::Result<()> {
+    let path = folder.join(path.as_str());
+    let file = gate.pass(|| {
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)
+    })?;
+    let mut file = BufWriter::with_capacity(AT_ONCE, Gated { file, gate });
+    io::copy(content, &mut file)?;
+    file.flush()
 }
 
 /// A file behind a gate.
@@ -197,18 +240,24 @@ mod tests {
     use super::*;
     use crate::files;
 
+    const LOCAL: &str = "localstorage/https_a.example_0.localstorage";
+
+    /// A path that is too long for a header.
+    fn deep() -> String {
+        format!("databases/indexeddb/v1/https_{}.example_0/{}/1.blob", "x".repeat(60), "A".repeat(64))
+    }
+
     /// A site's files, and an archive of them.
     fn packed() -> (tempfile::TempDir, Vec<u8>) {
         let folder = tempfile::tempdir().expect("a folder");
-        fs::create_dir_all(folder.path().join("databases/indexeddb")).expect("a folder");
-        fs::create_dir_all(folder.path().join("localstorage").join("x".repeat(200))).expect("a folder");
-        fs::write(folder.path().join("databases/indexeddb/a"), vec![7; 100_000]).expect("a file");
-        fs::write(folder.path().join("localstorage").join("x".repeat(200)).join("y".repeat(200)), "deep")
-            .expect("a file");
+        for (path, content) in [(LOCAL.to_owned(), vec![7; 100_000]), (deep(), b"deep".to_vec())] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, content).expect("a file");
+        }
         let mut archive = Vec::new();
         let cookies = spell(&[Cookie::sample("sid")]).expect("cookies");
-        pack(&cookies, &files::list(folder.path().to_owned().into()).expect("a list"), &mut archive)
-            .expect("an archive");
+        pack(&cookies, &files::list(folder.path()).expect("a list"), &mut archive).expect("an archive");
         (folder, archive)
     }
 
@@ -216,14 +265,12 @@ mod tests {
     fn what_was_packed_unpacks() {
         let (folder, archive) = packed();
         let into = tempfile::tempdir().expect("a folder");
-        fs::create_dir_all(into.path().join("databases/indexeddb")).expect("a folder");
-        fs::write(into.path().join("databases/indexeddb/a"), "of a fresh browser").expect("a file");
-        assert_eq!(
-            unpack(&mut archive.as_slice(), into.path(), &Gate::default()).expect("an archive"),
-            [Cookie::sample("sid")]
-        );
+        fs::create_dir_all(into.path().join("localstorage")).expect("a folder");
+        fs::write(into.path().join(LOCAL), "of a fresh browser").expect("a file");
+        let cookies = unpack(&mut archive.as_slice(), into.path(), &Gate::default()).expect("an archive");
+        assert_eq!(cookies.as_deref(), Some(&[Cookie::sample("sid")][..]));
         let all = |folder: &Path| {
-            let entries = files::list(folder.to_owned().into()).expect("a list");
+            let entries = files::list(folder).expect("a list");
             let read =
                 |entry: &Entry| (entry.path.clone(), io::read_to_string(entry.open().expect("a file")).expect("text"));
             entries.iter().map(read).collect::<Vec<_>>()
@@ -264,6 +311,7 @@ mod tests {
     /// An archive with one entry whose name nobody has looked at.
     fn with(name: &str, kind: EntryType, content: impl Read, size: u64) -> Vec<u8> {
         let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), LEVEL).expect("an encoder"));
+        archive.append_data(&mut super::header(1), FORMAT, VERSION).expect("an entry");
         let mut header = header(size);
         header.set_entry_type(kind);
         header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
@@ -285,8 +333,18 @@ mod tests {
         let refused = |mut archive: &[u8]| {
             unpack(&mut archive, &into, &Gate::default()).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
         };
-        assert!(!refused(&with("files/databases/x", EntryType::Regular, &b"x"[..], 1)));
-        for name in ["files/../up", "files/a/../../up", "files/", "files//etc/x", "/etc/x", "other", &absolute] {
+        assert!(!refused(&with(&format!("files/{LOCAL}"), EntryType::Regular, &b"x"[..], 1)));
+        for name in [
+            "files/databases/x",
+            "files/localstorage/https_a.example_0.localstorage-journal",
+            "files/../up",
+            "files/a/../../up",
+            "files/",
+            "files//etc/x",
+            "/etc/x",
+            "other",
+            &absolute,
+        ] {
             assert!(refused(&with(name, EntryType::Regular, &b"x"[..], 1)), "{name}");
         }
         let kinds = [
@@ -308,15 +366,36 @@ mod tests {
         assert!(!into.join("databases/y").exists());
     }
 
+    /// What an import of an earlier version brought may be anything.
+    #[test]
+    fn files_that_were_never_checked_are_given_to_no_browser() {
+        let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), LEVEL).expect("an encoder"));
+        let cookies = spell(&[Cookie::sample("sid")]).expect("cookies");
+        archive.append_data(&mut header(cookies.len() as u64), COOKIES, &cookies[..]).expect("an entry");
+        archive.append_data(&mut header(1), format!("{FILES}{LOCAL}"), &b"x"[..]).expect("an entry");
+        archive.append_data(&mut header(1), format!("{FILES}databases/evil"), &b"x"[..]).expect("an entry");
+        let archive = archive.into_inner().expect("an archive").finish().expect("an archive");
+        let (into, aside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let unpacked = unpack(&mut archive.as_slice(), into.path(), &Gate::default()).expect("an archive");
+        assert!(unpacked.is_none() && fs::read_dir(into.path()).expect("a folder").next().is_none());
+        let cookies = unpack_for_reading(&mut archive.as_slice(), aside.path()).expect("an archive");
+        assert_eq!(cookies, [Cookie::sample("sid")]);
+        assert!(aside.path().join(LOCAL).exists() && !aside.path().join("databases").exists());
+    }
+
     #[test]
     fn an_archive_that_swells_is_refused() {
-        let bomb =
-            with("files/databases/z", EntryType::Regular, io::repeat(0).take(MAX_ARCHIVE_BYTES), MAX_ARCHIVE_BYTES);
+        let bomb = with(
+            &format!("files/{LOCAL}"),
+            EntryType::Regular,
+            io::repeat(0).take(MAX_ARCHIVE_BYTES),
+            MAX_ARCHIVE_BYTES,
+        );
         assert!(bomb.len() < 1024 * 1024);
         let mut given = 0;
         let read = read(&mut bomb.as_slice(), &mut |item| match item {
             Item::File { content, .. } => io::copy(content, &mut io::sink()).map(|bytes| given += bytes),
-            Item::Cookies(_) => Ok(()),
+            Item::Checked | Item::Cookies(_) => Ok(()),
         });
         assert!(read.is_err_and(|error| error.to_string().contains("more than a store may hold")));
         assert!(given <= MAX_ARCHIVE_BYTES);

@@ -1,5 +1,6 @@
 //! Cookies, as a store and a document hold them.
 
+use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub struct Cookie {
 
 /// Cookies of a profile, at most.
 pub const MAX_COOKIES: usize = 10_000;
+/// Cookies of one host that are kept of a browser, at most: each of them may go with every request to it, and no other
+/// browser keeps so many. One host leaves the others room.
+pub const MAX_OF_HOST: usize = 3_000;
 /// Bytes of all of a profile's cookies, at most: they are in memory.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of a name and its value, at most, and of a domain or a path: browsers ignore longer ones (RFC 6265bis, section 5.6).
@@ -71,6 +75,30 @@ fn is_domain(domain: &str) -> bool {
     let spelled =
         Host::parse(host).is_ok_and(|parsed| parsed.to_string() == host) && !labels.split('.').any(str::is_empty);
     domain.len() <= MAX_ATTRIBUTE && (spelled || host.parse::<Ipv6Addr>().is_ok())
+}
+
+/// Leaves out cookies that no document could have, and those beyond what a profile may have: of the cookies of a host, and of all
+/// of them, those that were told first. Answers how many.
+pub fn keep_within_bounds(cookies: &mut Vec<Cookie>) -> usize {
+    let told = cookies.len();
+    cookies.retain(|cookie| cookie.check().is_ok());
+    let (mut of_hosts, mut all, mut bytes) = (HashMap::<&str, usize>::new(), 0, 0);
+    let kept = |cookie| {
+        let Cookie { domain, .. }: &Cookie = cookie;
+        let of_host = of_hosts.entry(domain.trim_start_matches('.')).or_default();
+        let keep = *of_host < MAX_OF_HOST && all < MAX_COOKIES && bytes + cookie.bytes() <= MAX_BYTES;
+        if keep {
+            *of_host += 1;
+            all += 1;
+            bytes += cookie.bytes();
+        }
+        keep
+    };
+    // The last ones come first.
+    let kept: Vec<bool> = cookies.iter().rev().map(kept).collect();
+    let mut kept = kept.into_iter().rev();
+    cookies.retain(|_| kept.next().unwrap_or_default());
+    told - cookies.len()
 }
 
 #[cfg(test)]

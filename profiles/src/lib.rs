@@ -10,8 +10,10 @@ mod files;
 mod gate;
 mod places;
 mod portable;
+mod scratch;
 mod seal;
 mod turns;
+mod webkit;
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
@@ -21,7 +23,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use kitfleet_domain::database;
+use kitfleet_domain::database::{self, begin};
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::profiles::stores;
 use kitfleet_domain::vault::Vault;
@@ -38,6 +40,7 @@ use self::gate::Gate;
 pub use self::places::{Bucket, Objects};
 use self::places::{CHUNKS_UNDER_WAY, Place, Rows};
 pub use self::portable::{About, Document, DocumentError};
+use self::scratch::Scratch;
 use self::seal::{Opener, Sealer, StoreKey};
 use self::turns::Turns;
 
@@ -57,7 +60,8 @@ pub struct StoresConfig {
     pub vault: Option<Vault>,
     /// Where stores are kept.
     pub place: PlaceConfig,
-    /// A folder on a disk for what is on its way. Nothing in it has a name, and so nothing is left behind.
+    /// A folder on a disk for what is on its way. What has a name there is locked, so that what a killed process has left is
+    /// known for it.
     pub scratch: PathBuf,
     /// Bytes of a store, sealed.
     pub store_bytes: u64,
@@ -177,6 +181,8 @@ struct Shared {
 }
 
 impl Stores {
+    /// Keeps stores, and removes what processes that were killed have left of some on their way.
+    ///
     /// # Errors
     /// When the database fails.
     pub async fn new(db: PgPool, config: StoresConfig) -> sqlx::Result<Self> {
@@ -186,6 +192,9 @@ impl Stores {
             PlaceConfig::Objects(objects) => Box::new(objects),
         };
         let StoresConfig { scratch, store_bytes, document_bytes, .. } = config;
+        if let Err(error) = scratch::sweep(&scratch) {
+            tracing::warn!(%error, folder = %scratch.display(), "what was left on its way cannot be removed");
+        }
         let (turns, sweep) = (Turns::new(), Mutex::new(()));
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
     }
@@ -203,21 +212,26 @@ impl Stores {
     /// When it holds nothing, or the store cannot be made.
     pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], mut dump: Dump) -> Result<Saved, SaveError> {
         let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
-        let (cookies, files) = blocking(move || {
-            let files = files::list(dump.files)?;
-            let of_browser = dump.cookies.len();
-            dump.cookies.retain(|cookie| cookie.check().is_ok());
-            if dump.cookies.len() < of_browser {
-                tracing::warn!(%profile, left_out = of_browser - dump.cookies.len(), "cookies against the rules are not kept");
+        let (cookies, files, listed) = blocking(move || {
+            webkit::capture::settle(dump.files.folder()).map_err(SaveError::Serialize)?;
+            let listed = files::list(dump.files.folder())?;
+            let left_out = cookies::keep_within_bounds(&mut dump.cookies);
+            if left_out > 0 {
+                tracing::warn!(%profile, left_out, kept = dump.cookies.len(), "not all cookies are kept");
             }
-            if dump.cookies.is_empty() && files.iter().all(|file| file.size == 0) {
+            if dump.cookies.is_empty() && listed.iter().all(|file| file.size == 0) {
                 return Err(SaveError::Empty);
             }
-            Ok((archive::spell(&dump.cookies)?, files))
+            Ok((archive::spell(&dump.cookies)?, dump.files, listed))
         })
         .await
         .map_err(SaveError::Serialize)??;
-        self.write(profile, key, Box::new(move |sealer| archive::pack(&cookies, &files, sealer))).await
+        let pack = move |sealer: &mut dyn Write| {
+            // They are there until the last of them was read.
+            let _files = files;
+            archive::pack(&cookies, &listed, sealer)
+        };
+        self.write(profile, key, Box::new(pack)).await
     }
 
     /// Puts the files of a store into a folder, where they replace those of the same name, and answers the cookies. Once its
@@ -233,12 +247,22 @@ impl Stores {
         into: &Path,
     ) -> Result<Vec<Cookie>, ReadError> {
         let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
-        let (key, into) = (StoreKey::derive(&key, profile, store), into.to_owned());
-        let gate = Gate::default();
+        let (store_key, folder) = (StoreKey::derive(&key, profile, store), into.to_owned());
+        let gate = Arc::new(Gate::default());
         let _closing = gate.close_when_dropped();
-        Ok(self
-            .fetch(store, move |sealed| archive::unpack(&mut Opener::new(key, Box::new(sealed))?, &into, &gate))
-            .await?)
+        let behind = Arc::clone(&gate);
+        let unpack = move |sealed| archive::unpack(&mut Opener::new(store_key, Box::new(sealed))?, &folder, &behind);
+        if let Some(cookies) = self.fetch(store, unpack).await? {
+            return Ok(cookies);
+        }
+        let (store_key, folder) = (StoreKey::derive(&key, profile, store), into.to_owned());
+        let (sealed, scratch) = (self.spool(store).await?, self.0.scratch.clone());
+        let rebuild = move || {
+            rebuild(&mut Opener::new(store_key, Box::new(sealed))?, &scratch, &mut |archive| {
+                archive::unpack(archive, &folder, &gate)
+            })
+        };
+        Ok(blocking(rebuild).await??.unwrap_or_default())
     }
 
     /// Copies a store to another profile of the account, whose key seals the copy. It waits for the account's turn.
@@ -283,11 +307,12 @@ impl Stores {
             Some(store) => Some((StoreKey::derive(&key, profile, store), self.spool(store).await?)),
             None => None,
         };
+        let scratch = self.0.scratch.clone();
         let write = move |to: &mut dyn Write| {
             let _turn = turn;
             match sealed {
-                Some((key, sealed)) => portable::write(&about, Some(&mut Opener::new(key, Box::new(sealed))?), to),
-                None => portable::write(&about, None, to),
+                Some((key, sealed)) => export(&about, &mut Opener::new(key, Box::new(sealed))?, &scratch, to),
+                None => portable::write(&about, &[], None, to),
             }
         };
         Ok(portable::written(write).await?)
@@ -310,12 +335,12 @@ impl Stores {
         E: std::fmt::Display,
     {
         let turn = self.0.turns.take(account).await.map_err(DocumentError::Disk)?;
-        let scratch = || temporary_file(&self.0.scratch).map_err(DocumentError::Disk);
-        let mut document = portable::receive(body, scratch()?, self.0.document_bytes).await?;
-        let bytes = scratch()?;
+        let scratch = temporary_file(&self.0.scratch).map_err(DocumentError::Disk)?;
+        let mut document = portable::receive(body, scratch, self.0.document_bytes).await?;
+        let into = Scratch::new(&self.0.scratch).map_err(DocumentError::Disk)?;
         let read = move || {
             let mut unknown = Vec::new();
-            (portable::read(&mut document, bytes, &mut unknown), unknown)
+            (portable::read(&mut document, into, &mut unknown), unknown)
         };
         let (document, found) = blocking(read).await.map_err(DocumentError::Disk)?;
         unknown.extend(found);
@@ -327,7 +352,7 @@ impl Stores {
     /// # Errors
     /// When it cannot be removed now. It is tried again with the others that are removable.
     pub async fn remove(&self, store: StoreId) -> Result<(), ReadError> {
-        let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+        let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
         if stores::take_if_removable(&mut tx, store).await.map_err(io::Error::other)?.is_some() {
             self.remove_taken(&mut tx, store).await?;
         }
@@ -343,7 +368,7 @@ impl Stores {
         let Ok(_alone) = self.0.sweep.try_lock() else { return Ok(0) };
         let (mut removed, mut failures) = (0, 0);
         for _ in 0..batch {
-            let mut tx = self.0.db.begin().await?;
+            let mut tx = begin(&self.0.db).await?;
             let Some(store) = stores::take_removable(&mut tx).await? else { break };
             match self.remove_taken(&mut tx, store).await {
                 Ok(()) => {
@@ -372,7 +397,7 @@ impl Stores {
         let mut rotated = Rotated { resealed: 0, unreadable: 0 };
         let mut after = None;
         loop {
-            let mut tx = self.0.db.begin().await?;
+            let mut tx = begin(&self.0.db).await?;
             let keys = stores::sealed_keys(&mut tx, after, BATCH).await?;
             let Some(last) = keys.last() else { return Ok(rotated) };
             after = Some(last.profile);
@@ -430,7 +455,7 @@ impl Stores {
     /// Removes what was written in vain. Where that fails too, it is swept up later.
     async fn discard(&self, store: StoreId) {
         let discarded = async {
-            let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+            let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
             self.remove_taken(&mut tx, store).await?;
             tx.commit().await.map_err(io::Error::other)
         };
@@ -451,7 +476,7 @@ impl Stores {
         store: StoreId,
         consume: impl FnOnce(Chunks) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let mut tx = self.0.db.begin().await.map_err(io::Error::other)?;
+        let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
         if !stores::hold(&mut tx, store).await.map_err(io::Error::other)? {
             return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such store"));
         }
@@ -474,6 +499,34 @@ impl Stores {
         })
         .await
     }
+}
+
+/// Writes the document of an archive.
+fn export(about: &About, archive: &mut dyn Read, scratch: &Path, to: &mut dyn Write) -> io::Result<()> {
+    let folder = Scratch::new(scratch)?;
+    let cookies = archive::unpack_for_reading(archive, folder.path())?;
+    portable::write(about, &cookies, Some(folder.path()), to)
+}
+
+/// Makes an archive anew, of the values in another one whose files were never checked, as if it were exported and imported.
+fn rebuild<T>(
+    archive: &mut dyn Read,
+    scratch: &Path,
+    take: &mut dyn FnMut(&mut dyn Read) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut document = temporary_file(scratch)?;
+    export(&About::nobodys(), archive, scratch, &mut document)?;
+    document.rewind()?;
+    let read = portable::read(&mut io::BufReader::new(document), Scratch::new(scratch)?, &mut Vec::new());
+    let read = read.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    let mut rebuilt = temporary_file(scratch)?;
+    let (cookies, listed) = match &read.dump {
+        Some(dump) => (&dump.cookies[..], files::list(dump.files.folder()).map_err(io::Error::other)?),
+        None => (&[][..], Vec::new()),
+    };
+    archive::pack(&archive::spell(cookies).map_err(io::Error::other)?, &listed, &mut rebuilt)?;
+    rebuilt.rewind()?;
+    take(&mut rebuilt)
 }
 
 /// Writes what is to be sealed.
@@ -530,5 +583,125 @@ impl Read for Chunks {
             }
         }
         self.chunk.split_to(into.len().min(self.chunk.len())).as_ref().read(into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::webkit::databases::{Database, Index, Store};
+    use crate::webkit::key_paths::KeyPath;
+    use crate::webkit::keys::Key;
+    use crate::webkit::names::{self, Origin, Site};
+    use crate::webkit::rebuilding::Building;
+    use crate::webkit::text::Text;
+    use crate::webkit::values::Value;
+
+    fn site() -> Site {
+        Site { origin: Origin::parse("https://shop.example").expect("an origin"), embedded_in: None }
+    }
+
+    fn store() -> Store {
+        let path = KeyPath::Several(vec!["a".to_owned(), "b.c".to_owned()]);
+        let index = Index { id: 7, name: "by".to_owned(), key_path: path, unique: true, multi_entry: false };
+        let key_path = KeyPath::One("id".to_owned());
+        Store { id: 3, name: "items".to_owned(), key_path, auto_increment: true, last_key: 9, indexes: vec![index] }
+    }
+
+    /// A database with a record, in its place below a folder.
+    fn database(folder: &Path, name: &str) -> PathBuf {
+        let path = folder.join(names::database(&site(), name));
+        let building = Building::database(&path, 1 << 20).expect("a database");
+        let key = Key::Text(Text::from("k")).encode().expect("a key");
+        building.store(&store()).expect("a store");
+        building.record(1, 3, &key, &Value::Bool(true).encode().expect("a value")).expect("a record");
+        building.index_key((3, 7, 1), &Key::Number(1.5).encode().expect("a key"), &key).expect("an index key");
+        building.name(name, 5).expect("a name");
+        building.finish().expect("a database");
+        path
+    }
+
+    /// What came with a document of an earlier version names files of the worker's, or has code in it: a browser gets the
+    /// values that are in there, in databases of our own.
+    #[test]
+    fn a_store_that_was_never_checked_is_made_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let change = |path: &Path, sql: &str| {
+            let connection = Connection::open(path).expect("a database");
+            connection.create_collation("IDBKEY", str::cmp).expect("an order");
+            connection.execute_batch(sql).expect("a change");
+        };
+        let hostile = database(folder.path(), "shop");
+        change(
+            &hostile,
+            "insert into BlobFiles values ('blob:x', '../../../x'); insert into BlobRecords values (1, 'blob:x')",
+        );
+        let strange = database(folder.path(), "view");
+        change(&strange, "alter table Records rename to R; create view Records as select * from R");
+        let listed = files::list(folder.path()).expect("a list");
+        assert_eq!(listed.len(), 2);
+        let mut packed = Vec::new();
+        archive::pack(&archive::spell(&[Cookie::sample("sid")]).expect("cookies"), &listed, &mut packed)
+            .expect("an archive");
+
+        let (scratch, into) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let cookies = rebuild(&mut packed.as_slice(), scratch.path(), &mut |archive| {
+            archive::unpack(archive, into.path(), &Gate::default())
+        });
+        assert_eq!(cookies.expect("an archive").as_deref(), Some(&[Cookie::sample("sid")][..]));
+        assert_eq!(fs::read_dir(scratch.path()).expect("a folder").count(), 0);
+        let listed = files::list(into.path()).expect("a list");
+        let [rebuilt] = &listed[..] else { unreachable!("the strange one is left out") };
+        assert_eq!(rebuilt.path.as_str(), names::database(&site(), "shop"));
+        let of_blobs = "select (select count(*) from BlobFiles) + (select count(*) from BlobRecords)";
+        let blobs: i64 = Connection::open(&rebuilt.from)
+            .and_then(|connection| {
+                connection.create_collation("IDBKEY", str::cmp)?;
+                connection.query_row(of_blobs, [], |row| row.get(0))
+            })
+            .expect("a count");
+        assert_eq!(blobs, 0);
+
+        let database = Database::open(&rebuilt.from).expect("a database");
+        database.check_blobs().expect("no blobs");
+        let told = database.info().expect("what it is");
+        assert_eq!((told.name.as_str(), told.version), ("shop", 5));
+        let (id, index) = (told.stores[0].id, told.stores[0].indexes[0].id);
+        let Store { indexes, .. } = store();
+        let indexes = indexes.into_iter().map(|of| Index { id: index, ..of }).collect();
+        assert_eq!(told.stores, [Store { id, indexes, ..store() }]);
+        let mut records = Vec::new();
+        let shown = database.records(|record| {
+            records.push(record.expect("a record"));
+            Ok::<_, io::Error>(())
+        });
+        shown.expect("records");
+        let [record] = &records[..] else { unreachable!("there is one") };
+        assert_eq!((record.store, &record.key), (id, &Key::Text(Text::from("k"))));
+        assert!(matches!(record.value, Value::Bool(true)));
+        assert_eq!(record.index_keys, [(index, Key::Number(1.5))]);
+    }
+
+    /// However a database is broken, it is read or not, and nothing else comes of it.
+    #[test]
+    fn no_database_is_too_strange() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let good = fs::read(database(folder.path(), "shop")).expect("a file");
+        let strange = folder.path().join("strange");
+        for step in 0..300 {
+            let mut bytes = good.clone();
+            for place in 0..4 {
+                let at = (step * 7919 + place * 104_729) % bytes.len();
+                bytes[at] = bytes[at].wrapping_add(u8::try_from(step % 250).expect("few") + 1);
+            }
+            fs::write(&strange, &bytes).expect("a file");
+            if let Ok(database) = Database::open(&strange) {
+                let _ = (database.check_blobs(), database.info(), database.records(|_| Ok::<_, io::Error>(())));
+            }
+        }
     }
 }

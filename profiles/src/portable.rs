@@ -1,9 +1,12 @@
 //! A profile as a document that another deployment reads (decisions D8; docs/profile-format.md).
 //!
 //! Both ways it is as large as what the profile holds, and never in memory: it is written while its reader takes it, and read
-//! from a file without a name, into another one.
+//! from a file without a name, a record at a time. It holds values, which are read from WebKit's databases, and of which new
+//! ones are made: never a file of WebKit's.
 
+mod json;
 mod reading;
+mod values;
 mod writing;
 
 use std::io;
@@ -20,7 +23,11 @@ use crate::turns::Turn;
 /// `format`
 const FORMAT: &str = "kitfleet.profile";
 /// `version`
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Sites of a document, at most, databases, and records and items of local storage in all of them.
+const MAX_SITES: usize = 10_000;
+const MAX_DATABASES: usize = 2_000;
+const MAX_RECORDS: usize = 200_000;
 /// Bytes of a document that are handed on at once.
 const PIECE: usize = 64 * 1024;
 
@@ -37,6 +44,19 @@ pub struct About {
     pub name: String,
     /// What it is.
     pub archetype: String,
+}
+
+impl About {
+    /// For a document that nobody gets.
+    pub(crate) fn nobodys() -> Self {
+        Self {
+            exported_at: Timestamp::EPOCH,
+            profile: ProfileId::generate(),
+            account: AccountId::generate(),
+            name: String::new(),
+            archetype: String::new(),
+        }
+    }
 }
 
 /// A document that was read and found good, but for what its profile is: that is for whoever knows the rules of it.
@@ -76,4 +96,32 @@ pub enum DocumentError {
     /// It cannot be put on disk.
     #[error("the document cannot be put on disk: {0}")]
     Disk(io::Error),
+}
+
+/// How values are spelled, for tests.
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(crate) mod spelling {
+    use struson::writer::{JsonStreamWriter, JsonWriter as _};
+
+    use super::json::Json;
+    use super::values;
+    use crate::webkit::values::Value;
+
+    pub fn written(value: &Value) -> String {
+        let mut text = Vec::new();
+        let mut json = JsonStreamWriter::new(&mut text);
+        values::write(&mut json, value).expect("a value");
+        json.finish_document().expect("a value");
+        String::from_utf8(text).expect("text")
+    }
+
+    pub fn read(text: &str) -> Option<Value> {
+        let mut json = Json::new(text.as_bytes());
+        let value = values::read(&mut json).ok()?;
+        json.end().ok()?;
+        Some(value)
+    }
 }

@@ -5,13 +5,14 @@ use kitfleet_worker::emails::{PostmarkAccount, Relay, Sender};
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::values::{BaseUrl, MailSender, Secret, SmtpUrl, secret};
+use super::values::{BaseUrl, MailSender, Secret, SmtpUrl, secret, word};
 
 /// `email.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Email {
     /// Where messages go.
+    #[serde(deserialize_with = "word")]
     pub transport: Transport,
     /// Whom they are from; by default nobody at the host of `server.base_url`.
     pub from: Option<MailSender>,

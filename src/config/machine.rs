@@ -13,7 +13,7 @@ pub(super) fn host_program() -> PathBuf {
     beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("kitfleet-host"))
 }
 
-/// A session takes about 80 MiB, and a heavy page more; the rest of the machine keeps 1 GiB.
+/// A session takes about 90 MiB, and a heavy page more; the rest of the machine keeps 1 GiB.
 pub(super) fn sessions_that_fit(memory: u64) -> u32 {
     const MIB: u64 = 1024 * 1024;
     let sessions = memory.saturating_sub(1024 * MIB) / (110 * MIB);

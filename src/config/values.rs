@@ -6,6 +6,7 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kitfleet_worker::emails::{Sender, SenderError};
+use serde::de::{self, IntoDeserializer, value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
@@ -273,6 +274,18 @@ pub mod duration {
             UNITS.into_iter().find(|(size, _)| millis >= *size && millis.is_multiple_of(*size)).unwrap_or((1, "ms"));
         format!("{}{unit}", millis / size)
     }
+}
+
+/// One of a few words. serde's own deserializers say which there are when it is another; the configuration's does not.
+pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map_err(de::Error::custom)
+}
+
+/// A [`word`], or none.
+pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let Some(word) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map(Some).map_err(de::Error::custom)
 }
 
 /// A list of [`duration`]s.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_worker::config::WebhookConfig;
-use kitfleet_worker::webhooks::ExtraRoots;
+use kitfleet_worker::webhooks::{ExtraRoots, attempts_that_fit};
 use serde::{Deserialize, Serialize};
 
 use super::values::{duration, durations};
 use super::{Config, ConfigError};
+use crate::descriptors;
 
 /// `webhooks.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,6 +62,7 @@ impl Config {
             },
             timeout: webhooks.timeout,
             secret_reminder_after: webhooks.secret_reminder_after,
+            at_once: attempts_that_fit(descriptors::limit()),
             allow_private_targets: webhooks.allow_private_targets,
             extra_roots: webhooks.extra_roots()?,
             vault: self.auth().vault,

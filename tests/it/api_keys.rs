@@ -598,3 +598,29 @@ async fn the_last_use_of_a_credential_is_noted() {
     assert!(holds(&app, "last_used_at is null", unused).await);
     app.stop().await;
 }
+
+/// An account has so many keys that work; what was revoked or has expired is not among them, and a key that is rotated may be
+/// there twice for its grace.
+#[tokio::test]
+async fn an_account_has_so_many_keys() {
+    let app = App::simulated().set("limits.api_keys", "3").start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        keys.push(mint(&ada.client, &["read"]).await);
+    }
+    let another = json!({"name": "CI", "scopes": ["read"]});
+    let full = ada.client.post(KEYS, another.clone()).await.problem(409, "conflict");
+    assert_eq!(full.body["limit"], 3);
+    for key in &keys {
+        Minted::of(&key.rotate(&ada.client).await);
+    }
+    let expire = "update api_keys set expires_at = now() where account_id = $1 and expires_at is not null";
+    app.execute(expire, ada.account.as_uuid()).await;
+    ada.client.post(KEYS, another).await.problem(409, "conflict");
+    let list = ada.client.get(KEYS).await.expect(200).body;
+    let newest = list["data"][0]["id"].as_str().expect("an id").to_owned();
+    ada.client.delete(&format!("{KEYS}/{newest}")).await.expect(204);
+    mint(&ada.client, &["read"]).await;
+    app.stop().await;
+}

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use kitfleet_api::permissions::ROUTES;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::{self, KeyKind, NewKey, Scopes};
-use kitfleet_domain::audit::Actor;
+use kitfleet_domain::audit::{Actor, Origin};
 use kitfleet_domain::ids::AccountId;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -135,6 +135,8 @@ enum Kind {
     Device,
     OauthToken,
     WebSession,
+    /// A key that somebody made who stands so with the account that it is on.
+    TeamsKey(Standing),
 }
 
 /// A column of the matrix.
@@ -174,6 +176,12 @@ fn expected(asks: &Asks, caller: &Credential, free_tier: bool, standing: Standin
     let right_kind = match caller.kind {
         Kind::Nobody => return Verdict::Unknown,
         Kind::WebSession => true,
+        // It does what its maker may through the header, on that account and no other.
+        Kind::TeamsKey(maker) => {
+            let opens = needs.team.is_some_and(|(scope, least)| maker >= least && caller.satisfies(scope));
+            let let_in = opens && standing == Standing::Own && !free_tier;
+            return if let_in { Verdict::LetIn } else { Verdict::Refused };
+        }
         Kind::Device => !needs.person && (needs.free_device || !free_tier),
         Kind::Key | Kind::OauthToken => !needs.person && !free_tier,
     };
@@ -265,8 +273,27 @@ impl App {
             let token = oauth::token(self, &oauth::created(&person, scopes).await).await;
             add(Kind::OauthToken, "OAuth token", scopes, token);
         }
+        for (standing, role) in [(Standing::Member, "member"), (Standing::Admin, "admin")] {
+            for scopes in [&["read"][..], &["account_owner"]] {
+                let client = self.key_of_member(account, role, scopes).await;
+                add(Kind::TeamsKey(standing), &format!("key that a team's {role} made"), scopes, client);
+            }
+        }
         add(Kind::WebSession, "web session", &["account_owner"], self.device_of(account).await);
         all
+    }
+
+    /// A key on the account, made by somebody on its team who has this role since.
+    async fn key_of_member(&self, account: AccountId, role: &str, scopes: &[&str]) -> Client {
+        let member = self.account(Tier::Enterprise).await;
+        self.join_team(account, member, "admin").await;
+        let mut conn = self.database.pool.acquire().await.expect("a connection");
+        let (maker, scopes) = (Actor::person(member, &Origin::default()), Scopes::parse(scopes).expect("known scopes"));
+        let minted = api_keys::mint(&mut conn, account, &maker, NewKey::customer("matrix", &scopes)).await;
+        let (_, secret) = minted.expect("a key");
+        let demoted = sqlx::query("update team_members set role = $2 where member_account_id = $1");
+        demoted.bind(member.as_uuid()).bind(role).execute(&mut *conn).await.expect("a role");
+        Client::new(&self.base_url, Some(secret.reveal()))
     }
 
     async fn key_of(&self, account: AccountId, kind: KeyKind, scopes: &[&str]) -> Client {

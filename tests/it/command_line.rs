@@ -528,6 +528,19 @@ async fn a_bad_configuration_stops_with_one_line() {
     assert_eq!(left, 0, "a start that was refused left something behind");
 }
 
+/// A command in the wrong folder says so: a new and empty database would answer that there is nothing.
+#[tokio::test]
+async fn a_command_makes_no_database() {
+    let folder = TempDir::new().expect("a folder");
+    let account = unknown_id("acc");
+    for args in [&["account", "show", &account][..], &["workers", "list"], &["jobs", "list"], &["sweep", "free-tier"]] {
+        let ran = run(alone(folder.path(), args), "").await.code(1);
+        let line = ran.complaint();
+        assert!(line.contains("there is no database in") && line.contains(".kitfleet"), "{args:?}: {line}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
+}
+
 /// Decisions D2: every key that it lists has its default, also those of areas that are still to come.
 #[tokio::test]
 async fn every_listed_key_has_its_default() {
@@ -610,6 +623,10 @@ async fn the_doctor_names_what_is_missing() {
     command.env("DATABASE_URL", format!("postgres://127.0.0.1:{}/none", free_port()));
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.to_lowercase().contains("database"), "{ill:?}");
+    let mut command = app.command(&["doctor"]);
+    command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", "/nowhere/kitfleet-host");
+    let ill = run(command, "").await.code(1);
+    assert!(ill.stdout.contains("there is no /nowhere/kitfleet-host (worker.host_program)"), "{ill:?}");
     app.stop().await;
 }
 

@@ -4,6 +4,7 @@
 //! public address: what is served there is public for all that the service can tell, and everything else on the same
 //! machine is not.
 
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -11,9 +12,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::support::app::free_port;
-use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
+use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::{App, Client, Site, eventually};
-use crate::webkit::processes::listeners;
+use crate::webkit::processes::{listeners, namespace};
 use crate::webkit::{Scene, assert_failed, text};
 
 /// A driver that waits for orders from anybody who reaches its port. It ends with this value.
@@ -87,53 +88,35 @@ async fn private_addresses_are_refused_unless_they_are_allowed() {
     closed.stop().await;
 }
 
-/// Design section 4: nothing of the service listens on TCP but its API and a guard for each browser, all on loopback;
-/// and a guard is no target for a page, not even where private targets are allowed.
+/// Design section 4: nothing of the service listens on TCP but its API, on loopback. A browser has a network of its own,
+/// where its keeper leads to its guard and nothing else listens.
 #[tokio::test]
 async fn the_service_opens_no_port_that_a_page_could_use() {
-    let scene = Scene::start().await;
-    let other = scene.client.session().await;
+    let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
+    scene.client.session().await;
     scene.visit("/").await;
     let api: SocketAddr = scene.app.base_url.trim_start_matches("http://").parse().expect("an address");
-    let guards: Vec<_> = listeners(&scene.app)
-        .into_iter()
-        .filter(|listener| {
-            assert_eq!(listener.program, "kitfleet", "{listener:?}");
-            assert!(listener.address.ip().is_loopback(), "{listener:?}");
-            listener.address != api
-        })
-        .map(|listener| listener.address.port())
-        .collect();
-    assert_eq!(guards.len(), 2, "one for each session: {guards:?}");
+    let service = scene.app.pid(0);
+    let listening: Vec<_> = listeners(&scene.app, service).into_iter().map(|listener| listener.address).collect();
+    assert_eq!(listening, [api]);
+    let hosts = scene.app.processes("kitfleet-host");
+    assert!(hosts.len() >= 2, "{hosts:?}");
+    let networks: HashSet<_> = hosts.iter().chain([&service]).map(|pid| namespace(*pid, "net")).collect();
+    assert_eq!(networks.len(), hosts.len() + 1, "a network for each browser, and the machine's: {networks:?}");
+    for host in hosts {
+        let listening = listeners(&scene.app, host);
+        assert!(listening.iter().all(|listener| listener.program == "kitfleet-keeper"), "{listening:?}");
+        assert!(listening.iter().all(|listener| listener.address.ip().is_loopback()), "{listening:?}");
+    }
 
-    // A page can reach loopback here, but no guard: neither its own nor that of another.
+    // A page may reach the machine's loopback here. What leads to a guard is on another.
     let reach = async |url: String| {
         scene.visit(&format!("/fetch?url={url}")).await;
         scene.wait(json!({"kind": "url_matches", "pattern": "/fetch"})).await.expect(200);
         outcome(&scene.client, &scene.session).await
     };
     assert_eq!(reach(scene.site.url("/hit")).await, "reached");
-    for port in &guards {
-        assert_eq!(reach(format!("http://127.0.0.1:{port}/")).await, "refused");
-    }
-    // That the guard would not have understood HTTP anyway is not why: the other guard never saw a connection.
-    for (port, host) in guards.iter().zip(["127.0.0.1", "localhost"]) {
-        let session = scene.client.session().await;
-        let url = format!("http://{host}:{port}/");
-        let refused =
-            scene.client.operate(&session, "navigate", json!({"url": url})).await.problem(502, "driver-error");
-        let detail = refused.body["detail"].as_str().expect("a detail");
-        assert!(detail.contains("not of the public internet"), "{detail}");
-    }
-
-    for session in [&scene.session, &other] {
-        scene.client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    }
-    eventually(Duration::from_secs(5), "the guards go with their browsers", async || {
-        let left: Vec<_> = listeners(&scene.app).into_iter().map(|listener| listener.address).collect();
-        (left == [api]).then_some(())
-    })
-    .await;
+    assert_eq!(reach("http://127.0.0.1:1080/".to_owned()).await, "refused");
     scene.app.stop().await;
 }
 
@@ -164,6 +147,8 @@ async fn inside_a_network_of_its_own() {
         ("127.0.0.1", "mixed.example"),
         ("10.11.12.13", "intranet.example"),
         ("169.254.169.254", "metadata.example"),
+        (OWN[0], "own.example"),
+        (OWN[1], "neighbour.example"),
     ]);
     let private = Site::start_at(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await;
     let public = Site::start_at(SocketAddr::from((PUBLIC.parse::<Ipv4Addr>().expect("an address"), 0))).await;
@@ -190,6 +175,10 @@ async fn inside_a_network_of_its_own() {
         "169.254.169.254",
         "metadata.example",
         "100.64.0.1",
+        OWN[0],
+        OWN[1],
+        "own.example",
+        "neighbour.example",
     ];
     let fetch = async |url: &str| {
         client.navigate(&session, &public.url(&format!("/fetch?url={url}"))).await;
@@ -232,8 +221,8 @@ async fn inside_a_network_of_its_own() {
     }
     assert_eq!(private.hits(), before);
 
-    // The driver, and the guard of another browser, both of which would obey.
-    for port in listeners(&app).iter().map(|listener| listener.address.port()).chain([driver.port]) {
+    // The driver, which would obey, and the service itself.
+    for port in listeners(&app, app.pid(0)).iter().map(|listener| listener.address.port()).chain([driver.port]) {
         for host in ["127.0.0.1", "localhost"] {
             assert_eq!(fetch(&format!("http://{host}:{port}/session")).await, "refused", "{host}:{port}");
         }

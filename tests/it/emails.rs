@@ -1,6 +1,7 @@
 //! Mails and who wants them (interface, "Transactional emails" and "Email preferences"; issue 3, Build 7).
 
-use std::time::Duration;
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::{EmailAddress, NOTICE_GOOD_FOR, Outcome, Recipient, Template};
@@ -578,4 +579,24 @@ async fn a_transport_that_lacks_something_stops_the_start() {
             assert!(ran.complaint().contains(key) && !ran.complaint().contains("hunter2"), "{ran:?}");
         }
     }
+}
+
+/// Mails that are files hold links and addresses: they are kept for a time, and not for ever.
+#[tokio::test]
+async fn old_files_of_mails_are_removed() {
+    let mut app = App::simulated().set("retention.outbox", "1h").start().await;
+    let outbox = app.data_dir.path().join("data/outbox");
+    fs::create_dir_all(&outbox).expect("a folder");
+    let (old, new) = (outbox.join("old.eml"), outbox.join("new.eml"));
+    for file in [&old, &new] {
+        fs::write(file, "To: ada@example.com").expect("a file");
+    }
+    let hours_ago = SystemTime::now() - Duration::from_hours(2);
+    File::options().append(true).open(&old).expect("a file").set_modified(hours_ago).expect("a time");
+    app.signal(0, Signal::SIGTERM).await;
+    app.start(Role::Up);
+    eventually(Duration::from_secs(30), "the old one is gone", async || (!old.exists()).then_some(())).await;
+    assert!(new.exists());
+    app.ready().await;
+    app.stop().await;
 }

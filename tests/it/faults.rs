@@ -12,7 +12,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::support::{Answer, App, Client, Role, Site, eventually};
-use crate::webkit::processes::{below, listeners, open_files, zombies_of};
+use crate::webkit::processes::{below, listeners, open_files, parent_of, zombies_of};
 use crate::webkit::{Scene, assert_failed, failures, until_status};
 
 /// A session and the process that leads its browser.
@@ -34,7 +34,12 @@ impl Browser {
 
     /// Kills one of its processes.
     fn kill(&self, name: &str) {
-        let victim = if name == "kitfleet-host" { Some(self.host) } else { below(self.host, name).pop() };
+        let victim = match name {
+            "kitfleet-host" => Some(self.host),
+            "kitfleet-keeper" => Some(parent_of(self.host)),
+            "Xvfb" => below(parent_of(self.host), name).pop(),
+            _ => below(self.host, name).pop(),
+        };
         murder(victim.unwrap_or_else(|| panic!("it has no {name}")));
     }
 }
@@ -115,7 +120,10 @@ async fn a_browser_that_loses_a_process_fails_its_session_alone() {
         ("WebKitNetworkProcess", Some(wait.clone())),
         ("WebKitNetworkProcess", Some(load)),
         ("kitfleet-host", None),
-        ("kitfleet-host", Some(wait)),
+        ("kitfleet-host", Some(wait.clone())),
+        ("Xvfb", None),
+        ("Xvfb", Some(wait.clone())),
+        ("kitfleet-keeper", Some(wait)),
     ] {
         let victim = Browser::open(&app, &client).await;
         client.navigate(&victim.session, &site.url("/")).await;
@@ -146,26 +154,6 @@ async fn a_browser_that_loses_a_process_fails_its_session_alone() {
     app.stop().await;
 }
 
-/// The same of the display that all browsers of a worker share; the worker gets another one.
-#[tokio::test]
-async fn a_worker_that_loses_its_display_gets_another() {
-    let scene = Scene::start().await;
-    let (app, client) = (&scene.app, &scene.client);
-    let idle = client.session().await;
-    scene.visit("/").await;
-    let [display] = app.processes("Xvfb")[..] else { unreachable!("a worker has one display") };
-    let (answer, after) = during(client, &scene.session, ("wait", endless_wait()), async || murder(display)).await;
-    answer.problem(502, "driver-error");
-    assert!(after < Duration::from_secs(4), "the answer came after {after:?}");
-    assert_failed(app, client, &scene.session, "wait", "DriverError").await;
-    until_status(client, &idle, "errored").await;
-    assert_failed(app, client, &idle, "unknown", "DriverError").await;
-
-    until_well(client, &scene.site.url("/")).await;
-    assert_eq!(app.processes("Xvfb").len(), 1);
-    scene.app.stop().await;
-}
-
 /// Decisions D5: a worker that dies takes its browsers with it. A `ready` session's next operation is 502 and the session
 /// errored, a `busy` one stays `busy`, and DELETE works for both.
 #[tokio::test]
@@ -187,7 +175,7 @@ async fn a_worker_that_dies_takes_its_browsers_with_it() {
     assert_eq!(answer.headers["content-type"], "application/problem+json");
     assert!(after < Duration::from_secs(25), "its caller waited for {after:?}");
     eventually(Duration::from_secs(5), "no browser is left", async || {
-        let names = ["kitfleet-host", "WebKitWebProcess", "WebKitNetworkProcess", "Xvfb", "bwrap"];
+        let names = ["kitfleet-keeper", "kitfleet-host", "WebKitWebProcess", "WebKitNetworkProcess", "Xvfb", "bwrap"];
         names.iter().all(|name| app.processes(name).is_empty()).then_some(())
     })
     .await;
@@ -533,7 +521,7 @@ async fn sessions_leave_nothing_behind() {
         eventually(Duration::from_secs(10), "only the warm pool is left", async || {
             let worker = fs::read_dir(app.data_dir.path().join("data/browsers")).expect("a folder").flatten();
             let folders = worker.filter_map(|entry| Some(fs::read_dir(entry.path()).ok()?.count())).sum::<usize>();
-            let ports: Vec<_> = listeners(app).into_iter().map(|listener| listener.address).collect();
+            let ports: Vec<_> = listeners(app, service).into_iter().map(|listener| listener.address).collect();
             let processes = [("kitfleet-host", 1), ("WebKitNetworkProcess", 1), ("Xvfb", 1)]
                 .iter()
                 .all(|(name, count)| app.processes(name).len() == *count);
@@ -560,9 +548,10 @@ async fn sessions_leave_nothing_behind() {
         }
     }
     only_the_warm_pool_is_left().await;
-    // The service, the display, and of the warm slot the host, the network process, the page's and its two sandboxes.
+    // The service, and of the warm slot its two sandboxes, the keeper, the display, the host, the network process, the
+    // page's and its two sandboxes.
     eventually(Duration::from_secs(5), "no more processes than one warm slot has", async || {
-        (app.marked().len() <= 7).then_some(())
+        (app.marked().len() <= 10).then_some(())
     })
     .await;
     assert!(open_files(service) <= files + 10, "{} files were open, now {}", files, open_files(service));

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 
 use crate::support::app::free_port;
+use crate::support::namespaces::run_inside;
 use crate::support::routes::{Route, session_routes};
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually, members, raw, unknown_id};
@@ -65,8 +67,8 @@ async fn a_body_that_is_too_large_is_refused() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let padded = |length: usize| {
-        let frame = r#"{"metadata":{"x":""}}"#.len();
-        format!(r#"{{"metadata":{{"x":"{}"}}}}"#, "x".repeat(length - frame))
+        let frame = r#"{"padding":{"x":""}}"#.len();
+        format!(r#"{{"padding":{{"x":"{}"}}}}"#, "x".repeat(length - frame))
     };
     client.post_raw("/v1/sessions", padded(LIMIT)).await.expect(201);
     client.post_raw("/v1/sessions", padded(LIMIT + 1)).await.problem(413, "payload-too-large");
@@ -490,6 +492,33 @@ async fn read_to_end(reader: &mut tokio::net::tcp::OwnedReadHalf) -> String {
     // A reset is an end, too.
     let _ = tokio::time::timeout(limit, reader.read_to_end(&mut bytes)).await.expect("the service hangs up");
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A disk without room fails whatever is written, so that the process is not ready; it lives all the same.
+#[tokio::test]
+async fn a_full_disk_is_not_ready() {
+    let folder = TempDir::new().expect("a folder");
+    let environment = [("TMPDIR", folder.path().as_os_str())];
+    run_inside(&["--mount"], "http::inside_a_small_disk", &environment).await;
+}
+
+/// See [`a_full_disk_is_not_ready`], which starts it.
+#[tokio::test]
+#[ignore = "runs with mounts of its own, where another test starts it"]
+async fn inside_a_small_disk() {
+    let disk = std::env::temp_dir();
+    let mounted =
+        std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=128m", "tmpfs"]).arg(&disk).status();
+    assert!(mounted.expect("mount runs").success());
+    let app = App::simulated().start().await;
+    let filler = disk.join("filler");
+    std::fs::write(&filler, vec![1; 123 * 1024 * 1024]).expect("there is room");
+    let refused = app.stranger().get("/readyz").await.problem(503, "feature-unavailable");
+    assert_eq!(refused.body["detail"], "the disk of data_dir is full");
+    app.stranger().get("/healthz").await.expect(200);
+    std::fs::remove_file(filler).expect("the file");
+    app.stranger().get("/readyz").await.expect(200);
+    app.stop().await;
 }
 
 /// Decisions D13 (`/healthz`), issue 2, 7 (`/readyz`), interface, "Authentication" 9 (`/metrics`).

@@ -270,3 +270,16 @@ async fn a_token_does_not_work_on_the_free_tier() {
     bearer.get("/v1/sessions").await.expect(200);
     app.stop().await;
 }
+
+/// An account has so many clients at once.
+#[tokio::test]
+async fn an_account_has_so_many_clients() {
+    let app = App::simulated().set("limits.oauth_clients", "2").start().await;
+    let owner = app.client().await;
+    let (first, _) = (created(&owner, &["read"]).await, created(&owner, &["read"]).await);
+    let full = owner.post(CLIENTS, json!({"name": "nightly", "scopes": ["read"]})).await.problem(409, "conflict");
+    assert_eq!(full.body["limit"], 2);
+    owner.delete(&format!("{CLIENTS}/{}", first.id)).await.expect(204);
+    created(&owner, &["read"]).await;
+    app.stop().await;
+}

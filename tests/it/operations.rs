@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::support::routes::{Route, direct_operations};
 use crate::support::{Answer, App, Client, assert_timestamp, members, unknown_id};
@@ -139,6 +139,7 @@ async fn navigate_checks_its_input() {
         (json!({"url": null}), "url"),
         (json!({"url": 1}), "url"),
         (json!({"url": [good]}), "url"),
+        (json!({"url": format!("{good}?{}", "a".repeat(65_536))}), "url"),
         (json!({"url": good, "timeout_ms": 99}), "timeout_ms"),
         (json!({"url": good, "timeout_ms": 120_001}), "timeout_ms"),
         (json!({"url": good, "timeout_ms": -1}), "timeout_ms"),
@@ -182,6 +183,7 @@ async fn interact_checks_its_input() {
         (json!({"action": {"kind": "tap"}}), "action.selector"),
         (json!({"action": {"kind": "tap", "selector": ""}}), "action.selector"),
         (json!({"action": {"kind": "tap", "selector": 1}}), "action.selector"),
+        (json!({"action": {"kind": "tap", "selector": "a".repeat(10_001)}}), "action.selector"),
         (json!({"action": {"kind": "type", "selector": "#a"}}), "action.text"),
         (json!({"action": {"kind": "type", "selector": "#a", "text": 1}}), "action.text"),
         (json!({"action": {"kind": "type", "selector": "#a", "text": "x", "sensitive": "yes"}}), "action.sensitive"),
@@ -192,6 +194,9 @@ async fn interact_checks_its_input() {
         (typing("x", json!(-1)), "action.delay_ms"),
         (typing("x", json!(1.5)), "action.delay_ms"),
         (typing("x", json!("5")), "action.delay_ms"),
+        // Half a second of pauses too much.
+        (typing(&"x".repeat(241), json!(500)), "action.delay_ms"),
+        (json!({"action": {"kind": "tap", "selector": "a".repeat(4_097)}}), "action.selector"),
         (press(""), "action.key"),
         (press(&"x".repeat(21)), "action.key"),
         (json!({"action": {"kind": "press"}}), "action.key"),
@@ -206,7 +211,7 @@ async fn interact_checks_its_input() {
     let taken = [
         typing(&"ü".repeat(10_000), json!(0)),
         typing("", json!(0)),
-        typing("x", json!(500)),
+        typing(&"x".repeat(240), json!(500)),
         press("a"),
         press("AudioBassBoostToggle"),
         scroll(json!(-100), json!(i32::MAX)),
@@ -237,9 +242,13 @@ async fn wait_checks_its_input() {
         (json!({"condition": {"kind": "url_matches"}}), "condition.pattern"),
         (json!({"condition": {"kind": "time"}}), "condition.ms"),
         (pattern("("), "condition.pattern"),
+        (pattern(&"a".repeat(10_001)), "condition.pattern"),
         (pattern("(?=a)"), "condition.pattern"),
         (pattern(r"(a)\1"), "condition.pattern"),
         (pattern("(((a{1000}){1000}){1000})"), "condition.pattern"),
+        (pattern(r"\p{L}{900}"), "condition.pattern"),
+        (pattern(&"a".repeat(1_001)), "condition.pattern"),
+        (json!({"condition": {"kind": "selector", "selector": "a".repeat(4_097)}}), "condition.selector"),
         (time(json!(60_001)), "condition.ms"),
         (time(json!(-1)), "condition.ms"),
         (time(json!(0.5)), "condition.ms"),
@@ -250,6 +259,7 @@ async fn wait_checks_its_input() {
     refuses(&app, &client, &session, "wait", refused).await;
     let taken = [
         pattern("(a+)+$"),
+        pattern(&"a".repeat(1_000)),
         pattern(""),
         time(json!(0)),
         time(json!(20)),
@@ -313,6 +323,11 @@ async fn capture_and_extract_check_their_input() {
     let many = |count: usize| Value::from((0..count).map(|i| text(&i.to_string())).collect::<Vec<_>>());
     let one = |extraction: Value| json!({"extractions": [extraction]});
     let list = |sub: Value| one(json!({"name": "a", "selector": "li", "type": "list", "extract": {"b": sub}}));
+    let subs = |names: Vec<String>| {
+        let subs: Map<String, Value> =
+            names.into_iter().map(|name| (name, json!({"selector": "a", "type": "text"}))).collect();
+        one(json!({"name": "a", "selector": "li", "type": "list", "extract": subs}))
+    };
     let refused = [
         (json!({}), "extractions"),
         (json!({"extractions": {}}), "extractions"),
@@ -321,6 +336,7 @@ async fn capture_and_extract_check_their_input() {
         (json!({"extractions": [text("a"), text("a")]}), "extractions.1.name"),
         (one(json!({"selector": "h1", "type": "text"})), "extractions.0.name"),
         (one(json!({"name": "", "selector": "h1", "type": "text"})), "extractions.0.name"),
+        (one(json!({"name": "a".repeat(257), "selector": "h1", "type": "text"})), "extractions.0.name"),
         (one(json!({"name": "a", "type": "text"})), "extractions.0.selector"),
         (one(json!({"name": "a", "selector": "", "type": "text"})), "extractions.0.selector"),
         (one(json!({"name": "a", "selector": "h1"})), "extractions.0.type"),
@@ -330,6 +346,14 @@ async fn capture_and_extract_check_their_input() {
         (list(json!({"selector": "a", "type": "list"})), "extractions.0.extract.b.type"),
         (list(json!({"selector": "a", "type": "attribute"})), "extractions.0.extract.b.attribute"),
         (list(json!({"selector": "", "type": "text"})), "extractions.0.extract.b.selector"),
+        (one(text(&"n".repeat(121))), "extractions.0.name"),
+        (one(json!({"name": "a", "selector": "a".repeat(4_097), "type": "text"})), "extractions.0.selector"),
+        (
+            list(json!({"selector": "a", "type": "attribute", "attribute": "a".repeat(121)})),
+            "extractions.0.extract.b.attribute",
+        ),
+        (subs((0..33).map(|i| i.to_string()).collect()), "extractions.0.extract"),
+        (subs(vec!["n".repeat(121)]), "extractions.0.extract"),
     ];
     refuses(&app, &client, &session, "extract", refused).await;
     let taken = [
@@ -339,6 +363,8 @@ async fn capture_and_extract_check_their_input() {
         one(json!({"name": "a", "selector": "a", "type": "attribute", "attribute": "href"})),
         one(json!({"name": "a", "selector": "li", "type": "list"})),
         list(json!({"selector": "a", "type": "attribute", "attribute": "href"})),
+        one(text(&"n".repeat(120))),
+        subs((0..32).map(|i| format!("{i:0>120}")).collect()),
     ];
     takes(&client, &session, "extract", taken).await;
     app.stop().await;
@@ -376,6 +402,7 @@ async fn search_and_login_check_their_input_with_a_real_driver() {
         (json!({"query": "ü".repeat(10_001)}), "query"),
         (json!({"query": "x", "submit": "yes"}), "submit"),
         (json!({"query": "x", "search_selector": 1}), "search_selector"),
+        (json!({"query": "x", "search_selector": "a".repeat(10_001)}), "search_selector"),
         (json!({"query": "x", "timeout_seconds": 0}), "timeout_seconds"),
         (json!({"query": "x", "timeout_seconds": 121}), "timeout_seconds"),
         (json!({"query": "x", "timeout_seconds": -1}), "timeout_seconds"),

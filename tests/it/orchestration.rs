@@ -15,6 +15,10 @@ use crate::support::{App, Client, Role, at_once, eventually, members};
 /// for a machine that is busy with other tests.
 const RESCUE: Duration = Duration::from_secs(25);
 
+/// Breaks every connection to the database but this one.
+const TERMINATE_ALL: &str = "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity
+                             where datname = current_database() and pid <> pg_backend_pid()) killed";
+
 fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
@@ -530,14 +534,28 @@ async fn losing_every_connection_is_survived() {
     for _ in 0..3 {
         let wait = client.waiting(&session, 300);
         running(&app).await;
-        app.count(
-            "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity
-             where datname = current_database() and pid <> pg_backend_pid()) killed",
-        )
-        .await;
+        app.count(TERMINATE_ALL).await;
         let answer = tokio::time::timeout(Duration::from_secs(10), wait).await.expect("an answer in time");
         answer.expect("a task").expect(200);
         assert_eq!(client.status(&session).await, "ready");
     }
     app.stop().await;
+}
+
+/// The same in the moment of a stop: a connection that breaks is no reason to leave a session behind, or a job.
+#[tokio::test]
+async fn a_stop_over_broken_connections_leaves_nothing() {
+    for _ in 0..3 {
+        let app = App::simulated().start().await;
+        let client = app.client().await;
+        let session = client.session().await;
+        // Connections that were just in use are taken for ones that stand.
+        at_once((0..16).map(|_| {
+            let (client, session) = (client.clone(), session.clone());
+            async move { client.get(&format!("/v1/sessions/{session}/state")).await }
+        }))
+        .await;
+        app.count(TERMINATE_ALL).await;
+        app.stop().await;
+    }
 }

@@ -520,12 +520,16 @@ async fn retention_purges_what_was_deleted_long_ago() {
         .expect("the profiles");
     assert_eq!(left, [live, recent, kept], "{swept}");
     assert_eq!(app.count("select count(*) from profile_snapshots").await, 2);
-    assert_eq!(sweep().await, json!({"profiles": 0, "snapshots": 0, "failed": 0, "stores": 0}));
+    let swept = sweep().await;
+    assert_eq!(members(&swept), BTreeSet::from(["profiles", "snapshots", "stores", "rows", "failed"]));
+    for what in ["profiles", "snapshots", "stores", "failed"] {
+        assert_eq!(swept[what], 0, "{swept}");
+    }
     assert!(app.audited(account, "profile.purged").await.is_empty());
 
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let text = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
-    for arm in ["profiles", "snapshots"] {
+    for arm in ["profiles", "snapshots", "sessions"] {
         for outcome in ["purged", "failed", "skipped"] {
             let labels =
                 [format!("arm=\"{arm}\",outcome=\"{outcome}\""), format!("outcome=\"{outcome}\",arm=\"{arm}\"")];

@@ -84,6 +84,8 @@ async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
         (json!({"metadata": []}), "metadata"),
         (json!({"metadata": "text"}), "metadata"),
         (json!({"metadata": true}), "metadata"),
+        (json!({"metadata": {"x": "x".repeat(16 * 1024 - 7)}}), "metadata"),
+        (json!({"metadata": {"x": "\u{1}".repeat(16 * 1024 / 6)}}), "metadata"),
         (json!({"purpose": "cumulative_rig_validation"}), "purpose"),
         (json!({"purpose": "test_domain_probe"}), "purpose"),
         (json!({"purpose": "anything"}), "purpose"),
@@ -110,6 +112,7 @@ async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
         json!({"label": ""}),
         json!({"label": null, "metadata": null}),
         json!({"metadata": {}}),
+        json!({"metadata": {"x": "x".repeat(16 * 1024 - 8)}}),
         json!({"purpose": "production_customer"}),
         json!({"behavioral_profile": "casual"}),
         json!({"behavioral_profile": "regular"}),
@@ -118,6 +121,36 @@ async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
     for body in taken {
         client.session_with(body).await;
     }
+    app.stop().await;
+}
+
+/// Decisions D1 (`limit` is the most that a page has): what customers wrote fills a page sooner, and the next one goes on
+/// with the session behind it.
+#[tokio::test]
+async fn a_page_has_only_so_much_of_customers_data() {
+    let app = App::simulated().set("limits.page_bytes", "2500").start().await;
+    let client = app.client().await;
+    let mut made = Vec::new();
+    for bytes in [10, 1_000, 1_000, 3_000, 10, 1_000] {
+        made.push(client.session_with(json!({"metadata": {"x": "x".repeat(bytes)}})).await);
+    }
+    // Numbers are as short as they were written.
+    let numbers = json!({"x": vec![1e300; 300]});
+    let numbers = client.post("/v1/sessions", json!({"metadata": numbers})).await.expect(201);
+    made.push(numbers.body["id"].as_str().expect("an id").to_owned());
+    let (mut pages, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = client.get(&format!("/v1/sessions{cursor}")).await.expect(200).body;
+        let ids = page["data"].as_array().expect("a list").iter().map(|session| session["id"].clone());
+        pages.push(ids.collect::<Vec<_>>());
+        assert_eq!(page["has_more"], page["next_cursor"].is_string());
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("?cursor={next}");
+    }
+    made.reverse();
+    let sizes: Vec<_> = pages.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [2, 2, 3], "{made:?}");
+    assert_eq!(pages.concat(), made);
     app.stop().await;
 }
 

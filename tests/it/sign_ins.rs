@@ -502,6 +502,31 @@ async fn a_magic_link_lets_nobody_in_who_knew_the_password_before() {
     app.stop().await;
 }
 
+/// The same of a verification link that was asked for again, which anybody may do: the signup's own link alone says that
+/// whoever chose the password has the address. A reset gives another password.
+#[tokio::test]
+async fn a_verification_link_that_was_asked_for_lets_nobody_in_who_knew_the_password_before() {
+    let app = App::simulated().start().await;
+    let stranger = app.stranger();
+    stranger.post(SIGNUP, json!({"email": "ada@example.com", "password": PASSWORD, "name": "Eve"})).await.expect(200);
+    let own = app.mail_to("ada@example.com", Template::VerifyEmail).await;
+    assert!(!own.text.contains("password"), "{}", own.text);
+    let link = app.link(RESEND, "ada@example.com").await;
+    let told = app.mail_number(2, "ada@example.com", Template::VerifyEmail).await.text;
+    assert!(told.contains("password of the signup"), "{told}");
+    stranger.post(VERIFY, json!({"token": own.token})).await.invalid("token");
+    let ada = session(&app, &stranger.post(VERIFY, json!({"token": link})).await.expect(200)).await;
+    assert_timestamp(&ada.get(ME).await.expect(200).body["email_verified_at"]);
+    app.log_in("ada@example.com", PASSWORD).await.problem(401, "unauthorized");
+    let reset = app.link(FORGOT, "ada@example.com").await;
+    stranger.post(RESET, json!({"token": reset, "new_password": "another password"})).await.expect(200);
+    app.log_in("ada@example.com", "another password").await.expect(200);
+
+    app.sign_up("bob@example.com").await;
+    app.log_in("bob@example.com", PASSWORD).await.expect(200);
+    app.stop().await;
+}
+
 /// Interface, "Authentication endpoints" (password-reset), "Web session" states, "Transactional emails" (60 minutes,
 /// single use) and "Audit-log actions": a reset changes the password, ends every session there was, on other devices
 /// too, and answers the login result.

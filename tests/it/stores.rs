@@ -6,6 +6,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use futures_util::{TryStreamExt as _, stream};
 use kitfleet_domain::accounts::Tier;
@@ -20,10 +22,11 @@ use tempfile::TempDir;
 use crate::support::App;
 use crate::support::database::Database;
 use crate::support::s3::{S3, SECRET};
+use crate::support::storage;
 
 const MIB: u64 = 1024 * 1024;
 const LOCAL: &str = "localstorage/https_shop.example_0.localstorage";
-const INDEXED: &str = "databases/indexeddb/v1/https_shop.example_0/1/IndexedDB.sqlite3";
+const INDEXED: &str = "databases/indexeddb/v1/https_shop.example_0/8D9001D32C6A703D95921A77115050F33DD823D3F1730BD35215DCBECAD6DC20/1.blob";
 
 /// A profile that has only what stores ask for.
 struct Profile {
@@ -320,10 +323,21 @@ async fn what_is_kept_is_within_what_can_be_imported() {
         stores.save(profile.id, &profile.key, Dump { cookies, files: browser.path().to_owned().into() }).await
     };
     let fat = |bytes| Cookie { value: "v".repeat(bytes), ..cookie() };
-    let many = save(vec![fat(4_000); 5_000]).await;
-    assert!(matches!(many, Err(SaveError::TooLarge(_))), "{many:?}");
-    let many = save(vec![cookie(); 10_001]).await;
-    assert!(matches!(many, Err(SaveError::TooLarge(_))), "{many:?}");
+    let kept = async |cookies| {
+        let saved = save(cookies).await.expect("a store");
+        restore(&stores, &profile, saved.id).await.expect("a store").0
+    };
+    // Of too many, the last ones are kept: of one host, of all of them, and of their bytes.
+    let numbered = |n: usize, hosts: usize| {
+        let cookie = move |n| Cookie { name: format!("n{n}"), domain: format!("h{}.example", n % hosts), ..cookie() };
+        (0..n).map(cookie).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(numbered(12_000, 1)).await, numbered(12_000, 1)[9_000..]);
+    assert_eq!(kept(numbered(12_000, 12)).await, numbered(12_000, 12)[2_000..]);
+    let many: Vec<_> =
+        numbered(5_000, 2).into_iter().map(|cookie| Cookie { value: "v".repeat(4_000), ..cookie }).collect();
+    let some = kept(many.clone()).await;
+    assert!((4_000..4_200).contains(&some.len()) && many.ends_with(&some), "{}", some.len());
     let odd = Cookie { domain: ".".to_owned(), ..cookie() };
     let saved = save(vec![cookie(), fat(4_097), odd]).await.expect("a store");
     assert_eq!(restore(&stores, &profile, saved.id).await.expect("a store").0, [cookie()]);
@@ -337,7 +351,9 @@ async fn exports_wait_for_their_turn() {
     let setting = Setting::new().await;
     let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
-    let saved = save(&stores, &profile, &noise(MIB)).await;
+    let left = folder();
+    storage::write(&left.path().join(LOCAL), [("a".to_owned(), "x".repeat(2_000_000))]);
+    let saved = stores.save(profile.id, &profile.key, dump(&left)).await.expect("a store");
     let export = async |about: &About| {
         let exported = stores.export(about.clone(), &profile.key, Some(saved.id));
         tokio::time::timeout(Duration::from_secs(1), exported).await.map(|document| document.expect("a document"))
@@ -419,16 +435,19 @@ async fn an_exported_profile_can_be_imported_anywhere() {
     let (here, there) = (Setting::new().await, Setting::new().await);
     let stores = here.stores(here.config(PlaceConfig::Database)).await;
     let profile = Profile::new(&stores);
-    let content = noise(3 * MIB);
-    let saved = save(&stores, &profile, &content).await;
+    let items = vec![("a".to_owned(), "x".repeat(1_000_000)), ("ü\0".to_owned(), "\u{1f600}\0\"".to_owned())];
+    let left = folder();
+    storage::write(&left.path().join(LOCAL), items.clone());
+    let saved = stores.save(profile.id, &profile.key, dump(&left)).await.expect("a store");
     let exported = stores.export(about(&profile), &profile.key, Some(saved.id)).await.expect("a document");
     let pieces: Vec<Bytes> = exported.try_collect().await.expect("a whole document");
     assert!(pieces.iter().all(|piece| piece.len() <= 64 * 1024));
     let document = Bytes::from(pieces.concat());
     let told: Value = serde_json::from_slice(&document).expect("JSON");
-    assert_eq!((&told["format"], &told["version"]), (&json!("kitfleet.profile"), &json!(1)));
-    assert_eq!(told["cookies"], json!([cookie()]));
-    assert_eq!((&told["origins"][0]["origin"], &told["files"]), (&json!("https://shop.example"), &json!([])));
+    assert_eq!((&told["format"], &told["version"]), (&json!("kitfleet.profile"), &json!(2)));
+    assert_eq!((&told["cookies"], &told["left_out"]), (&json!([cookie()]), &json!([])));
+    assert_eq!(told["origins"][0]["origin"], "https://shop.example");
+    assert_eq!(told["origins"][0]["local_storage"], json!(items));
 
     for place in there.places() {
         let stores = there.stores(there.config(place)).await;
@@ -436,12 +455,57 @@ async fn an_exported_profile_can_be_imported_anywhere() {
         let read = read(&stores, document.clone(), 10_000).await.expect("a document");
         assert_eq!(read.source_profile_id.as_deref(), told["source_profile_id"].as_str());
         let saved = stores.save(profile.id, &profile.key, read.dump.expect("something")).await.expect("a store");
-        let (cookies, read) = restore(&stores, &profile, saved.id).await.expect("a store");
-        assert!(cookies == [cookie()] && read == content);
+        let into = folder();
+        let cookies = stores.restore(profile.id, &profile.key, saved.id, into.path()).await.expect("a store");
+        assert_eq!((cookies, storage::read(&into.path().join(LOCAL))), (vec![cookie()], items.clone()));
     }
     for setting in [here, there] {
+        // Nothing of what was on its way is left.
+        assert_eq!(fs::read_dir(setting.scratch.path().join("not there yet")).expect("a folder").count(), 0);
         setting.database.drop().await;
     }
+}
+
+/// A database of a browser's, which names a file of a blob.
+fn indexed_database(path: &Path, blob: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    let database = rusqlite::Connection::open(path).expect("a database");
+    // The order of keys: nothing asks for it here.
+    database.create_collation("IDBKEY", str::cmp).expect("an order");
+    database.execute_batch(include_str!("support/indexed.sql")).expect("the tables");
+    database.execute("insert into BlobFiles values ('blob:x', ?1)", [blob]).expect("a row");
+}
+
+/// What no browser has made, or names files elsewhere, is not kept of a browser, and what is kept is given to another one.
+#[tokio::test]
+async fn a_database_that_names_files_elsewhere_is_not_kept() {
+    let setting = Setting::new().await;
+    let stores = setting.stores(setting.config(PlaceConfig::Database)).await;
+    let profile = Profile::new(&stores);
+    let left = browser(b"x");
+    let of_name = |hash: char| {
+        let folder = format!("databases/indexeddb/v1/https_shop.example_0/{}", hash.to_string().repeat(64));
+        left.path().join(folder).join("IndexedDB.sqlite3")
+    };
+    let strange = [("A", "../../../../x"), ("B", "/etc/passwd"), ("C", "1.blob/../x"), ("D", "1.blob\0")];
+    for (hash, file) in strange {
+        let path = of_name(hash.chars().next().expect("a character"));
+        indexed_database(&path, file);
+    }
+    let good = of_name('E');
+    indexed_database(&good, "12.blob");
+    fs::write(left.path().join("localstorage/hosts"), "strange").expect("a file");
+    fs::write(left.path().join(format!("{LOCAL}-journal")), "strange").expect("a file");
+    let saved = stores.save(profile.id, &profile.key, dump(&left)).await.expect("a store");
+    let into = folder();
+    stores.restore(profile.id, &profile.key, saved.id, into.path()).await.expect("a store");
+    let at = |path: &Path| into.path().join(path.strip_prefix(left.path()).expect("a file of the browser's"));
+    assert!(at(&good).exists() && into.path().join(LOCAL).exists() && into.path().join(INDEXED).exists());
+    for hash in ['A', 'B', 'C', 'D'] {
+        assert!(!at(&of_name(hash)).exists(), "{hash}");
+    }
+    assert_eq!(fs::read_dir(into.path().join("localstorage")).expect("a folder").count(), 1);
+    setting.database.drop().await;
 }
 
 /// Decisions D13: a document has a largest size. One that breaks off, or that is another profile's store, is nothing.
@@ -479,9 +543,9 @@ async fn memory_stays_flat() {
         line.split(' ').next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") / 1024
     };
     let setting = Setting::new().await;
-    let browser = browser(b"");
-    let mut file = fs::File::create(browser.path().join(LOCAL)).expect("a file");
-    std::io::copy(&mut fs::File::open("/dev/urandom").expect("noise").take(100 * MIB), &mut file).expect("noise");
+    let browser = folder();
+    let item = |n: u64| (n.to_string(), BASE64.encode(noise(200_000)));
+    storage::write(&browser.path().join(LOCAL), (0..200).map(item));
     for (place, allowed) in setting.places().into_iter().zip([32, 64]) {
         let stores = setting.stores(setting.config(place)).await;
         let (profile, into) = (Profile::new(&stores), folder());

@@ -50,7 +50,7 @@ const MEMBERSHIP: [&str; 8] = [
 
 impl Client {
     /// The same, with `X-Service-Account`.
-    fn on(&self, owner: impl Display) -> Self {
+    pub fn on(&self, owner: impl Display) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert("x-service-account", owner.to_string().parse().expect("a header"));
         let http = reqwest::Client::builder().no_proxy().default_headers(headers).build().expect("an HTTP client");
@@ -74,7 +74,7 @@ impl Client {
         self.send(self.request(Method::PUT, PREFERENCES).json(&body)).await
     }
 
-    async fn remove(&self, membership: &str) -> Answer {
+    pub async fn remove(&self, membership: &str) -> Answer {
         self.delete(&format!("{MEMBERS}/{membership}")).await
     }
 
@@ -99,7 +99,7 @@ impl App {
     }
 
     /// Puts somebody on a team. Answers the membership's id.
-    async fn join(&self, owner: &Person, member: &Person, role: &str) -> String {
+    pub async fn join(&self, owner: &Person, member: &Person, role: &str) -> String {
         let token = self.invited(owner, &member.email, role).await;
         let accepted = member.client.accept(&token).await.expect(200).body;
         accepted["membership"]["id"].as_str().expect("an id").to_owned()
@@ -123,11 +123,11 @@ impl App {
         .await;
     }
 
-    async fn suspend(&self, person: &Person) {
+    pub async fn suspend(&self, person: &Person) {
         self.run(&["account", "suspend", &person.account.to_string()]).await.code(0);
     }
 
-    async fn reactivate(&self, person: &Person) {
+    pub async fn reactivate(&self, person: &Person) {
         self.run(&["account", "reactivate", &person.account.to_string()]).await.code(0);
     }
 }
@@ -138,7 +138,7 @@ fn row(row: &AuditRow) -> (&str, Option<Uuid>, &str, Option<&str>, Value) {
     (actor_type, *actor_account_id, action, target_resource_id.as_deref(), payload.clone())
 }
 
-async fn delete_me(person: &Person) -> Answer {
+pub async fn delete_me(person: &Person) -> Answer {
     let body = json!({"confirm": "delete-account"});
     person.client.send(person.client.request(Method::DELETE, ME).json(&body)).await
 }
@@ -552,7 +552,7 @@ async fn a_removed_member_keeps_no_key() {
         app.client_of(ada.account, &["read"]).await,
     ];
     for key in [&first, &second, &third] {
-        key.client(&app.base_url).get(TEAMS).await.expect(200);
+        key.client(&app.base_url).get(KEYS).await.expect(200);
     }
 
     for (client, id) in [
@@ -572,7 +572,7 @@ async fn a_removed_member_keeps_no_key() {
         key.client(&app.base_url).get(TEAMS).await.problem(401, "unauthorized");
     }
     for key in &kept {
-        key.get(TEAMS).await.expect(200);
+        key.get(KEYS).await.expect(200);
     }
     on_ada.get(KEYS).await.problem(403, "forbidden");
     assert_eq!(bob.client.list(OWNERS).await.len(), 1);

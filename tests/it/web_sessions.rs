@@ -311,3 +311,26 @@ async fn no_session_escapes_a_revocation() {
     assert_eq!(revocations(&app, ada.account).await.len(), 2);
     app.stop().await;
 }
+
+/// Nobody is signed in on more than a thousand devices: beyond them the oldest is signed out.
+#[tokio::test]
+async fn the_oldest_of_too_many_devices_is_signed_out() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Free).await;
+    let second = app.device_of(ada.account).await;
+    let devices = "insert into web_sessions (id, account_id, token_hash, expires_at)
+                   select gen_random_uuid(), $1, sha256(n::text::bytea), now() + interval '1 day' from generate_series(1, 998) n";
+    app.execute(devices, ada.account.as_uuid()).await;
+    // Their ids are of no time; these two are older than each of them.
+    let oldest = "update web_sessions set id = ('00000000-0000-7000-8000-' || right(id::text, 12))::uuid
+                  where account_id = $1 and expires_at < now() + interval '2 hours'";
+    app.execute(oldest, ada.account.as_uuid()).await;
+    for client in [&ada.client, &second] {
+        assert!(client.is_signed_in().await);
+    }
+    let newest = app.signed_in(&app.log_in(&ada.email, PASSWORD).await);
+    assert!(newest.is_signed_in().await);
+    let signed_in = [ada.client.is_signed_in().await, second.is_signed_in().await];
+    assert_eq!(signed_in.iter().filter(|is| **is).count(), 1, "{signed_in:?}");
+    app.stop().await;
+}

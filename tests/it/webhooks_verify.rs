@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -208,5 +209,13 @@ async fn each_verifier_believes_what_kitfleet_signed_and_nothing_else() {
         for ((verdict, expected), asked) in verdicts.iter().zip(&expected).zip(&asked) {
             assert_eq!(verdict, expected, "{language}: {asked:?}");
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_header_is_good_but_one_that_was_signed(header in "(t=|v1=|[0-9]{1,14}|[0-9a-f]{64}|,| |\\PC){0,12}", body in any::<Vec<u8>>()) {
+        let verdict = verify("whsec_secret", &header, &body);
+        prop_assert!(matches!(verdict, Err(NotVerified::Malformed | NotVerified::Time | NotVerified::Signature)));
     }
 }

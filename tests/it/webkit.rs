@@ -1,8 +1,10 @@
 //! Sessions on real WebKit: what the engine does with each operation.
 
 mod captures;
+mod confinement;
 mod device;
 mod forms;
+mod hostile;
 mod interaction;
 mod navigation;
 pub mod processes;

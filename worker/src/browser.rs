@@ -8,8 +8,9 @@
 //! port that a page could reach. What a page is asked, it is asked by scripts in a world of their own (`scripts/`),
 //! which share its DOM and none of its objects; what is done to it, fingers and keys do that it cannot tell from real.
 
+mod bounds;
+mod confinement;
 mod directories;
-mod display;
 mod egress;
 mod forms;
 mod host;
@@ -20,10 +21,10 @@ mod page;
 mod pool;
 mod processes;
 mod reading;
-mod sandbox;
 mod simulated;
 mod sites;
 mod webkit;
+mod welcome;
 
 use std::io;
 
@@ -152,10 +153,15 @@ pub enum StartError {
     /// No place for the browsers' data.
     #[error("cannot write to the data directory: {0}")]
     Directory(io::Error),
-    /// No X server.
-    #[error("cannot start Xvfb (Debian packages `xvfb` and `util-linux`): {0}")]
-    Display(io::Error),
+    /// Nobody to ask for the addresses of names.
+    #[error("cannot resolve names: {0}")]
+    Names(io::Error),
+    /// No confinement, which is required.
+    #[error(
+        "browsers cannot be confined here, and worker.sandbox requires it (Debian packages `bubblewrap` and `util-linux`): {0}"
+    )]
+    Sandbox(String),
     /// No browser.
-    #[error("cannot start kitfleet-host (Debian package `libwebkit2gtk-4.1-0`): {0}")]
+    #[error("cannot start a browser: {0}")]
     Host(String),
 }

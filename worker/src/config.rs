@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention;
+use kitfleet_domain::retention::Terms;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
 use kitfleet_profiles::StoresConfig;
+use serde::{Deserialize, Serialize};
 
 use crate::emails::{PostmarkAccount, Relay, Sender};
 use crate::webhooks::ExtraRoots;
@@ -32,8 +35,14 @@ pub struct WorkerConfig {
     pub data_dir: PathBuf,
     /// The `kitfleet-host` executable.
     pub host_program: PathBuf,
-    /// Whether a browser may reach loopback, link-local and private addresses.
-    pub allow_private_targets: bool,
+    /// Where browsers may go.
+    pub destinations: Destinations,
+    /// Connections that one session's browser may have under way.
+    pub session_connections: usize,
+    /// What is done where browsers cannot be confined.
+    pub sandbox: Sandbox,
+    /// What a browser may take of this machine.
+    pub bounds: Bounds,
     /// How long a browser may take to open.
     pub open_timeout: Duration,
     /// How long running operations are waited for when the worker stops.
@@ -42,10 +51,10 @@ pub struct WorkerConfig {
     pub free_tier_cap: Duration,
     /// How long an operation's result is kept after its caller was answered.
     pub result_retention: Duration,
-    /// How long finished jobs are kept.
-    pub job_retention: Duration,
-    /// How long webhook deliveries and their events are kept.
-    pub webhook_retention: Duration,
+    /// How long mails are kept that are files.
+    pub outbox_retention: Duration,
+    /// How long everything else that has ended is kept.
+    pub retention: Terms,
     /// What is kept of profiles, and where.
     pub stores: StoresConfig,
     /// How long profiles stay in the recycle bin.
@@ -56,6 +65,27 @@ pub struct WorkerConfig {
     pub webhooks: WebhookConfig,
 }
 
+/// What a browser may take of its machine, in bytes. One that takes more is ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Memory, of all its processes.
+    pub memory: u64,
+    /// Room on the disk, for what sites store and what the browser keeps of them.
+    pub disk: u64,
+    /// What has to stay free on that disk, whoever takes it; of a small disk a twentieth.
+    pub free_disk: u64,
+}
+
+/// What is done where browsers cannot be confined to a folder and a way out of their own each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sandbox {
+    /// The worker does not start.
+    Required,
+    /// Browsers run all the same, and the log says so.
+    Preferred,
+}
+
 /// How webhooks are delivered.
 #[derive(Debug, Clone)]
 pub struct WebhookConfig {
@@ -63,6 +93,8 @@ pub struct WebhookConfig {
     pub schedule: Schedule,
     /// How long one may take.
     pub timeout: Duration,
+    /// Attempts under way at once.
+    pub at_once: usize,
     /// Whether a target may be a loopback, link-local or private address.
     pub allow_private_targets: bool,
     /// The age at which a secret's owner is reminded to rotate it.

@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::accounts::AccountStatus;
+use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{self, Attempt, Outcome, Template};
 use kitfleet_domain::mail_links;
 use kitfleet_domain::teams::invites;
 use kitfleet_jobs::emails::EmailJob;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use url::Url;
 
 use self::letter::Letter;
@@ -40,6 +41,9 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
 const AT_ONCE: usize = 8;
 /// How often an outcome that could not be written is written again, and how long to wait between.
 const WRITES: (u32, Duration) = (50, Duration::from_millis(200));
+
+/// How often old mails are looked for.
+const TIDY_EVERY: Duration = Duration::from_hours(1);
 
 /// Sends mails, in one way.
 pub(crate) struct Mailer {
@@ -81,6 +85,19 @@ impl Mailer {
             base_url: base_url.trim_end_matches('/').to_owned(),
             transport,
             permits: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    /// Removes mails that are files when they have reached this age. It never returns.
+    pub(crate) async fn keep_for(&self, age: Duration) {
+        let Transport::File(outbox) = &self.transport else { return std::future::pending().await };
+        loop {
+            match outbox.remove_older_than(age).await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "old mails were removed from the outbox"),
+                Err(error) => tracing::warn!(%error, "old mails cannot be removed from the outbox"),
+            }
+            sleep(TIDY_EVERY).await;
         }
     }
 
@@ -149,7 +166,8 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
     }
     let token = match attempt.template.purpose() {
         Some(purpose) => {
-            let subject = (attempt.template == Template::ConfirmSignIn).then_some(&attempt.details);
+            let told = matches!(attempt.template, Template::ConfirmSignIn | Template::VerifyEmail);
+            let subject = told.then_some(&attempt.details);
             Some(mail_links::issue(conn, reader.account, purpose, subject, attempt.expires_at).await?)
         }
         None => None,
@@ -164,8 +182,10 @@ async fn finish(db: &PgPool, attempt: &Attempt, outcome: Outcome) -> sqlx::Resul
     let write = async || emails::finish(&mut *db.acquire().await?, attempt, outcome).await;
     for _ in 1..WRITES.0 {
         match write().await {
-            Ok(()) => return Ok(()),
-            Err(error) => tracing::error!(%error, email = %attempt.id, "cannot write how a mail's attempt ended"),
+            Err(error) if may_pass(&error) => {
+                tracing::warn!(%error, email = %attempt.id, "cannot write yet how a mail's attempt ended");
+            }
+            ended => return ended,
         }
         tokio::time::sleep(WRITES.1).await;
     }

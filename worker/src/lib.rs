@@ -8,6 +8,9 @@ pub mod config;
 pub mod emails;
 pub mod incarnations;
 pub mod maintenance;
+mod names;
+mod near;
+mod persistence;
 mod sessions;
 pub mod webhooks;
 
@@ -16,9 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
+use kitfleet_domain::database::begin;
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::intents;
 use kitfleet_domain::sealing::Opener;
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::workers::{self, NewWorker};
 use kitfleet_jobs::Wakeups;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
@@ -30,11 +35,13 @@ use sqlx::PgPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
 use crate::emails::Mailer;
 use crate::incarnations::Living;
+use crate::persistence::persist;
 use crate::sessions::Sessions;
 
 /// The channel on which webhook deliveries are announced; see the migration that makes `fan_out_event`.
@@ -42,6 +49,12 @@ const DELIVERIES: &str = "webhooks";
 
 /// How long the browsers may take to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long after a heartbeat that failed another one is sent.
+const MISSED: Duration = Duration::from_millis(500);
+
+/// How long it may take to be written that the worker has stopped.
+const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
 /// How often a worker that stops looks whether anything is still under way.
 const IDLE_POLL: Duration = Duration::from_millis(50);
@@ -120,6 +133,9 @@ async fn run_with(
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
     let context = Arc::new(Context { id, config, db, lazy, browsers, opener, stores, sessions, mailer, stopping });
+    let tidying = Arc::clone(&context);
+    let tidying = async move { tidying.mailer.keep_for(tidying.config.outbox_retention).await };
+    let _tidying = AbortOnDropHandle::new(tokio::spawn(tidying));
     let mut queues = JoinSet::new();
     let mut queue = |name: &str| {
         let wakeups = wakeups.take(name).unwrap_or_else(|| unreachable!("listened for above"));
@@ -197,14 +213,19 @@ async fn drive(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError
 
 /// Renews the lease and schedules the chains, for as long as the lease holds.
 async fn keep_lease(context: &Context) -> RunError {
+    let failed = Seldom::new();
     loop {
+        let mut pause = workers::HEARTBEAT;
         match heartbeat(context).await {
             Ok(true) => {}
             Ok(false) => return RunError::Lost,
-            // Nobody can declare this worker lost while the database is away, so it may wait for it.
-            Err(error) => tracing::warn!(%error, "no heartbeat"),
+            // Nobody can declare this worker lost while the database is away, so it may wait for it; but soon afterwards.
+            Err(error) => {
+                failed.say(|held_back| tracing::warn!(%error, held_back, "no heartbeat"));
+                pause = MISSED;
+            }
         }
-        tokio::time::sleep(workers::HEARTBEAT).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -219,8 +240,9 @@ async fn heartbeat(context: &Context) -> sqlx::Result<bool> {
 
 /// Waits for what was claimed before the stop, also for what is still on its way here, but no longer than configured.
 async fn wait_until_idle(context: &Context) -> sqlx::Result<()> {
+    let any_open = || async { intents::any_open(&mut *context.lazy.acquire().await?, context.id).await };
     let idle = async {
-        while intents::any_open(&mut *context.lazy.acquire().await?, context.id).await? {
+        while persist("see what is under way", any_open).await? {
             tokio::time::sleep(IDLE_POLL).await;
         }
         Ok(())
@@ -245,31 +267,38 @@ async fn close(context: &Context) {
     }
 }
 
-/// Takes no more sessions, waits for the operations under way, and ends the sessions that are left.
+/// Takes no more sessions, waits for the operations under way, and ends the sessions that are left. A connection that breaks
+/// meanwhile is no reason to leave any.
 async fn drain(context: &Context) {
-    let result = async {
-        workers::drain(&mut *context.db.acquire().await?, context.id).await?;
-        wait_until_idle(context).await?;
-        let mut tx = context.db.begin().await?;
+    let begin_to = || async { workers::drain(&mut *context.db.acquire().await?, context.id).await };
+    let end_what_is_left = || async {
+        let mut tx = begin(&context.db).await?;
         intents::fail_sessions_of(&mut tx, context.id).await?;
         tx.commit().await
     };
+    let result = async {
+        persist("begin to drain", begin_to).await?;
+        wait_until_idle(context).await?;
+        persist("end the sessions that are left", end_what_is_left).await
+    };
     match tokio::time::timeout(context.config.drain_timeout + Duration::from_secs(5), result).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "could not drain in good order; the lease will end what is left"),
-        Err(_) => tracing::error!("draining took too long; the lease will end what is left"),
+        Ok(Err(error)) => tracing::error!(%error, "could not drain in good order; others will end what is left"),
+        Err(_) => tracing::error!("draining took too long; others will end what is left"),
     }
 }
 
 /// Counts as stopped. Until then those who wait for a profile that is being saved here know that they do not wait in vain.
 async fn retire(context: &Context) {
-    let result = async {
-        let mut tx = context.db.begin().await?;
+    let stop = || async {
+        let mut tx = begin(&context.db).await?;
         workers::stop(&mut tx, context.id).await?;
         kitfleet_jobs::inspect::kill_dead(&mut tx).await?;
         tx.commit().await
     };
-    if let Err(error) = result.await {
-        tracing::error!(%error, "could not stop in good order; the lease will run out");
+    match tokio::time::timeout(RETIRE_LIMIT, persist("stop in good order", stop)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "could not stop in good order; the lease will run out"),
+        Err(_) => tracing::error!("stopping took too long; the lease will run out"),
     }
 }

@@ -1,16 +1,19 @@
 //! Scheduled jobs: sweeps and purges.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
+use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
-use kitfleet_domain::ids::ProfileId;
+use kitfleet_domain::ids::{AccountId, ProfileId, SessionId};
+use kitfleet_domain::intents;
 use kitfleet_domain::profiles::{self, Retention};
+use kitfleet_domain::retention::{Arm, Terms};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
 use kitfleet_domain::webhooks::deliveries;
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
-use kitfleet_domain::{emails, intents, tokens};
 use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
@@ -20,7 +23,7 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
 
-use crate::Context;
+use crate::{Context, WorkerConfig};
 
 /// Rows a sweep or a purge touches at once.
 const BATCH: i64 = 500;
@@ -36,9 +39,12 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
             remind_webhook_secrets(&context.db, context.config.webhooks.secret_reminder_after).await?;
         }
         MaintenanceJob::SweepRetention => {
-            sweep_retention(&context.db, &context.stores, context.config.profile_retention).await?;
+            let WorkerConfig { profile_retention, retention, .. } = &context.config;
+            sweep_retention(&context.db, &context.stores, *profile_retention, retention).await?;
         }
-        MaintenanceJob::PurgeFinished => purge_finished(&context).await?,
+        MaintenanceJob::PurgeFinished => {
+            purge_finished(&context.db, context.config.result_retention, context.config.retention.jobs).await?;
+        }
     }
     Ok(())
 }
@@ -49,22 +55,31 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
 /// # Errors
 /// When the database fails.
 pub async fn sweep_free_tier(db: &PgPool, cap: Duration) -> sqlx::Result<u64> {
-    let mut swept = 0;
+    let (mut swept, mut after) = (0, None);
     loop {
-        let over = sessions::over_free_tier_cap(&mut *db.acquire().await?, cap, BATCH).await?;
-        if over.is_empty() {
-            return Ok(swept);
-        }
+        let over = sessions::over_free_tier_cap(&mut *db.acquire().await?, cap, after, BATCH).await?;
+        let Some((_, last)) = over.last() else { return Ok(swept) };
+        after = Some(*last);
         for (account, session) in over {
-            let mut tx = db.begin().await?;
-            let destroyed = browser::destroy(&mut tx, account, session, &Cause::FreeTierCap).await?;
-            tx.commit().await?;
-            if let Some(Destroyed::Now(_)) = destroyed {
-                tracing::info!(%account, %session, "free-tier session reached its age and was destroyed");
-                swept += 1;
+            match end_of_free_tier(db, account, session).await {
+                Ok(Some(Destroyed::Now(_))) => {
+                    tracing::info!(%account, %session, "free-tier session reached its age and was destroyed");
+                    swept += 1;
+                }
+                Ok(_) => {}
+                Err(error) if may_pass(&error) => return Err(error),
+                // Those behind it are not to live on for it.
+                Err(error) => tracing::error!(%error, %session, "a session that reached its age cannot be destroyed"),
             }
         }
     }
+}
+
+async fn end_of_free_tier(db: &PgPool, account: AccountId, session: SessionId) -> sqlx::Result<Option<Destroyed>> {
+    let mut tx = db.begin().await?;
+    let destroyed = browser::destroy(&mut tx, account, session, &Cause::FreeTierCap).await?;
+    tx.commit().await?;
+    Ok(destroyed)
 }
 
 async fn send_due_emails(db: &PgPool) -> sqlx::Result<()> {
@@ -127,29 +142,51 @@ pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<
 }
 
 /// What retention has ended.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
+#[derive(Debug, Default, Clone, Serialize)]
 pub struct Purged {
     /// Profiles.
     pub profiles: u64,
     /// Their snapshots.
     pub snapshots: u64,
-    /// Profiles that could not be purged now.
-    pub failed: u64,
     /// Stores that nobody referred to any more, for whatever reason.
     pub stores: u64,
+    /// Rows of everything else that is kept for a term, by [`Arm`].
+    pub rows: BTreeMap<&'static str, u64>,
+    /// Profiles that could not be purged now, and arms that could not be to their end.
+    pub failed: u64,
 }
 
-/// Purges the profiles that were in the recycle bin for long enough, and their snapshots with them (decisions D12), each in
-/// a transaction of its own, and then removes the stores that nobody refers to. Answers how many.
+/// Purges what was kept for its term (decisions D12): the profiles that were in the recycle bin for long enough, and their
+/// snapshots with them, each in a transaction of its own, the stores that nobody refers to then, and the rows of every
+/// [`Arm`]. What cannot be purged keeps nothing else from it. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sweep_retention(db: &PgPool, stores: &Stores, retention: Retention) -> sqlx::Result<Purged> {
+pub async fn sweep_retention(db: &PgPool, stores: &Stores, profiles: Retention, terms: &Terms) -> sqlx::Result<Purged> {
     let mut purged = Purged::default();
+    purge_profiles(db, profiles, &mut purged).await?;
+    purged.stores = remove_stores(stores).await?;
+    for arm in Arm::ALL {
+        match until_none(|| async { arm.purge(&mut *db.acquire().await?, terms, BATCH).await }).await {
+            Ok(rows) => {
+                count_purged(arm.name(), "purged", rows);
+                purged.rows.insert(arm.name(), rows);
+            }
+            Err(error) => {
+                tracing::error!(%error, arm = arm.name(), "what has reached its term cannot be purged");
+                count_purged(arm.name(), "failed", 1);
+                purged.failed += 1;
+            }
+        }
+    }
+    Ok(purged)
+}
+
+async fn purge_profiles(db: &PgPool, retention: Retention, purged: &mut Purged) -> sqlx::Result<()> {
     let mut after = None;
     loop {
         let due = profiles::due_for_purge(&mut *db.acquire().await?, retention, after, BATCH).await?;
-        let Some(last) = due.last() else { break };
+        let Some(last) = due.last() else { return Ok(()) };
         after = Some(*last);
         for profile in due {
             match purge_profile(db, retention, profile).await {
@@ -169,8 +206,6 @@ pub async fn sweep_retention(db: &PgPool, stores: &Stores, retention: Retention)
             }
         }
     }
-    purged.stores = remove_stores(stores).await?;
-    Ok(purged)
 }
 
 async fn purge_profile(db: &PgPool, retention: Retention, profile: ProfileId) -> sqlx::Result<Option<u64>> {
@@ -186,37 +221,30 @@ fn count_purged(arm: &'static str, outcome: &'static str, count: u64) {
 
 /// Removes what profiles held and nobody refers to any more, and what was written in vain. Answers how many stores.
 async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
-    let mut removed = 0;
-    loop {
-        match stores.sweep(BATCH).await? {
-            0 => break,
-            some => removed += some,
-        }
-    }
+    let removed = until_none(|| stores.sweep(BATCH)).await?;
     if removed > 0 {
         tracing::debug!(removed, "removed what profiles held");
     }
     Ok(removed)
 }
 
-async fn purge_finished(context: &Context) -> sqlx::Result<()> {
-    let config = &context.config;
-    let mut conn = context.db.acquire().await?;
-    let mut purged = 0;
-    loop {
-        let intents = intents::purge(&mut conn, config.result_retention, config.job_retention, BATCH).await?;
-        let jobs = inspect::purge(&mut conn, config.job_retention, BATCH).await?;
-        let emails = emails::purge(&mut conn, config.job_retention, BATCH).await?;
-        let tokens = tokens::purge_expired(&mut conn, BATCH).await?;
-        let webhooks = deliveries::purge(&mut conn, config.webhook_retention, BATCH).await?;
-        let touched = intents + jobs + emails + tokens + webhooks;
-        purged += touched;
-        if touched == 0 {
-            break;
-        }
-    }
-    if purged > 0 {
-        tracing::debug!(purged, "purged what was finished");
+/// Wipes results, and deletes finished jobs, as long as there are any.
+async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx::Result<()> {
+    let wiped = until_none(|| async { intents::wipe_results(&mut *db.acquire().await?, results, BATCH).await }).await?;
+    let purged = until_none(|| async { inspect::purge(&mut *db.acquire().await?, jobs, BATCH).await }).await?;
+    if wiped + purged > 0 {
+        tracing::debug!(wiped, purged, "purged what was finished");
     }
     Ok(())
+}
+
+/// Repeats a batch until it finds nothing. Each has a connection of its own: a long purge is in nobody's way.
+async fn until_none<F: Future<Output = sqlx::Result<u64>>>(batch: impl Fn() -> F) -> sqlx::Result<u64> {
+    let mut touched = 0;
+    loop {
+        match batch().await? {
+            0 => return Ok(touched),
+            some => touched += some,
+        }
+    }
 }

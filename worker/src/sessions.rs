@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::archetypes;
+use kitfleet_domain::database::begin;
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::intents::{self, Ending, Started};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::profiles::keeping::{self, Held, Reason};
-use kitfleet_domain::sessions as rows;
+use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -26,15 +26,14 @@ use tracing::Instrument as _;
 
 use crate::Context;
 use crate::browser::{Browser, Ended, NotSaved};
+use crate::persistence::persist;
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long to wait before an outcome that could not be written is written again.
-const RETRY: Duration = Duration::from_millis(200);
 /// How often a session looks whether the one before it has let go of their profile.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long what a browser holds may take to be saved, at most.
-const SAVE_WITHIN: Duration = Duration::from_secs(20);
+const SAVE_WITHIN: Duration = Duration::from_secs(30);
 /// The same when the worker stops, which waits for its actors somewhat longer than this.
 const SAVE_BEFORE_THE_END: Duration = Duration::from_secs(8);
 
@@ -146,20 +145,20 @@ pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) {
 }
 
 /// Starts an intent, however long the database is away: its job is taken already, so nobody else will. `None` when it
-/// must not run.
+/// must not run, or cannot, and has ended then.
 async fn start(context: &Context, intent: IntentId) -> Option<Started> {
-    loop {
-        let started = async { intents::start(&mut *context.lazy.acquire().await?, intent).await };
-        match started.await {
-            Ok(started) => return started,
-            Err(sqlx::Error::Decode(error)) => {
-                let detail = format!("the operation cannot be read: {error}");
-                finish(context, intent, &failed(FailureClass::Unknown, &detail).into()).await;
-                return None;
-            }
-            Err(error) => tracing::error!(%error, %intent, "cannot start an operation"),
+    let start = || async { intents::start(&mut *context.lazy.acquire().await?, intent).await };
+    match persist("start an operation", start).await {
+        Ok(started) => started,
+        Err(error) => {
+            tracing::error!(%error, %intent, "an operation cannot be started");
+            let detail = match error {
+                sqlx::Error::Decode(error) => format!("the operation cannot be read: {error}"),
+                _ => "the operation cannot be started".to_owned(),
+            };
+            finish(context, intent, &failed(FailureClass::Unknown, &detail).into()).await;
+            None
         }
-        tokio::time::sleep(RETRY).await;
     }
 }
 
@@ -215,7 +214,7 @@ impl Actor {
         let outcome = match opened {
             Ok(Ok(browser)) => {
                 let done = Outcome::Done { value: serde_json::Value::Null };
-                if finish(&context, intent, &done.into()).await {
+                if finish(&context, intent, &done.into()).await == Written::AsItIs {
                     return Some(browser);
                 }
                 browser.close().await;
@@ -232,10 +231,8 @@ impl Actor {
 
     async fn open_browser(&mut self) -> Result<Browser, Failure> {
         let unavailable = |detail: String| Failure { class: FailureClass::NotIntegrated, detail };
-        let mut conn = self.context.db.acquire().await.map_err(|error| unavailable(error.to_string()))?;
-        let wanted =
-            rows::open_request(&mut conn, self.session).await.map_err(|error| unavailable(error.to_string()))?;
-        drop(conn);
+        let read = || async { rows::open_request(&mut *self.context.db.acquire().await?, self.session).await };
+        let wanted = persist("read what to open", read).await.map_err(|error| unavailable(error.to_string()))?;
         // A profile outlives the catalogue that it was made with.
         let archetype = archetypes::find(&wanted.archetype)
             .or_else(|| wanted.profile_id.is_some().then(archetypes::launch))
@@ -253,12 +250,11 @@ impl Actor {
 
     /// Takes the session's profile in hand, when the session before has let go of it.
     async fn take_profile(&self) -> sqlx::Result<Held> {
+        let take = || async { keeping::take(&mut *self.context.db.acquire().await?, self.session).await };
         loop {
-            let mut conn = self.context.db.acquire().await?;
-            if let Some(held) = keeping::take(&mut conn, self.session).await? {
+            if let Some(held) = persist("take a profile in hand", take).await? {
                 return Ok(held);
             }
-            drop(conn);
             sleep(LOOK).await;
         }
     }
@@ -312,12 +308,11 @@ impl Actor {
             tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
         }
         let ending = Ending { outcome, content, browser_time: Some(started.elapsed()) };
-        if !finish(&self.context, intent, &ending).await {
-            After::Close
-        } else if matches!(ending.outcome, Outcome::Failed { .. }) {
-            After::Fail
-        } else {
-            After::GoOn
+        match finish(&self.context, intent, &ending).await {
+            Written::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => After::Fail,
+            Written::AsItIs => After::GoOn,
+            Written::AsFailure => After::Fail,
+            Written::TooLate => After::Close,
         }
     }
 
@@ -332,16 +327,22 @@ impl Actor {
             // Who launches the profile meanwhile waits for it as a part of opening, and then has to open.
             let _ = timeout(SAVE_WITHIN.min(self.context.config.open_timeout * 2 / 3), stopping).await;
         };
-        let saved = tokio::select! {
+        let mut saved = tokio::select! {
             saved = browser.save(&self.context.stores, held) => saved,
             () = too_late => Err(SaveError::Upload("it took too long".to_owned()).into()),
         };
         let unneeded = loop {
-            match self.settle(held, &saved).await {
+            let settle = || async { self.settle(held, &saved).await };
+            match persist("write what a profile holds now", settle).await {
                 Ok(unneeded) => break unneeded,
                 Err(error) => tracing::error!(%error, session = %self.session, "cannot write what a profile holds now"),
             }
-            sleep(RETRY).await;
+            // The profile stays as it was, and it is said so, if that can be written at least.
+            if saved.is_err() {
+                self.let_go().await;
+                break None;
+            }
+            saved = Err(SaveError::Upload("the database does not take it".to_owned()).into());
         };
         let profile = held.profile;
         match &saved {
@@ -357,9 +358,11 @@ impl Actor {
 
     /// Writes what became of what the browser held. Answers a store that nobody needs any more.
     async fn settle(&self, held: &Held, saved: &Result<Option<Saved>, NotSaved>) -> sqlx::Result<Option<StoreId>> {
-        let mut tx = self.context.db.begin().await?;
+        let mut tx = begin(&self.context.db).await?;
         let unneeded = match saved {
-            Ok(Some(saved)) => keeping::replace(&mut tx, held, saved.id, saved.size_bytes).await?,
+            Ok(Some(saved)) => {
+                keeping::replace(&mut tx, held, saved.id, saved.size_bytes, &self.context.config.limits).await?
+            }
             Err(error) if !(held.store.is_none() && matches!(error, NotSaved::Store(SaveError::Empty))) => {
                 keeping::fail(&mut tx, held, reason(error)).await?;
                 None
@@ -385,19 +388,20 @@ impl Actor {
     /// operation fails instead: its order finds no actor.
     async fn fail_idle(&mut self, failure: Failure) -> After {
         tracing::warn!(session = %self.session, detail = failure.detail, "the browser died");
-        let result = async {
-            let mut tx = self.context.db.begin().await?;
+        let fail = || async {
+            let mut tx = begin(&self.context.db).await?;
             let errored = intents::fail_idle(&mut tx, self.context.id, self.session, &failure).await?;
             tx.commit().await?;
             Ok::<_, sqlx::Error>(errored)
         };
-        let mut errored = result.await.unwrap_or_else(|error| {
+        let mut errored = persist("tell of a browser's death", fail).await.unwrap_or_else(|error| {
             tracing::error!(%error, session = %self.session, "cannot tell of a browser's death; the next operation will");
             true
         });
         self.inbox.close();
         while let Some(order) = self.inbox.recv().await {
-            errored |= finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
+            let told = finish(&self.context, order.intent, &Outcome::Failed { failure: failure.clone() }.into()).await;
+            errored |= told != Written::TooLate;
         }
         if errored { After::Fail } else { After::Close }
     }
@@ -405,13 +409,9 @@ impl Actor {
 
 /// Lets go of a session's profile, however long the database is away.
 async fn let_go(context: &Context, session: SessionId) {
-    loop {
-        let done = async { keeping::let_go(&mut *context.db.acquire().await?, session).await };
-        match done.await {
-            Ok(_) => return,
-            Err(error) => tracing::error!(%error, %session, "cannot let go of a profile"),
-        }
-        sleep(RETRY).await;
+    let let_go = || async { keeping::let_go(&mut *context.db.acquire().await?, session).await };
+    if let Err(error) = persist("let go of a profile", let_go).await {
+        tracing::error!(%error, %session, "cannot let go of a profile");
     }
 }
 
@@ -429,18 +429,37 @@ fn failed(class: FailureClass, detail: &str) -> Outcome {
     Outcome::Failed { failure: Failure { class, detail: detail.to_owned() } }
 }
 
+/// What became of an intent's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// It is written.
+    AsItIs,
+    /// The database does not take it. The operation has failed instead, unless the database does not take that either.
+    AsFailure,
+    /// A destroy, or the rescue of a worker declared lost, was faster.
+    TooLate,
+}
+
 /// Writes an intent's end, however long the database is away: until it is written, nobody has been told anything.
-/// `false` when a destroy, or the rescue of a worker declared lost, was faster.
-async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> bool {
-    loop {
-        let written = async {
-            let mut conn = context.db.acquire().await?;
-            intents::finish(&mut conn, intent, ending).await
-        };
-        match written.await {
-            Ok(released) => return released,
-            Err(error) => tracing::error!(%error, %intent, "cannot write an outcome"),
+async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> Written {
+    let refused = match write(context, intent, ending).await {
+        Ok(true) => return Written::AsItIs,
+        Ok(false) => return Written::TooLate,
+        Err(error) => error,
+    };
+    tracing::error!(error = %refused, %intent, "the database does not take an outcome; the operation fails");
+    let failed = failed(FailureClass::Driver, "what the operation came to cannot be stored");
+    match write(context, intent, &failed.into()).await {
+        Ok(true) => Written::AsFailure,
+        Ok(false) => Written::TooLate,
+        Err(error) => {
+            tracing::error!(%error, %intent, "the end of an operation cannot be written at all");
+            Written::AsFailure
         }
-        tokio::time::sleep(RETRY).await;
     }
+}
+
+async fn write(context: &Context, intent: IntentId, ending: &Ending) -> sqlx::Result<bool> {
+    let finish = || async { intents::finish(&mut *context.db.acquire().await?, intent, ending).await };
+    persist("write an outcome", finish).await
 }

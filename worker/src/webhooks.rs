@@ -25,22 +25,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use kitfleet_domain::database::pool_options;
+use kitfleet_domain::database::{may_pass, pool_options};
 use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId};
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::vault::Vault;
-use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, SlowWanted, Wanted};
+use kitfleet_domain::webhooks::deliveries::{self, Attempt, Ended, Outcome, SlowWanted, Tally, Wanted};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
-use nix::sys::resource::{Resource, getrlimit};
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
 
 use self::target::Target;
 pub use self::target::{BadRoots, ExtraRoots};
 use crate::Context;
+use crate::names::Names;
+use crate::persistence::persist;
 
 /// Attempts under way at once, of all, of an account and of an endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
@@ -54,16 +56,17 @@ const WRITERS: usize = 4;
 const GRACE: Duration = Duration::from_secs(3);
 /// How often the table is looked at without a notification: an attempt that was put off is late by no more than that.
 const TICK: Duration = Duration::from_secs(1);
-/// How long to wait before a failed statement is tried again.
+/// How long to wait before a failed claim is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Delivers until the worker stops, and then waits for what is under way.
 pub(crate) async fn deliver(context: Arc<Context>, mut wakeups: UnboundedReceiver<()>) -> Result<(), String> {
     let config = &context.config.webhooks;
-    let resolver = target::resolver().map_err(|error| error.to_string())?;
-    let target = || Target::new(config, &resolver).map_err(|error| error.to_string());
+    let names = Arc::new(Names::of_this_machine().map_err(|error| error.to_string())?);
+    let target = || Target::new(config, &names).map_err(|error| error.to_string());
     let (target, slow_target) = (target()?, target()?);
-    let Some(vault) = context.stopping.run_until_cancelled(vault(&context)).await else { return Ok(()) };
+    let vault = context.stopping.run_until_cancelled(vault(&context)).await.transpose();
+    let Some(vault) = vault.map_err(|error| error.to_string())? else { return Ok(()) };
     let mut dispatch = Dispatch::new(Arc::clone(&context), target, slow_target, vault);
     loop {
         dispatch.tick();
@@ -90,18 +93,10 @@ pub(crate) async fn deliver(context: Arc<Context>, mut wakeups: UnboundedReceive
     Ok(())
 }
 
-async fn vault(context: &Context) -> Vault {
-    loop {
-        let fetched = async {
-            let mut conn = context.db.acquire().await?;
-            secrets::vault(&mut conn, context.config.webhooks.vault.as_ref()).await
-        };
-        match fetched.await {
-            Ok(vault) => return vault,
-            Err(error) => tracing::warn!(%error, "cannot fetch what webhook secrets are sealed with"),
-        }
-        sleep(RETRY).await;
-    }
+async fn vault(context: &Context) -> sqlx::Result<Vault> {
+    let configured = context.config.webhooks.vault.as_ref();
+    let fetch = || async { secrets::vault(&mut *context.db.acquire().await?, configured).await };
+    persist("fetch what webhook secrets are sealed with", fetch).await
 }
 
 /// What is under way.
@@ -158,6 +153,7 @@ struct Written {
 
 impl Dispatch {
     fn new(context: Arc<Context>, target: Target, slow_target: Target, vault: Vault) -> Self {
+        let most = context.config.webhooks.at_once;
         Self {
             claiming: claiming(&context.lazy),
             context,
@@ -168,7 +164,7 @@ impl Dispatch {
             tick_at: Instant::now(),
             besides: Vec::new(),
             after: None,
-            most: AT_ONCE.0.min(descriptors() / 2),
+            most,
             ticks: JoinSet::new(),
             claims: JoinSet::new(),
             attempts: JoinSet::new(),
@@ -295,7 +291,8 @@ impl Dispatch {
             Some(claimed) = self.claims.join_next(), if !self.claims.is_empty() => match claimed {
                 Ok(Ok(claimed)) => self.attempt(claimed),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot claim webhook deliveries");
+                    static FAILED: Seldom = Seldom::new();
+                    FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim webhook deliveries"));
                     self.tick_at = Instant::now() + RETRY;
                 }
                 Err(panic) => tracing::error!(%panic, "claiming webhook deliveries panicked"),
@@ -306,7 +303,8 @@ impl Dispatch {
                     self.look = true;
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot look for webhook deliveries");
+                    static FAILED: Seldom = Seldom::new();
+                    FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot look for webhook deliveries"));
                     self.tick_at = Instant::now() + RETRY;
                 }
                 Err(panic) => tracing::error!(%panic, "looking for webhook deliveries panicked"),
@@ -415,10 +413,11 @@ async fn make(target: &Target, vault: &Vault, attempt: &Attempt) -> Option<Ended
     Some(target.send(attempt, &secrets).await)
 }
 
-/// How many files and sockets this process may have open. Each attempt has one; half of them are for everything else.
-fn descriptors() -> usize {
-    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1_024, 1_024));
-    usize::try_from(soft).unwrap_or(usize::MAX)
+/// Attempts that a process may have under way at once that may open so many files. Each attempt has one; most of them are
+/// for everything else.
+#[must_use]
+pub fn attempts_that_fit(limit: usize) -> usize {
+    AT_ONCE.0.min(limit / 4)
 }
 
 fn as_count(count: usize) -> i64 {
@@ -453,24 +452,30 @@ fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
     Some(std::iter::once(current).chain(previous).collect())
 }
 
-/// Writes results until they are, or would be of no use any more.
+/// Writes results until they are, or would be of no use any more. When the database refuses them, it is for what endpoints
+/// answered, which is left out then: nobody's deliveries are sent over and over for it.
 async fn write(context: &Context, endpoint: WebhookId, ended: &[Ended]) {
     let give_up = Instant::now() + context.config.webhooks.timeout + GRACE;
-    loop {
-        let written = async {
-            deliveries::finish(&mut *context.db.acquire().await?, endpoint, ended, &context.config.webhooks.schedule)
-                .await
-        };
-        match written.await {
-            Ok(tally) => return target::count_terminal(tally),
-            Err(error) if Instant::now() < give_up => {
-                tracing::warn!(%error, %endpoint, "cannot write how webhook deliveries ended");
+    let written = async {
+        match finish(context, endpoint, ended).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%error, %endpoint, "the database does not take what an endpoint answered");
+                finish(context, endpoint, &ended.iter().map(Ended::without_words).collect::<Vec<_>>()).await
             }
-            Err(error) => {
-                tracing::error!(%error, %endpoint, "gave up writing how webhook deliveries ended: they are sent again");
-                return;
-            }
+            written => written,
         }
-        sleep(RETRY).await;
+    };
+    match timeout_at(give_up, written).await {
+        Ok(Ok(tally)) => target::count_terminal(tally),
+        Ok(Err(error)) => {
+            tracing::error!(%error, %endpoint, "cannot write how webhook deliveries ended: they are sent again");
+        }
+        Err(_) => tracing::error!(%endpoint, "gave up writing how webhook deliveries ended: they are sent again"),
     }
+}
+
+async fn finish(context: &Context, endpoint: WebhookId, ended: &[Ended]) -> sqlx::Result<Tally> {
+    let schedule = &context.config.webhooks.schedule;
+    let finish = || async { deliveries::finish(&mut *context.db.acquire().await?, endpoint, ended, schedule).await };
+    persist("write how webhook deliveries ended", finish).await
 }

@@ -34,10 +34,10 @@ const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
 /// A profile as a document
 #[derive(ToSchema)]
 #[schema(example = json!({
-    "format": "kitfleet.profile", "version": 1, "exported_at": "2026-11-20T18:10:00.000Z",
+    "format": "kitfleet.profile", "version": 2, "exported_at": "2026-11-20T18:10:00.000Z",
     "source_profile_id": "prof_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
     "source_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "Shop, signed in",
-    "archetype": "iphone-16-ios-18", "cookies": [], "origins": [], "files": [],
+    "archetype": "iphone-16-ios-18", "cookies": [], "origins": [], "left_out": [],
 }))]
 #[expect(dead_code, reason = "it is written and read piece by piece; this describes the whole")]
 struct ProfileDocument {
@@ -45,7 +45,7 @@ struct ProfileDocument {
     #[schema(pattern = "^kitfleet\\.profile$")]
     format: String,
     /// The version of the format
-    #[schema(minimum = 1, maximum = 1)]
+    #[schema(minimum = 2, maximum = 2)]
     version: u32,
     /// When it was written
     #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
@@ -65,8 +65,8 @@ struct ProfileDocument {
     cookies: Vec<DocumentCookie>,
     /// What each origin stores
     origins: Vec<DocumentOrigin>,
-    /// What a browser stores for none of them
-    files: Vec<DocumentFile>,
+    /// What the profile holds and the document does not
+    left_out: Vec<DocumentLack>,
 }
 
 /// A cookie
@@ -99,24 +99,126 @@ struct DocumentCookie {
 
 /// What an origin stores
 #[derive(ToSchema)]
-#[schema(example = json!({"origin": "https://shop.example", "files": []}))]
+#[schema(example = json!({
+    "origin": "https://shop.example", "local_storage": [["theme", "dark"]],
+    "databases": [{
+        "name": "cart", "version": 1,
+        "stores": [{"name": "items", "key_path": "id", "auto_increment": false, "last_key": 0, "indexes": []}],
+        "records": [{"store": "items", "key": 7, "value": {"object": [["id", 7], ["added", {"date": 1_795_000_000_000.0}]]}}],
+    }],
+}))]
 #[expect(dead_code, reason = "as of a document")]
 struct DocumentOrigin {
     /// The origin
     origin: String,
-    /// Its storage, as the browser's files
-    files: Vec<DocumentFile>,
+    /// In whose pages it is embedded that it keeps this in
+    #[schema(nullable = false)]
+    embedded_in: Option<String>,
+    /// Its local storage: names and values, as docs/profile-format.md spells them
+    #[schema(value_type = Option<Vec<Vec<serde_json::Value>>>, nullable = false)]
+    local_storage: Option<Vec<(String, serde_json::Value)>>,
+    /// Its `IndexedDB` databases
+    databases: Vec<DocumentDatabase>,
 }
 
-/// A file of a browser
+/// A database of an origin
 #[derive(ToSchema)]
-#[schema(example = json!({"path": "localstorage/https_shop.example_0.localstorage", "data": "U1FMaXRl"}))]
+#[schema(example = json!({"name": "cart", "version": 1, "stores": [], "records": []}))]
 #[expect(dead_code, reason = "as of a document")]
-struct DocumentFile {
+struct DocumentDatabase {
+    /// What it is called
+    name: String,
+    /// Its version
+    #[schema(minimum = 1)]
+    version: i64,
+    /// Its object stores
+    stores: Vec<DocumentStore>,
+    /// What is in them
+    records: Vec<DocumentRecord>,
+}
+
+/// An object store
+#[derive(ToSchema)]
+#[schema(example = json!({"name": "items", "key_path": "id", "auto_increment": false, "last_key": 0, "indexes": []}))]
+#[expect(dead_code, reason = "as of a document")]
+struct DocumentStore {
+    /// What it is called
+    name: String,
+    /// Where in a value its key is: nowhere, a path, or paths
+    key_path: serde_json::Value,
+    /// Whether it makes keys up
+    auto_increment: bool,
+    /// The last one that it made up
+    last_key: i64,
+    /// Its indexes
+    indexes: Vec<DocumentIndex>,
+}
+
+/// An index of an object store
+#[derive(ToSchema)]
+#[schema(example = json!({"name": "by_name", "key_path": "name", "unique": false, "multi_entry": false}))]
+#[expect(dead_code, reason = "as of a document")]
+struct DocumentIndex {
+    /// What it is called
+    name: String,
+    /// Where in a value its key is: a path, or paths
+    key_path: serde_json::Value,
+    /// Whether no two values have the same
+    unique: bool,
+    /// Whether each item of an array is a key
+    multi_entry: bool,
+}
+
+/// A record of an object store
+#[derive(ToSchema)]
+#[schema(example = json!({"store": "items", "key": 7, "value": {"object": [["id", 7]]}}))]
+#[expect(dead_code, reason = "as of a document")]
+struct DocumentRecord {
     /// Where it is
-    path: String,
-    /// What is in it, in base64
-    data: String,
+    store: String,
+    /// Its key
+    key: serde_json::Value,
+    /// Its value, as docs/profile-format.md spells it
+    value: serde_json::Value,
+    /// Its keys in indexes
+    #[schema(nullable = false)]
+    index_keys: Option<Vec<DocumentIndexKey>>,
+}
+
+/// A record's key in an index
+#[derive(ToSchema)]
+#[schema(example = json!({"index": "by_name", "key": "Mug"}))]
+#[expect(dead_code, reason = "as of a document")]
+struct DocumentIndexKey {
+    /// The index
+    index: String,
+    /// The key
+    key: serde_json::Value,
+}
+
+/// What a profile holds and its document does not
+#[derive(ToSchema)]
+#[schema(example = json!({
+    "origin": "https://shop.example", "database": "cart", "store": "pictures", "reason": "unsupported", "count": 3,
+}))]
+#[expect(dead_code, reason = "as of a document")]
+struct DocumentLack {
+    /// Of which origin
+    origin: String,
+    /// In whose pages that is embedded
+    #[schema(nullable = false)]
+    embedded_in: Option<String>,
+    /// Of which database
+    #[schema(nullable = false)]
+    database: Option<String>,
+    /// Of which object store
+    #[schema(nullable = false)]
+    store: Option<String>,
+    /// Why: it holds what only a browser has, there is too much of it, or it cannot be read
+    #[schema(pattern = "^(unsupported|too_large|unreadable)$")]
+    reason: String,
+    /// How many
+    count: i64,
 }
 
 /// A document may take so many times as long to arrive as another body, which is far smaller.
@@ -124,7 +226,7 @@ const PATIENCE: u32 = 20;
 
 /// Export a profile
 ///
-/// As a document that can be imported into any account: its cookies and storage, in clear. Of a profile that a live session
+/// As a document that can be imported into any account: its cookies and the values in its storage, in clear. Of a profile that a live session
 /// has, it is what the session before it left. An export that breaks off is not whole.
 #[utoipa::path(
     get, path = "/v1/profiles/{id}/export", tag = "Profiles", operation_id = "exportProfile",
@@ -172,7 +274,7 @@ async fn export(caller: Caller, State(app): State<App>, method: Method, path: Id
 /// Import a profile
 ///
 /// Makes a profile of a document of `GET /v1/profiles/{id}/export`, of at most 300 MiB. All of it is checked before anything is
-/// kept.
+/// kept. A document of version 1, which held files of a browser, is refused.
 #[utoipa::path(
     post, path = "/v1/profiles/import", tag = "Profiles", operation_id = "importProfile",
     request_body(content((ProfileDocument = "application/vnd.kitfleet.profile+json"))),

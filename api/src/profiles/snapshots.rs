@@ -17,8 +17,11 @@ use super::{Created, Profile, ProfileCopy, Source, copy, wait_until_kept};
 use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
+use crate::kinds;
 use crate::lists::{self, Query};
-use crate::openapi::{AnotherProfile, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted};
+use crate::openapi::{
+    AnotherProfile, AnotherSnapshot, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted,
+};
 use crate::path::{IdPath, not_found};
 use crate::state::App;
 
@@ -47,6 +50,20 @@ struct Snapshot {
     /// When it was made
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+}
+
+impl From<snapshots::CreateError> for Problem {
+    fn from(error: snapshots::CreateError) -> Self {
+        match error {
+            snapshots::CreateError::Profile(error) => error.into(),
+            snapshots::CreateError::CapReached { current, limit } => {
+                Self::new(&kinds::SNAPSHOT_LIMIT, error.to_string())
+                    .with("current_snapshots", current)
+                    .with("limit", limit)
+            }
+            snapshots::CreateError::Bytes(error) => error.into(),
+        }
+    }
 }
 
 impl From<snapshots::Snapshot> for Snapshot {
@@ -78,7 +95,7 @@ struct SnapshotCreate {
     params(IdPath<ProfileId>), request_body = SnapshotCreate,
     responses(
         (status = 201, description = "The snapshot", body = Snapshot),
-        Restricted, Body, NoProfile, BeingKept, Database,
+        Restricted, Body, AnotherSnapshot, NoProfile, BeingKept, Database,
     ),
 )]
 async fn create(
@@ -94,7 +111,7 @@ async fn create(
     let (account, profile) = (caller.account_id, path.id()?);
     wait_until_kept(&app, account, profile).await?;
     let mut tx = app.db.begin().await?;
-    let snapshot = snapshots::create(&mut tx, account, profile, label).await?;
+    let snapshot = snapshots::create(&mut tx, account, profile, label, &app.config.limits).await?;
     tx.commit().await?;
     Ok((StatusCode::CREATED, Answer(snapshot.into())))
 }

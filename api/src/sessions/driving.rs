@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::http::HeaderName;
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use kitfleet_domain::heavy::{heavy, weight};
 use kitfleet_domain::ids::{IntentId, SessionId};
 use kitfleet_domain::intents::{self, Claim, Ending};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sealing;
-use kitfleet_domain::sessions::SessionStatus;
+use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
 use serde_json::Value;
@@ -34,10 +35,8 @@ impl IntoResponse for Done {
         let timing = self.browser_time.map(|time| {
             [(HeaderName::from_static("server-timing"), format!("browser;dur={:.3}", time.as_secs_f64() * 1e3))]
         });
-        match timing {
-            Some(timing) => (timing, Answer(self.value)).into_response(),
-            None => Answer(self.value).into_response(),
-        }
+        let timing = AppendHeaders(timing.into_iter().flatten());
+        heavy(weight(&self.value), || (timing, Answer(self.value)).into_response())
     }
 }
 
@@ -55,6 +54,7 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
             tx.commit().await?;
             return Err(failure.into());
         }
+        Claim::WorkerSilent => return Err(worker_silent()),
         Claim::NoSession => return Err(not_found::<SessionId>()),
     };
     let mut waiter = app.replies.expect(intent);
@@ -67,6 +67,16 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
         }
         Some(other) => Err(refusal(other.outcome)),
         None => Err(give_up(app, intent).await?.into()),
+    }
+}
+
+/// Refuses what would be refused of a session that is not the caller's, or not ready, before anything is made of the
+/// operation. Whether it still is ready the claim finds out.
+pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Result<()> {
+    let found = sessions::find(&mut *app.db.acquire().await?, caller.account_id, session).await?;
+    match found.ok_or_else(not_found::<SessionId>)?.status {
+        SessionStatus::Ready => Ok(()),
+        other => Err(not_ready(other)),
     }
 }
 
@@ -84,7 +94,13 @@ async fn give_up(app: &App, intent: IntentId) -> Result<Failure> {
     Ok(Failure { class: FailureClass::Timeout, detail: detail.to_owned() })
 }
 
-/// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read.
+/// While it is not known whether a worker lives, nothing is changed, and may be asked for again.
+pub fn worker_silent() -> Problem {
+    Problem::unavailable_for_now("the worker has not been heard of for a while, as after an outage of the database")
+}
+
+/// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read. Nobody can
+/// when the worker is forgotten: its session has ended, and takes no operation.
 async fn seal(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -93,7 +109,8 @@ async fn seal(
 ) -> Result<Option<Vec<u8>>> {
     let Some(secrets) = operation.take_secrets() else { return Ok(None) };
     let key = intents::sealing_key(conn, caller.account_id, session).await?.ok_or_else(not_found::<SessionId>)?;
-    Ok(Some(sealing::seal(&secrets, &key).map_err(|error| Problem::internal(&error))?))
+    let sealed = key.map(|key| sealing::seal(&secrets, &key).map_err(|error| Problem::internal(&error)));
+    sealed.transpose()
 }
 
 fn not_ready(status: SessionStatus) -> Problem {

@@ -6,8 +6,9 @@ mod results;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Capture, CaptureKind, Extract, Interact, Navigate, Operation, Wait};
+use kitfleet_domain::operations::{Capture, CaptureKind, Condition, Extract, Interact, Navigate, Operation, Wait};
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -51,8 +52,9 @@ async fn navigate(
     path: IdPath<SessionId>,
     Json(body): Json<NavigateBody>,
 ) -> Result<Done> {
-    let (private, limits) = (app.config.allow_private_targets, &app.config.limits);
-    let operation = Navigate::parse(body.url, body.wait_until.unwrap_or_default(), body.timeout_ms, private, limits)?;
+    let (destinations, limits) = (&app.config.destinations, &app.config.limits);
+    let wait_until = body.wait_until.unwrap_or_default();
+    let operation = Navigate::parse(body.url, wait_until, body.timeout_ms, destinations, limits)?;
     driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
 }
 
@@ -89,7 +91,13 @@ async fn wait(
 ) -> Result<Done> {
     let condition = bodies::condition(body.condition)?;
     let operation = Wait::parse(condition, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
-    driving::run(&app, &caller, path.id()?, Operation::Wait(operation)).await
+    let session = path.id()?;
+    if let Condition::UrlMatches { pattern } = &operation.condition {
+        // It takes time to find out whether it is one, and whoever has no session for it gets none of that.
+        driving::require_ready(&app, &caller, session).await?;
+        app.patterns.compile(pattern).await?;
+    }
+    driving::run(&app, &caller, session, Operation::Wait(operation)).await
 }
 
 /// Read the session's state
@@ -128,10 +136,10 @@ fn with_content(done: Done, kind: CaptureKind) -> Result<Done> {
         return Err(Problem::internal(&"the outcome of a capture is no object"));
     };
     let bytes = content.unwrap_or_default();
-    let content = match kind {
-        CaptureKind::Screenshot | CaptureKind::Pdf => BASE64.encode(bytes),
-        CaptureKind::DomSnapshot => String::from_utf8(bytes).map_err(|error| Problem::internal(&error))?,
-    };
+    let content = heavy(bytes.len(), || match kind {
+        CaptureKind::Screenshot | CaptureKind::Pdf => Ok(BASE64.encode(bytes)),
+        CaptureKind::DomSnapshot => String::from_utf8(bytes).map_err(|error| Problem::internal(&error)),
+    })?;
     rest.insert("content".to_owned(), content.into());
     let mut ordered = Map::new();
     for name in ["kind", "encoding", "content", "content_type", "bytes", "duration_ms", "url"] {

@@ -8,6 +8,7 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -33,7 +34,7 @@ pub struct CreateBody {
     /// Free words.
     #[schema(max_length = 120)]
     pub label: Option<String>,
-    /// Free data.
+    /// Free data, of 16 KiB when written as JSON.
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Map<String, Value>>,
     /// What it begins with: cookies and storage that sessions left before. One live session at a time has a profile.
@@ -58,7 +59,7 @@ pub struct LaunchBody {
     /// Free words.
     #[schema(max_length = 120)]
     label: Option<String>,
-    /// Free data; `profile_id` and `profile_name` are added.
+    /// Free data, of 16 KiB when written as JSON; `profile_id` and `profile_name` are added.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
     /// How deliberate the session's user seems; fixed for its life.
@@ -92,7 +93,7 @@ impl CreateBody {
     }
 
     /// # Errors
-    /// On `archetype`, `purpose` or `label`.
+    /// On `archetype`, `purpose`, `label` or `metadata`.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         let known = self.archetype.as_deref().is_none_or(|id| archetypes::find(id).is_some());
         let purpose = self.purpose();
@@ -101,9 +102,17 @@ impl CreateBody {
         rules.require(!reserved, "purpose", "is reserved for internal operations");
         rules.require(reserved || purpose == CUSTOMER_PURPOSE, "purpose", format!("must be {CUSTOMER_PURPOSE}"));
         rules.length(self.label.as_deref().unwrap_or_default(), 0, limits.label_chars, "label");
+        let most = limits.metadata_bytes;
+        let fits = self.metadata.as_ref().is_none_or(|data| json_bytes(data) <= most);
+        rules.require(fits, "metadata", format!("must have at most {most} bytes as JSON"));
         rules.require(known, "archetype", UNKNOWN_ARCHETYPE);
         rules.check()
     }
+}
+
+/// How long something is as JSON.
+fn json_bytes(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(usize::MAX, |text| text.len())
 }
 
 /// A session
@@ -138,7 +147,7 @@ pub struct Session {
     label: Option<String>,
     /// The customer's data
     #[schema(value_type = Option<Object>, required = true)]
-    metadata: Option<Value>,
+    metadata: Option<Box<RawValue>>,
     /// What its egress can do, once it is known: `udp_associate`, `quic_route`, `dns_remote_resolve`, `warnings`
     #[schema(value_type = Option<Object>, required = true)]
     egress_capabilities: Option<Value>,
@@ -177,7 +186,8 @@ impl From<sessions::Session> for Session {
             archetype: session.archetype,
             purpose: session.purpose,
             label: session.label,
-            metadata: session.metadata,
+            // The column holds nothing but JSON.
+            metadata: session.metadata.and_then(|text| RawValue::from_string(text).ok()),
             egress_capabilities: session.egress_capabilities,
             egress_capability_report: session.egress_capability_report,
             created_at: session.created_at,

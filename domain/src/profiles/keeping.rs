@@ -8,10 +8,11 @@
 use serde_json::json;
 use sqlx::PgConnection;
 
+use crate::accounts;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ProfileId, SessionId, StoreId};
+use crate::limits::Limits;
 use crate::profiles::stores;
-use crate::workers;
 
 /// A profile in a session's hands.
 #[derive(Debug, Clone)]
@@ -37,7 +38,7 @@ pub enum Reason {
     SerializeFailed,
     /// The profile's key cannot be opened.
     SealFailed,
-    /// It is larger than a store may be.
+    /// It is larger than a store may be, or than what there is room for in the account.
     TooLarge,
     /// It could not be put where stores are kept.
     UploadFailed,
@@ -66,7 +67,9 @@ impl Reason {
         match self {
             Self::SerializeFailed => "The browser did not give away what it holds, or it could not be read.",
             Self::SealFailed => "The profile's key cannot be opened with the deployment's keys.",
-            Self::TooLarge => "What the browser holds is larger than a profile may be.",
+            Self::TooLarge => {
+                "What the browser holds is larger than a profile may be, or than there is room for in the account."
+            }
             Self::UploadFailed => "What the browser holds could not be stored, or not in time.",
             Self::DegenerateDump => "The browser holds nothing, and the profile holds something.",
             Self::Superseded => "The profile was purged, or a session that opened later has been saved already.",
@@ -74,8 +77,8 @@ impl Reason {
     }
 }
 
-/// Takes the profile of a session that is being created in hand. `None` as long as another session on a living worker has
-/// it, and for a session that has ended or has no profile.
+/// Takes the profile of a session that is being created in hand. `None` as long as another session has it on a worker that was
+/// not found dead, and for a session that has ended or has no profile.
 ///
 /// # Errors
 /// When the database fails.
@@ -87,11 +90,10 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
            where s.id = $1 and s.status = 'creating' and p.id = s.profile_id and not exists (
                select from sessions o join workers w on w.id = o.worker_id
                where o.profile_id = s.profile_id and o.profile_in_hand and o.id <> s.id
-                 and w.status in ('active', 'draining') and w.last_seen_at > now() - make_interval(secs => $2))
+                 and w.status in ('active', 'draining'))
            returning s.id as session, s.account_id as account, p.id as profile, s.profile_generation as "generation!",
                      p.sealed_key, p.store_id as store"#,
         session as _,
-        workers::LEASE.as_secs_f64(),
     )
     .fetch_optional(conn)
     .await
@@ -110,8 +112,8 @@ pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result
     Ok(had.rows_affected() == 1)
 }
 
-/// Makes a new store what a profile holds and lets go of the profile. When that cannot be,
-/// `session.profile_save_failed` says why. Answers which of the two stores nobody needs any more, unless a snapshot does.
+/// Makes a new store what a profile holds and lets go of the profile. When that cannot be, or when the account's profiles hold as much
+/// as they may, `session.profile_save_failed` says why. Answers which of the two stores nobody needs any more, unless a snapshot does.
 ///
 /// # Errors
 /// When the database fails.
@@ -120,7 +122,10 @@ pub async fn replace(
     held: &Held,
     store: StoreId,
     size_bytes: i64,
+    limits: &Limits,
 ) -> sqlx::Result<Option<StoreId>> {
+    // Those who add to what the account keeps count each other. Nobody counts for one that is deleted.
+    accounts::lock(&mut *conn, held.account).await?;
     let profile =
         sqlx::query!("select store_id, stored_generation from profiles where id = $1 for update", held.profile as _,)
             .fetch_optional(&mut *conn)
@@ -135,6 +140,15 @@ pub async fn replace(
             return Ok(Some(store));
         }
     };
+    let freed = match before {
+        Some(before) => stores::bytes_of_profile_alone(&mut *conn, before).await?,
+        None => 0,
+    };
+    if super::require_bytes(&mut *conn, held.account, size_bytes - freed, limits).await?.is_err() {
+        super::release(&mut *conn, store).await?;
+        fail(conn, held, Reason::TooLarge).await?;
+        return Ok(Some(store));
+    }
     if !stores::keep(&mut *conn, store).await? {
         // It took so long that it was removed.
         fail(conn, held, Reason::UploadFailed).await?;

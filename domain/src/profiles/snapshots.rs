@@ -3,8 +3,10 @@
 
 use sqlx::PgConnection;
 
-use super::{ChangeError, Kept, hold, release};
+use super::{ChangeError, Kept, TooManyBytes, hold, release, require_bytes};
+use crate::accounts;
 use crate::ids::{AccountId, ProfileId, SnapshotId};
+use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 
 /// A snapshot, as customers see it.
@@ -22,17 +24,57 @@ pub struct Snapshot {
     pub created_at: Timestamp,
 }
 
-/// Remembers what a profile holds now.
+/// Why there is no new snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The account has no such profile, or the database failed.
+    #[error(transparent)]
+    Profile(#[from] ChangeError),
+    /// The profile has as many as it may have.
+    #[error("the profile has {current} snapshots; it may have {limit}")]
+    CapReached {
+        /// Now.
+        current: i64,
+        /// Allowed.
+        limit: i64,
+    },
+    /// What the account's profiles hold is as much as it may be.
+    #[error(transparent)]
+    Bytes(#[from] TooManyBytes),
+}
+
+impl From<sqlx::Error> for CreateError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Profile(error.into())
+    }
+}
+
+/// Remembers what a profile holds now. It costs nothing yet, and what the profile holds next then costs all of its bytes: there
+/// has to be room for some.
 ///
 /// # Errors
-/// When the account has no such profile, or the database fails.
+/// When the account has no such profile, or as much as it may have, or the database fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
     profile: ProfileId,
     label: Option<&str>,
-) -> Result<Snapshot, ChangeError> {
+    limits: &Limits,
+) -> Result<Snapshot, CreateError> {
+    // Those who add to what the account keeps count each other; this comes before the profile's lock, as everywhere.
+    accounts::lock(&mut *conn, account).await?.ok_or(ChangeError::NoProfile)?;
     hold(&mut *conn, account, profile).await?;
+    let current = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from profile_snapshots where profile_id = $1"#,
+        profile as _
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let limit = i64::from(limits.snapshots_per_profile);
+    if current >= limit {
+        return Err(CreateError::CapReached { current, limit });
+    }
+    require_bytes(&mut *conn, account, 1, limits).await??;
     let snapshot = sqlx::query_as!(
         Snapshot,
         "insert into profile_snapshots (id, profile_id, account_id, store_id, label, size_bytes)

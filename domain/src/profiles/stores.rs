@@ -6,7 +6,7 @@
 use futures_util::{Stream, TryStreamExt as _};
 use sqlx::PgConnection;
 
-use crate::ids::{ProfileId, StoreId};
+use crate::ids::{AccountId, ProfileId, StoreId};
 
 /// Writes the row of a store that is about to be written. It may be removed in an hour, unless somebody refers to it by then.
 ///
@@ -44,12 +44,44 @@ pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     Ok(kept.rows_affected() == 1)
 }
 
-/// Keeps a store from being removed until the transaction ends. `false` when it was removed.
+/// Bytes of all stores, sealed, that the account's profiles and their snapshots refer to.
+///
+/// # Errors
+/// When the database fails.
+pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"select coalesce(sum(s.size_bytes), 0)::bigint as "bytes!"
+           from profile_stores s join profiles p on p.id = s.profile_id
+           where p.account_id = $1 and s.removable_at is null"#,
+        account as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Bytes of a store, sealed, that no snapshot refers to: the room that there is when its profile does not either.
+///
+/// # Errors
+/// When the database fails.
+pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<i64> {
+    let bytes = sqlx::query_scalar!(
+        "select size_bytes from profile_stores
+         where id = $1 and not exists (select from profile_snapshots where store_id = $1)",
+        id as _,
+    );
+    Ok(bytes.fetch_optional(conn).await?.unwrap_or_default())
+}
+
+/// Keeps a store from being removed until the transaction ends, however long nothing else happens in that: the bytes may come
+/// from elsewhere, as fast as somebody takes them. `false` when it was removed.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
-    let held = sqlx::query_scalar!("select id from profile_stores where id = $1 for key share", id as _);
+    let held = sqlx::query_scalar!(
+        "select set_config('idle_in_transaction_session_timeout', '0', true) from profile_stores where id = $1 for key share",
+        id as _,
+    );
     Ok(held.fetch_optional(conn).await?.is_some())
 }
 

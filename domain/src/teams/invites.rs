@@ -252,6 +252,24 @@ pub async fn accept(
     })
 }
 
+/// Deletes invites that were accepted longer ago than `age`, up to `limit`: the membership that they led to says as much.
+/// Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from team_invites where id in (
+             select id from team_invites where accepted_at < now() - make_interval(secs => $1)
+             order by accepted_at limit $2 for update skip locked)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
 /// Why the invite of this token was not to be had.
 async fn refusal(conn: &mut PgConnection, hash: &[u8]) -> sqlx::Result<AcceptError> {
     let pending = sqlx::query_scalar!(

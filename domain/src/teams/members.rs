@@ -1,7 +1,7 @@
 //! Who is on a team.
 //!
 //! A key that a member makes on the owner's account goes with the member. Whoever makes one holds the membership until
-//! the key is there ([`hold_admin`]), and a removal deletes the membership before it looks for keys: of the two, the one
+//! the key is there ([`hold`]), and a removal deletes the membership before it looks for keys: of the two, the one
 //! that comes second sees what the first has done, so that no key survives.
 
 use serde_json::json;
@@ -83,19 +83,19 @@ pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<
     .await
 }
 
-/// Sees to it that `member` stays on the owner's team until the transaction ends, as an admin. `false` when they are not.
+/// Sees to it that `member` stays on the owner's team until the transaction ends, as what they are. `None` when they are not
+/// on it.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn hold_admin(conn: &mut PgConnection, owner: AccountId, member: AccountId) -> sqlx::Result<bool> {
-    let role = sqlx::query_scalar!(
+pub async fn hold(conn: &mut PgConnection, owner: AccountId, member: AccountId) -> sqlx::Result<Option<Role>> {
+    sqlx::query_scalar!(
         r#"select role as "role: Role" from team_members where owner_account_id = $1 and member_account_id = $2 for share"#,
         owner as _,
         member as _,
     )
     .fetch_optional(conn)
-    .await?;
-    Ok(role == Some(Role::Admin))
+    .await
 }
 
 /// Takes somebody off the owner's team, revokes every live key that they made on the owner's account, and writes

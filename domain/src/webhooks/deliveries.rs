@@ -488,6 +488,14 @@ pub struct Ended {
     pub duration_ms: i64,
 }
 
+impl Ended {
+    /// The same, without a word of anybody else's.
+    #[must_use]
+    pub fn without_words(&self) -> Self {
+        Self { response_excerpt: None, error: None, ..*self }
+    }
+}
+
 /// When attempts are made, and when an endpoint has had enough of them.
 #[derive(Debug, Clone)]
 pub struct Schedule {

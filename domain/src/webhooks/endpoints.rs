@@ -323,6 +323,26 @@ pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(())
 }
 
+/// Deletes endpoints that were deleted by their owner longer ago than `age`, and whose deliveries are gone, up to `limit`.
+/// Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from webhook_endpoints where id in (
+             select e.id from webhook_endpoints e
+             where e.deleted_at < now() - make_interval(secs => $1)
+               and not exists (select from webhook_deliveries d where d.endpoint_id = e.id)
+             order by e.deleted_at limit $2 for update skip locked)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
 /// A secret that took the place of another.
 #[derive(Debug)]
 pub struct Rotated {

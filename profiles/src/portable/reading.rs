@@ -1,39 +1,41 @@
-//! Reading a document.
+//! Reading a document, and making a browser's files of what it says.
+//!
+//! No byte of these files is the document's: they are databases that are written here, of values that were read.
 
-use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek as _, Write};
-use std::rc::Rc;
-use std::sync::Arc;
+use std::fs::{self, File};
+use std::io::{Read, Seek as _};
+use std::path::PathBuf;
 
-use base64::engine::general_purpose::STANDARD as BASE64;
-use base64::read::DecoderReader;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use kitfleet_domain::validation::{Invalid, Rules};
-use struson::reader::json_path::JsonPathPiece;
-use struson::reader::{JsonReader as _, JsonReaderPosition, JsonStreamReader, ReaderError, ReaderSettings, ValueType};
+use sha2::{Digest as _, Sha256};
+use struson::reader::{JsonReader as _, ValueType};
 use tokio::io::AsyncWriteExt as _;
 
-use super::{Document, DocumentError, FORMAT, PIECE, VERSION};
+use super::json::{Json, MAX_TEXT};
+use super::values::{self, Refused};
+use super::{Document, DocumentError, FORMAT, MAX_DATABASES, MAX_RECORDS, MAX_SITES, VERSION};
 use crate::cookies::{self, Cookie, MAX_COOKIES};
-use crate::files::{Count, FOLDERS, MAX_FILES, RelativePath, Spooled, SpooledFile};
-use crate::{Dump, Files};
+use crate::files::{Files, MAX_BYTES};
+use crate::scratch::Scratch;
+use crate::webkit::databases::{Index, MAX_INDEX_KEYS, MAX_INDEXES, MAX_STORES, Store};
+use crate::webkit::key_paths::KeyPath;
+use crate::webkit::keys::Key;
+use crate::webkit::names::{self, Origin, Site};
+use crate::webkit::rebuilding::{BuildError, Building};
+use crate::{Dump, webkit};
 
-/// Bytes of a text in a document, at most, but for a file's.
-const MAX_TEXT: usize = 16 * 1024;
 /// Characters of where a document comes from, at most: an id of ours has fewer.
 const MAX_SOURCE: usize = 64;
-/// Bytes of anything else that a document is made of: a member's name, a number, a gap between them.
-const MAX_TOKEN: u64 = 64 * 1024;
-/// How deep what we do not know in a document may go, as in any other request.
-const MAX_DEPTH: u32 = 128;
 /// Members that we do not know and that are told of, at most.
 const MAX_UNKNOWN: usize = 100;
 /// Characters of their names, at most.
 const MAX_UNKNOWN_CHARS: usize = 256;
+/// The largest version of a database, and the last key that can be made up: 2 to the power of 53.
+const MAX_WHOLE: i64 = 1 << 53;
 /// What is told of a member that is missing.
 const MISSING: &str = "is missing";
 
@@ -59,19 +61,18 @@ pub async fn receive<E: fmt::Display>(
     Ok(file)
 }
 
-/// Reads a document, whose files go into another one. Members of it that we do not know are as if absent, and those of the
+/// Reads a document, and makes files of it in a folder. Members of it that we do not know are as if absent, and those of the
 /// document itself are added to `unknown`.
-pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
+pub fn read(document: &mut dyn Read, into: Scratch, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
-    let mut spool =
-        Spool { to: BufWriter::new(files), at: 0, files: Vec::new(), paths: HashSet::new(), count: Count::default() };
+    let mut making = Making { into, left: MAX_BYTES, made: 0, sites: HashSet::new(), databases: 0, records: 0 };
     let (mut format, mut version, mut name, mut archetype) = (None, None, None, None);
     let (mut source_profile_id, mut source_account_id) = (None, None);
     let (mut cookies, mut cookie_bytes) = (Vec::new(), 0);
     json.object(|json, member| {
         match member {
             "format" => format = Some(json.text_that(|text| text == FORMAT, "must be kitfleet.profile")?),
-            "version" => version = Some(json.number_that(|number| number == i64::from(VERSION), "must be 1")?),
+            "version" => version = Some(json.number_that(|number| number == i64::from(VERSION), "must be 2")?),
             "name" => name = Some(json.text()?),
             "archetype" => archetype = Some(json.text()?),
             "source_profile_id" => source_profile_id = Some(json.source()?),
@@ -87,18 +88,9 @@ pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> 
                 cookies.push(cookie);
                 Ok(())
             })?,
-            "origins" => json.array(MAX_FILES, |json| {
-                json.object(|json, member| {
-                    match member {
-                        // For its readers: the paths say it, too.
-                        "origin" => drop(json.text()?),
-                        "files" => json.array(MAX_FILES, |json| json.file(&mut spool))?,
-                        _ => return Ok(false),
-                    }
-                    Ok(true)
-                })
-            })?,
-            "files" => json.array(MAX_FILES, |json| json.file(&mut spool))?,
+            "origins" => json.array(MAX_SITES, |json| making.site(json))?,
+            // For its readers.
+            "left_out" => json.skip()?,
             name => {
                 if unknown.len() < MAX_UNKNOWN {
                     unknown.push(name.chars().take(MAX_UNKNOWN_CHARS).collect());
@@ -113,9 +105,8 @@ pub fn read(document: &mut dyn Read, files: File, unknown: &mut Vec<String>) -> 
     missing.require(format.is_some(), "format", MISSING);
     missing.require(version.is_some(), "version", MISSING);
     let (name, archetype) = (name.unwrap_or_default(), archetype.unwrap_or_default());
-    let files = spool.finish()?;
-    let holds_nothing = cookies.is_empty() && files.files.iter().all(|file| file.size == 0);
-    let dump = (!holds_nothing).then_some(Dump { cookies, files: Files::Spooled(files) });
+    let holds_nothing = cookies.is_empty() && making.made == 0;
+    let dump = (!holds_nothing).then(|| Dump { cookies, files: Files::from(making.into) });
     Ok(Document { source_profile_id, source_account_id, name, archetype, missing, dump, _turn: None })
 }
 
@@ -123,165 +114,347 @@ fn present<T>(member: Option<T>, field: &str) -> Result<T, Invalid> {
     member.ok_or_else(|| Invalid::field(field, MISSING))
 }
 
-/// Files on their way from a document.
-struct Spool {
-    to: BufWriter<File>,
-    at: u64,
-    files: Vec<SpooledFile>,
-    paths: HashSet<RelativePath>,
-    count: Count,
+/// The files that are made of a document.
+struct Making {
+    into: Scratch,
+    /// Bytes that they may have still.
+    left: u64,
+    /// How many were begun.
+    made: usize,
+    sites: HashSet<Site>,
+    databases: usize,
+    records: usize,
 }
 
-impl Spool {
-    fn finish(self) -> Result<Spooled, DocumentError> {
-        for path in &self.paths {
-            if path.folders().any(|folder| self.paths.contains(folder)) {
-                let message = format!("{} lies in what is a file", path.as_str());
-                return Err(Invalid::field("files", message).into());
+/// A database whose name is read, in a file that has another one.
+struct Made {
+    at: String,
+    name: String,
+    file: PathBuf,
+}
+
+impl Making {
+    /// Where the next file is made, before it is known what it is of.
+    fn next(&mut self) -> PathBuf {
+        self.made += 1;
+        self.into.path().join("made").join(self.made.to_string())
+    }
+
+    fn finish(&mut self, building: Building) -> Result<(), DocumentError> {
+        let bytes = building.finish()?;
+        self.left = self.left.checked_sub(bytes).ok_or(BuildError::TooLarge)?;
+        Ok(())
+    }
+
+    /// Gives a file its place.
+    fn put(&self, file: PathBuf, path: &str) -> Result<(), DocumentError> {
+        let path = self.into.path().join(path);
+        let moved = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(file, path));
+        moved.map_err(DocumentError::Disk)
+    }
+
+    fn site<R: Read>(&mut self, json: &mut Json<R>) -> Result<(), DocumentError> {
+        let at = json.here();
+        let (mut origin, mut embedded_in, mut local, mut databases) = (None, None, None, Vec::new());
+        json.object(|json, member| {
+            match member {
+                "origin" => origin = Some(json.origin()?),
+                "embedded_in" => embedded_in = Some(json.origin()?),
+                "local_storage" => local = self.local_storage(json)?,
+                "databases" => json.array(MAX_DATABASES, |json| {
+                    databases.push(self.database(json)?);
+                    Ok(())
+                })?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let site = Site { origin: present(origin, &format!("{at}.origin"))?, embedded_in };
+        if site.embedded_in.is_some() && local.is_some() {
+            return Err(Invalid::field(format!("{at}.local_storage"), "is not kept of what is embedded").into());
+        }
+        if let Some(file) = local {
+            self.put(file, &names::local_storage(&site.origin))?;
+        }
+        let mut named = HashSet::new();
+        for Made { at, name, file } in databases {
+            self.put(file, &names::database(&site, &name))?;
+            if !named.insert(name) {
+                return Err(Invalid::field(format!("{at}.name"), "must be that of one database only").into());
             }
         }
-        let bytes = self.to.into_inner().map_err(|error| DocumentError::Disk(error.into_error()))?;
-        Ok(Spooled { bytes: Arc::new(bytes), files: self.files })
-    }
-}
-
-/// A document, token by token. None of its tokens can fill the memory.
-struct Json<R: Read> {
-    reader: JsonStreamReader<Rationed<R>>,
-    ration: Rc<Cell<u64>>,
-}
-
-/// Gives so many bytes, and then an error.
-struct Rationed<R> {
-    from: R,
-    left: Rc<Cell<u64>>,
-}
-
-impl<R: Read> Read for Rationed<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.from.read(into)?;
-        let left = self.left.get().checked_sub(read as u64);
-        self.left.set(left.ok_or_else(|| io::Error::other("a name, a number or a gap is longer than any should be"))?);
-        Ok(read)
-    }
-}
-
-impl<R: Read> Json<R> {
-    fn new(document: R) -> Self {
-        let ration = Rc::new(Cell::new(MAX_TOKEN));
-        let from = Rationed { from: document, left: Rc::clone(&ration) };
-        let settings = ReaderSettings { max_nesting_depth: Some(MAX_DEPTH), ..ReaderSettings::default() };
-        Self { reader: JsonStreamReader::new_custom(from, settings), ration }
-    }
-
-    /// For the next token.
-    fn token(&mut self) -> &mut JsonStreamReader<Rationed<R>> {
-        self.ration.set(MAX_TOKEN);
-        &mut self.reader
-    }
-
-    /// Where the reader is, as our problem documents write it.
-    fn here(&self) -> String {
-        dotted(&self.reader.current_position(true))
-    }
-
-    /// An object, each of whose members `each` reads, once; it answers `false` for those it does not know, which are passed
-    /// over (interface, "Errors").
-    fn object(
-        &mut self,
-        mut each: impl FnMut(&mut Self, &str) -> Result<bool, DocumentError>,
-    ) -> Result<(), DocumentError> {
-        self.token().begin_object()?;
-        let mut seen = HashSet::new();
-        while self.token().has_next()? {
-            let name = self.token().next_name_owned()?;
-            let at = self.here();
-            if seen.contains(&name) {
-                return Err(Invalid::field(at, "must be there once").into());
-            }
-            if each(self, &name)? {
-                seen.insert(name);
-            } else {
-                self.skip()?;
-            }
-        }
-        Ok(self.token().end_object()?)
-    }
-
-    /// Passes over a value, whatever its size. The crate's own way would remember names, however long they are.
-    fn skip(&mut self) -> Result<(), DocumentError> {
-        match self.token().peek()? {
-            ValueType::Array => {
-                self.token().begin_array()?;
-                while self.token().has_next()? {
-                    self.skip()?;
-                }
-                self.token().end_array()?;
-            }
-            ValueType::Object => {
-                self.token().begin_object()?;
-                while self.token().has_next()? {
-                    self.token().skip_name()?;
-                    self.skip()?;
-                }
-                self.token().end_object()?;
-            }
-            ValueType::String => {
-                self.ration.set(u64::MAX);
-                self.reader.skip_value()?;
-            }
-            ValueType::Number | ValueType::Boolean | ValueType::Null => self.token().skip_value()?,
+        if !self.sites.insert(site) {
+            return Err(Invalid::field(at, "must be there once").into());
         }
         Ok(())
     }
 
-    /// An array, each of whose items `each` reads.
-    fn array(
-        &mut self,
-        max: usize,
-        mut each: impl FnMut(&mut Self) -> Result<(), DocumentError>,
-    ) -> Result<(), DocumentError> {
-        let at = self.here();
-        self.token().begin_array()?;
-        for items in 0.. {
-            if !self.token().has_next()? {
-                break;
+    /// The file of a local storage, if there is something in it.
+    fn local_storage<R: Read>(&mut self, json: &mut Json<R>) -> Result<Option<PathBuf>, DocumentError> {
+        json.token().begin_array()?;
+        if !json.token().has_next()? {
+            json.token().end_array()?;
+            return Ok(None);
+        }
+        let file = self.next();
+        let building = Building::local_storage(&file, self.left)?;
+        while json.token().has_next()? {
+            let at = json.here();
+            self.count_record(&at)?;
+            json.token().begin_array()?;
+            let key = json.text_of(webkit::values::MAX_BYTES)?;
+            let key = key.ok_or_else(|| Invalid::field(&at, "has a key that is too long"))?;
+            let value = values::read_text(json).map_err(|refused| refused.at(&at))?;
+            json.token().end_array()?;
+            building.item(&key, &value)?;
+        }
+        json.token().end_array()?;
+        self.finish(building)?;
+        Ok(Some(file))
+    }
+
+    fn count_record(&mut self, at: &str) -> Result<(), DocumentError> {
+        self.records += 1;
+        if self.records > MAX_RECORDS {
+            let message = format!("there must be at most {MAX_RECORDS} records and items of local storage");
+            return Err(Invalid::field(at, message).into());
+        }
+        Ok(())
+    }
+
+    fn database<R: Read>(&mut self, json: &mut Json<R>) -> Result<Made, DocumentError> {
+        let at = json.here();
+        self.databases += 1;
+        if self.databases > MAX_DATABASES {
+            return Err(Invalid::field(at, format!("there must be at most {MAX_DATABASES} databases")).into());
+        }
+        let file = self.next();
+        let building = Building::database(&file, self.left)?;
+        let mut database = DatabaseMaking { building, numbers: Numbers::default(), keys: HashSet::new(), records: 0 };
+        let (mut name, mut version, mut stores) = (None, None, Vec::new());
+        json.object(|json, member| {
+            match member {
+                "name" => name = Some(json.name()?),
+                "version" => version = Some(json.whole_from(1)?),
+                "stores" => json.array(MAX_STORES, |json| {
+                    stores.push(json.store(&mut database.numbers)?);
+                    Ok(())
+                })?,
+                "records" => json.array(MAX_RECORDS, |json| {
+                    self.count_record(&json.here())?;
+                    database.record(json)
+                })?,
+                _ => return Ok(false),
             }
-            if items == max {
-                return Err(Invalid::field(at, format!("must have at most {max} items")).into());
+            Ok(true)
+        })?;
+        let name = present(name, &format!("{at}.name"))?;
+        let version = present(version, &format!("{at}.version"))?;
+        database.numbers.check(&at, &stores)?;
+        let building = database.building;
+        stores.iter().try_for_each(|store| building.store(store))?;
+        building.name(&name, version.unsigned_abs())?;
+        self.finish(building)?;
+        Ok(Made { at, name, file })
+    }
+}
+
+/// A database that is made.
+struct DatabaseMaking {
+    building: Building,
+    numbers: Numbers,
+    /// Digests of the keys in it: WebKit opens no database in which two records have the same.
+    keys: HashSet<[u8; 16]>,
+    records: i64,
+}
+
+/// The numbers of stores and of their indexes: records name them, perhaps before they are told of.
+#[derive(Default)]
+struct Numbers {
+    stores: HashMap<String, i64>,
+    indexes: HashMap<(i64, String), i64>,
+}
+
+impl Numbers {
+    fn store(&mut self, name: String) -> i64 {
+        let next = 1 + i64::try_from(self.stores.len()).unwrap_or(i64::MAX - 1);
+        *self.stores.entry(name).or_insert(next)
+    }
+
+    fn index(&mut self, store: i64, name: String) -> i64 {
+        let next = 1 + i64::try_from(self.indexes.len()).unwrap_or(i64::MAX - 1);
+        *self.indexes.entry((store, name)).or_insert(next)
+    }
+
+    /// Whether all that were named are there, once.
+    fn check(&self, at: &str, stores: &[Store]) -> Result<(), Invalid> {
+        let (mut known_stores, mut known_indexes) = (HashSet::new(), HashSet::new());
+        let once = stores.iter().all(|store| {
+            known_stores.insert(store.id) && store.indexes.iter().all(|index| known_indexes.insert(index.id))
+        });
+        if !once {
+            return Err(Invalid::field(format!("{at}.stores"), "must not have two stores or indexes of one name"));
+        }
+        if known_stores.len() < self.stores.len() || known_indexes.len() < self.indexes.len() {
+            return Err(Invalid::field(format!("{at}.records"), "must be of stores and indexes that are there"));
+        }
+        Ok(())
+    }
+}
+
+impl DatabaseMaking {
+    fn record<R: Read>(&mut self, json: &mut Json<R>) -> Result<(), DocumentError> {
+        let at = json.here();
+        let (mut store, mut key, mut value, mut index_keys) = (None, None, None, Vec::new());
+        json.object(|json, member| {
+            match member {
+                "store" => store = Some(json.name()?),
+                "key" => key = Some(json.key()?),
+                "value" => {
+                    let read = values::read(json).map(|value| value.encode());
+                    let encoded = read.map_err(|refused| refused.at(&format!("{at}.value")))?;
+                    let broken = |error| Invalid::field(format!("{at}.value"), format!("{error}"));
+                    value = Some(encoded.map_err(broken)?);
+                }
+                "index_keys" => json.array(MAX_INDEX_KEYS, |json| {
+                    index_keys.push(json.index_key()?);
+                    Ok(())
+                })?,
+                _ => return Ok(false),
             }
-            each(self)?;
+            Ok(true)
+        })?;
+        let store = self.numbers.store(present(store, &format!("{at}.store"))?);
+        let key = present(key, &format!("{at}.key"))?;
+        let value = present(value, &format!("{at}.value"))?;
+        let mut digest = [0; 16];
+        let hash = Sha256::new_with_prefix(store.to_le_bytes()).chain_update(&key).finalize();
+        digest.copy_from_slice(&hash[..16]);
+        if !self.keys.insert(digest) {
+            return Err(Invalid::field(format!("{at}.key"), "must be that of one record only").into());
         }
-        Ok(self.token().end_array()?)
-    }
-
-    fn text(&mut self) -> Result<String, DocumentError> {
-        self.text_that(|_| true, "")
-    }
-
-    fn text_that(&mut self, rule: impl Fn(&str) -> bool, message: &str) -> Result<String, DocumentError> {
-        let at = self.here();
-        let mut text = Vec::new();
-        let read = self.token().next_string_reader()?.take(MAX_TEXT as u64 + 1).read_to_end(&mut text);
-        read.map_err(|error| DocumentError::Malformed(error.to_string()))?;
-        if text.len() > MAX_TEXT {
-            return Err(Invalid::field(at, format!("must have at most {MAX_TEXT} bytes")).into());
+        self.records += 1;
+        self.building.record(self.records, store, &key, &value)?;
+        for (index, index_key) in index_keys {
+            let index = self.numbers.index(store, index);
+            self.building.index_key((store, index, self.records), &index_key, &key)?;
         }
-        let text = String::from_utf8(text).map_err(|error| DocumentError::Malformed(error.to_string()))?;
-        if text.contains('\0') {
-            return Err(Invalid::field(at, "must not contain the character U+0000").into());
-        }
-        if rule(&text) { Ok(text) } else { Err(Invalid::field(at, message).into()) }
+        Ok(())
     }
+}
 
+impl<R: Read> Json<R> {
     fn source(&mut self) -> Result<String, DocumentError> {
         self.text_that(|text| text.chars().count() <= MAX_SOURCE, &format!("must have at most {MAX_SOURCE} characters"))
     }
 
-    fn number_that(&mut self, rule: impl Fn(i64) -> bool, message: &str) -> Result<i64, DocumentError> {
+    fn origin(&mut self) -> Result<Origin, DocumentError> {
         let at = self.here();
-        let number = self.token().next_number::<i64>()?.ok().filter(|number| rule(*number));
-        number.ok_or_else(|| Invalid::field(at, message).into())
+        let origin = Origin::parse(&self.text()?);
+        origin.ok_or_else(|| Invalid::field(at, "must be the origin of a site, such as https://example.com").into())
+    }
+
+    /// What a page calls something: any text.
+    fn name(&mut self) -> Result<String, DocumentError> {
+        let at = self.here();
+        let name = self.text_of(MAX_TEXT)?;
+        name.ok_or_else(|| Invalid::field(at, format!("must have at most {MAX_TEXT} bytes")).into())
+    }
+
+    fn whole_from(&mut self, least: i64) -> Result<i64, DocumentError> {
+        let message = format!("must be a whole number from {least} to {MAX_WHOLE}");
+        self.number_that(|number| (least..=MAX_WHOLE).contains(&number), &message)
+    }
+
+    /// A key, as WebKit writes it.
+    fn key(&mut self) -> Result<Vec<u8>, DocumentError> {
+        let at = self.here();
+        let value = values::read(self).map_err(|refused| refused.at(&at))?;
+        let key = Key::of(&value).and_then(|key| key.encode());
+        key.ok_or_else(|| {
+            Invalid::field(at, "must be a key of at most 64 KiB: a number, a date, a text, bytes or an array").into()
+        })
+    }
+
+    /// The name of an index, and a key in it.
+    fn index_key(&mut self) -> Result<(String, Vec<u8>), DocumentError> {
+        let at = self.here();
+        let (mut index, mut key) = (None, None);
+        self.object(|json, member| {
+            match member {
+                "index" => index = Some(json.name()?),
+                "key" => key = Some(json.key()?),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        Ok((present(index, &format!("{at}.index"))?, present(key, &format!("{at}.key"))?))
+    }
+
+    fn store(&mut self, numbers: &mut Numbers) -> Result<Store, DocumentError> {
+        let at = self.here();
+        let (mut name, mut key_path, mut auto_increment, mut last_key) = (None, KeyPath::None, false, 0);
+        let mut indexes = Vec::new();
+        self.object(|json, member| {
+            match member {
+                "name" => name = Some(json.name()?),
+                "key_path" => key_path = json.key_path()?,
+                "auto_increment" => auto_increment = json.token().next_bool()?,
+                "last_key" => last_key = json.whole_from(0)?,
+                "indexes" => json.array(MAX_INDEXES, |json| {
+                    indexes.push(json.index()?);
+                    Ok(())
+                })?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let name = present(name, &format!("{at}.name"))?;
+        let id = numbers.store(name.clone());
+        for index in &mut indexes {
+            index.id = numbers.index(id, index.name.clone());
+        }
+        Ok(Store { id, name, key_path, auto_increment, last_key, indexes })
+    }
+
+    /// An index whose number is not known yet.
+    fn index(&mut self) -> Result<Index, DocumentError> {
+        let at = self.here();
+        let (mut name, mut key_path, mut unique, mut multi_entry) = (None, None, false, false);
+        self.object(|json, member| {
+            match member {
+                "name" => name = Some(json.name()?),
+                "key_path" => key_path = Some(json.key_path()?),
+                "unique" => unique = json.token().next_bool()?,
+                "multi_entry" => multi_entry = json.token().next_bool()?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let key_path = key_path.filter(|path| *path != KeyPath::None);
+        let key_path = present(key_path, &format!("{at}.key_path"))?;
+        Ok(Index { id: 0, name: present(name, &format!("{at}.name"))?, key_path, unique, multi_entry })
+    }
+
+    fn key_path(&mut self) -> Result<KeyPath, DocumentError> {
+        let at = self.here();
+        let path = match self.token().peek()? {
+            ValueType::Null => {
+                self.token().next_null()?;
+                KeyPath::None
+            }
+            ValueType::Array => {
+                let mut paths = Vec::new();
+                self.array(usize::MAX, |json| {
+                    paths.push(json.name()?);
+                    // What is too much is known before all of it was read.
+                    if paths.len() > webkit::key_paths::MAX_STRINGS { Err(too_long(&at)) } else { Ok(()) }
+                })?;
+                KeyPath::Several(paths)
+            }
+            _ => KeyPath::One(self.name()?),
+        };
+        if path.is_bounded() { Ok(path) } else { Err(too_long(&at)) }
     }
 
     fn cookie(&mut self) -> Result<Cookie, DocumentError> {
@@ -317,285 +490,28 @@ impl<R: Read> Json<R> {
         cookie.check().map_err(|(member, message)| Invalid::field(field(member), message))?;
         Ok(cookie)
     }
+}
 
-    fn file(&mut self, spool: &mut Spool) -> Result<(), DocumentError> {
-        let at = self.here();
-        let (mut path, mut size) = (None, None);
-        self.object(|json, member| {
-            match member {
-                "path" => path = Some(json.path()?),
-                "data" => size = Some(json.data(&mut spool.to)?),
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        let path = present(path, &format!("{at}.path"))?;
-        let size = present(size, &format!("{at}.data"))?;
-        if !spool.count.add(&path) {
-            let message = format!("there must be at most {MAX_FILES} files and folders, with shorter paths");
-            return Err(Invalid::field(at, message).into());
+fn too_long(at: &str) -> DocumentError {
+    Invalid::field(at, "must be a key path of at most 16 KiB and 100 parts, without the character U+0000").into()
+}
+
+impl Refused {
+    fn at(self, at: &str) -> DocumentError {
+        match self {
+            Self::Rule(rule) => Invalid::field(at, rule).into(),
+            Self::Document(error) => error,
         }
-        if !spool.paths.insert(path.clone()) {
-            return Err(Invalid::field(format!("{at}.path"), "must be that of one file only").into());
-        }
-        spool.files.push(SpooledFile { path, at: spool.at, size });
-        spool.at += size;
-        Ok(())
-    }
-
-    fn path(&mut self) -> Result<RelativePath, DocumentError> {
-        let at = self.here();
-        let path = RelativePath::parse(&self.text()?).filter(RelativePath::is_site_data);
-        let message = || format!("must be a relative path without `..`, below {}", FOLDERS.join("/ or ") + "/");
-        path.ok_or_else(|| Invalid::field(at, message()).into())
-    }
-
-    /// Writes what a text holds in base64 to `to`. Answers how many bytes that was.
-    fn data(&mut self, to: &mut impl Write) -> Result<u64, DocumentError> {
-        let at = self.here();
-        self.ration.set(u64::MAX);
-        let text = self.reader.next_string_reader()?;
-        let mut data = DecoderReader::new(text, &BASE64);
-        let mut size = 0;
-        let mut buffer = vec![0; PIECE];
-        loop {
-            let read = data.read(&mut buffer).map_err(|error| match error.get_ref() {
-                Some(inner) if inner.is::<base64::DecodeError>() => Invalid::field(&at, "must be base64").into(),
-                _ => DocumentError::Malformed(error.to_string()),
-            })?;
-            if read == 0 {
-                return Ok(size);
-            }
-            to.write_all(&buffer[..read]).map_err(DocumentError::Disk)?;
-            size += read as u64;
-        }
-    }
-
-    fn end(self) -> Result<(), DocumentError> {
-        self.ration.set(MAX_TOKEN);
-        Ok(self.reader.consume_trailing_whitespace()?)
     }
 }
 
-impl From<ReaderError> for DocumentError {
-    fn from(error: ReaderError) -> Self {
+impl From<BuildError> for DocumentError {
+    fn from(error: BuildError) -> Self {
         match error {
-            ReaderError::UnexpectedValueType { expected, location, .. } => {
-                let message = format!("must be of type {}", expected.to_string().to_lowercase());
-                let at = Some(dotted(&location)).filter(|at| !at.is_empty());
-                // As everywhere, what is wrong with all of it is told of the body.
-                Invalid::field(at.unwrap_or_else(|| "body".to_owned()), message).into()
+            BuildError::TooLarge => {
+                Invalid::field("origins", format!("must have at most {MAX_BYTES} bytes as databases")).into()
             }
-            error => Self::Malformed(error.to_string()),
-        }
-    }
-}
-
-fn dotted(position: &JsonReaderPosition) -> String {
-    let pieces = position.path.iter().flatten().map(|piece| match piece {
-        JsonPathPiece::ArrayItem(index) => index.to_string(),
-        JsonPathPiece::ObjectMember(name) => name.clone(),
-    });
-    pieces.collect::<Vec<_>>().join(".")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use kitfleet_domain::ids::{AccountId, ProfileId};
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::gate::Gate;
-    use crate::portable::{About, write};
-    use crate::{archive, files};
-
-    const LOCAL: &str = "localstorage/https_a.example_0.localstorage";
-    const INDEXED: &str = "databases/indexeddb/v1/https_b.example_0/1/IndexedDB.sqlite3";
-    const LOOSE: &str = "databases/known";
-
-    fn document() -> Value {
-        json!({
-            "format": "kitfleet.profile", "version": 1, "exported_at": "2026-11-21T00:00:00.000Z",
-            "source_profile_id": "prof_1", "source_account_id": "acc_1", "name": "Shop", "archetype": "iphone",
-            "cookies": [Cookie::sample("sid")],
-            "origins": [
-                {"origin": "https://a.example", "files": [{"path": LOCAL, "data": "AAEC/w=="}]},
-                {"origin": "https://b.example", "files": [{"path": INDEXED, "data": "aGk="}]},
-            ],
-            "files": [{"path": LOOSE, "data": ""}],
-        })
-    }
-
-    fn read_text(text: &str) -> Result<Document, DocumentError> {
-        read(&mut text.as_bytes(), tempfile::tempfile().expect("a file"), &mut Vec::new())
-    }
-
-    /// Which member breaks a rule.
-    fn refused(change: impl FnOnce(&mut Value)) -> String {
-        let mut document = document();
-        change(&mut document);
-        match read_text(&document.to_string()) {
-            Err(DocumentError::Invalid(Invalid(fields))) => fields[0].field.clone(),
-            other => panic!("{other:?} for {document}"),
-        }
-    }
-
-    fn archived(dump: Dump) -> Vec<u8> {
-        let mut archive = Vec::new();
-        let cookies = archive::spell(&dump.cookies).expect("cookies");
-        archive::pack(&cookies, &files::list(dump.files).expect("a list"), &mut archive).expect("an archive");
-        archive
-    }
-
-    #[test]
-    fn what_is_read_is_written_again() {
-        let read = read_text(&document().to_string()).expect("a document");
-        assert_eq!((read.name.as_str(), read.archetype.as_str()), ("Shop", "iphone"));
-        assert_eq!(read.source_account_id.as_deref(), Some("acc_1"));
-        let about = About {
-            exported_at: serde_json::from_value(json!("2026-11-21T00:00:00Z")).expect("a time"),
-            profile: ProfileId::generate(),
-            account: AccountId::generate(),
-            name: read.name,
-            archetype: read.archetype,
-        };
-        let archive = archived(read.dump.expect("what it holds"));
-        let folder = tempfile::tempdir().expect("a folder");
-        archive::unpack(&mut archive.as_slice(), folder.path(), &Gate::default()).expect("an archive");
-        assert_eq!(fs::read(folder.path().join(LOCAL)).expect("a file"), [0, 1, 2, 255]);
-
-        let mut text = Vec::new();
-        write(&about, Some(&mut archive.as_slice()), &mut text).expect("a document");
-        let written: Value = serde_json::from_slice(&text).expect("JSON");
-        let mut expected = document();
-        expected["source_profile_id"] = json!(about.profile);
-        expected["source_account_id"] = json!(about.account);
-        assert_eq!(written, expected);
-
-        let mut nothing = Vec::new();
-        write(&about, None, &mut nothing).expect("a document");
-        let read = read_text(std::str::from_utf8(&nothing).expect("text")).expect("a document");
-        assert!(read.dump.is_none() && read.name == "Shop");
-    }
-
-    #[test]
-    fn the_order_of_members_does_not_matter() {
-        let Value::Object(members) = document() else { panic!("an object") };
-        let turned: serde_json::Map<_, _> = members.into_iter().rev().collect();
-        assert!(read_text(&serde_json::to_string_pretty(&turned).expect("JSON")).is_ok());
-    }
-
-    #[test]
-    fn members_that_nobody_knows_are_passed_over() {
-        let mut document = document();
-        document["more"] = json!({"deep": [[{"cookies": 1}]]});
-        document["n".repeat(300)] = json!("x".repeat(1024 * 1024));
-        document["cookies"][0]["priority"] = json!("high");
-        document["origins"][0]["files"][0]["mode"] = json!(644);
-        let (mut unknown, files) = (Vec::new(), tempfile::tempfile().expect("a file"));
-        let read = read(&mut document.to_string().as_bytes(), files, &mut unknown).expect("a document");
-        assert_eq!(read.dump.expect("what it holds").cookies, [Cookie::sample("sid")]);
-        assert_eq!(unknown, ["more".to_owned(), "n".repeat(256)]);
-    }
-
-    #[test]
-    fn every_member_is_checked() {
-        assert_eq!(refused(|document| document["format"] = json!("other")), "format");
-        assert_eq!(refused(|document| document["version"] = json!(2)), "version");
-        assert_eq!(refused(|document| document["version"] = json!("1")), "version");
-        assert_eq!(refused(|document| document["name"] = json!(null)), "name");
-        assert_eq!(refused(|document| document["name"] = json!("a\0b")), "name");
-        assert_eq!(refused(|document| document["name"] = json!("n".repeat(MAX_TEXT + 1))), "name");
-        for member in ["source_profile_id", "source_account_id"] {
-            assert_eq!(refused(|document| document[member] = json!("p".repeat(MAX_SOURCE + 1))), member);
-        }
-        let cookie = |member: &str, value: Value| refused(|document| document["cookies"][0][member] = value);
-        for (member, value) in [
-            ("name", json!("a\nb")),
-            ("value", json!("a;b")),
-            ("domain", json!("a/b")),
-            ("domain", json!("")),
-            ("domain", json!(".")),
-            ("value", json!("v".repeat(4096))),
-            ("path", json!(format!("/{}", "p".repeat(1024)))),
-            ("path", json!("x")),
-            ("expires", json!(-1)),
-            ("expires", json!("soon")),
-            ("secure", json!(1)),
-            ("same_site", json!("lax")),
-        ] {
-            assert_eq!(cookie(member, value), format!("cookies.0.{member}"));
-        }
-        let many = |document: &mut Value| document["cookies"] = json!(vec![Cookie::sample("a"); MAX_COOKIES + 1]);
-        assert_eq!(refused(many), "cookies");
-        let fat = Cookie { value: "v".repeat(4_000), ..Cookie::sample("a") };
-        let fits = cookies::MAX_BYTES / fat.bytes();
-        assert_eq!(refused(|document| document["cookies"] = json!(vec![fat; 5_000])), format!("cookies.{fits}"));
-    }
-
-    #[test]
-    fn what_is_missing_is_told_together() {
-        let read = read_text("{}").expect("one that lacks everything");
-        assert_eq!((read.name.as_str(), read.archetype.as_str()), ("", ""));
-        let missing = read.missing.check().expect_err("some of it");
-        let fields: Vec<_> = missing.0.iter().map(|error| error.field.as_str()).collect();
-        assert_eq!(fields, ["format", "version"]);
-    }
-
-    #[test]
-    fn a_domain_may_be_spelled_otherwise() {
-        let mut document = document();
-        document["cookies"][0]["domain"] = json!(".Example.COM");
-        let dump = read_text(&document.to_string()).expect("a document").dump.expect("what it holds");
-        assert_eq!(dump.cookies, [Cookie::sample("sid")]);
-    }
-
-    #[test]
-    fn a_file_lies_where_sites_keep_theirs_and_nowhere_else() {
-        let file = |path: &str| refused(|document| document["files"][0]["path"] = json!(path));
-        let outside = ["../up", "/etc/passwd", "databases/../../up", "cookies.sqlite", "storage/salt", "databases", ""];
-        for path in outside {
-            assert_eq!(file(path), "files.0.path", "{path}");
-        }
-        assert_eq!(file(&format!("databases/{}file", "a/".repeat(20))), "files.0.path");
-        // One that is there, and one below what is a file.
-        assert_eq!(file(LOCAL), "files.0.path");
-        assert_eq!(file(&format!("{LOCAL}/below")), "files");
-        assert_eq!(
-            refused(|document| document["origins"][1]["files"][0]["data"] = json!("a")),
-            "origins.1.files.0.data"
-        );
-        assert_eq!(refused(|document| document["files"][0]["data"] = json!("####")), "files.0.data");
-    }
-
-    #[test]
-    fn many_folders_are_refused() {
-        let path = |n: usize| format!("databases/{n}/{}file", "a/".repeat(12));
-        let files: Vec<_> = (0..4_000).map(|n| json!({"path": path(n), "data": ""})).collect();
-        assert_eq!(refused(|document| document["files"] = json!(files)), "files.3570");
-    }
-
-    #[test]
-    fn what_is_no_json_is_refused() {
-        let good = document().to_string();
-        let twice = good.replacen('{', r#"{"name": "a", "#, 1);
-        assert!(matches!(read_text(&twice), Err(DocumentError::Invalid(_))));
-        let deep = good.replacen(r#""version":1"#, &format!(r#""version":{}"#, "[".repeat(100_000)), 1);
-        assert!(read_text(&deep).is_err());
-        for length in [0, 1, good.len() / 2, good.len() - 1] {
-            assert!(matches!(read_text(&good[..length]), Err(DocumentError::Malformed(_))), "{length}");
-        }
-        assert!(matches!(read_text(&format!("{good}x")), Err(DocumentError::Malformed(_))));
-        assert!(matches!(read_text("[1]"), Err(DocumentError::Invalid(_))));
-    }
-
-    #[test]
-    fn nothing_in_a_document_fills_the_memory() {
-        for start in ["{\"", "{\"version\": 1", "{\"name\": \"", "{\"more\": {\"", "{\"more\": [1"] {
-            let mut endless = start.as_bytes().chain(io::repeat(b'1'));
-            assert!(read(&mut endless, tempfile::tempfile().expect("a file"), &mut Vec::new()).is_err(), "{start}");
+            BuildError::Disk(error) => Self::Disk(error),
         }
     }
 }

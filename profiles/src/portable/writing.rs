@@ -1,53 +1,77 @@
 //! Writing a document.
 
-use std::io::{self, BufWriter, Read, Write};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use base64::engine::general_purpose::STANDARD as BASE64;
-use base64::write::EncoderWriter;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use struson::writer::{JsonStreamWriter, JsonWriter as _, StringValueWriter as _};
+use struson::writer::{JsonStreamWriter, JsonWriter as _};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::mpsc::{self, Sender};
 
-use super::{About, FORMAT, PIECE, VERSION};
-use crate::archive::{self, Item};
+use super::json::MAX_TEXT;
+use super::{About, FORMAT, MAX_DATABASES, MAX_RECORDS, MAX_SITES, PIECE, VERSION, values};
 use crate::cookies::Cookie;
-use crate::files::RelativePath;
+use crate::files;
 use crate::places::CHUNKS_UNDER_WAY;
+use crate::webkit::databases::{self, Database, Info, ReadError, Record, Store};
+use crate::webkit::key_paths::KeyPath;
+use crate::webkit::names::{Kind, Origin, Site};
+use crate::webkit::values::{MAX_BYTES as MAX_VALUE, NoValue};
+
+/// What a document says that it lacks, at most: one line for each store and reason.
+const MAX_LEFT_OUT: usize = 1_000;
 
 /// How long a piece may wait for somebody to take it, with a thread that could do something else, and how long all of them.
 const TAKEN_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_hours(1));
 
-/// Writes a document of the profile whose archive `archive` is.
-pub fn write(about: &About, archive: Option<&mut dyn Read>, to: &mut dyn Write) -> io::Result<()> {
-    let mut writer = Writer { json: JsonStreamWriter::new(to), stage: Stage::Origins(None) };
+/// Writes a document of a profile with these cookies, whose sites' files lie in this folder, as a browser left them.
+pub fn write(about: &About, cookies: &[Cookie], folder: Option<&Path>, to: &mut dyn Write) -> io::Result<()> {
+    let mut writer = Writer { json: JsonStreamWriter::new(to), left_out: BTreeMap::new(), records: 0, databases: 0 };
     writer.begin(about)?;
-    match archive {
-        Some(archive) => archive::read(archive, &mut |item| match item {
-            Item::Cookies(cookies) => writer.cookies(&cookies),
-            Item::File { path, content } => writer.file(path, content),
-        })?,
-        None => writer.cookies(&[])?,
+    writer.cookies(cookies)?;
+    writer.json.name("origins")?;
+    writer.json.begin_array()?;
+    if let Some(folder) = folder {
+        writer.sites(folder)?;
     }
+    writer.json.end_array()?;
     writer.end()
 }
 
 struct Writer<W: Write> {
     json: JsonStreamWriter<W>,
-    stage: Stage,
+    left_out: BTreeMap<LeftOut, u64>,
+    records: usize,
+    databases: usize,
 }
 
-/// Which list of files is being written. An archive has the files of a site together, and those of none at its end.
-#[derive(PartialEq)]
-enum Stage {
-    /// `origins`, and the files of the one that is named.
-    Origins(Option<String>),
-    /// `files`
-    Files,
+/// What a document lacks: of a site, of one of its databases, of a store in there.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct LeftOut {
+    site: Site,
+    database: Option<String>,
+    store: Option<String>,
+    reason: &'static str,
+}
+
+/// Why something is left out: it holds what only a browser has, it is more than a document may have, or it is nothing that
+/// WebKit has written.
+mod reason {
+    pub const UNSUPPORTED: &str = "unsupported";
+    pub const TOO_LARGE: &str = "too_large";
+    pub const UNREADABLE: &str = "unreadable";
+}
+
+/// What a site has kept, and where.
+#[derive(Default)]
+struct Kept {
+    local_storage: Option<PathBuf>,
+    databases: Vec<PathBuf>,
 }
 
 impl<W: Write> Writer<W> {
@@ -79,67 +103,259 @@ impl<W: Write> Writer<W> {
         for cookie in cookies {
             json.serialize_value(cookie).map_err(io::Error::other)?;
         }
-        json.end_array()?;
-        json.name("origins")?;
-        json.begin_array()
+        json.end_array()
     }
 
-    fn file(&mut self, path: &RelativePath, content: &mut dyn Read) -> io::Result<()> {
-        let origin = path.origin();
-        if self.stage != Stage::Files && self.stage != Stage::Origins(origin.clone()) {
-            self.end_origin()?;
-            let json = &mut self.json;
-            if let Some(origin) = origin {
-                json.begin_object()?;
-                json.name("origin")?;
-                json.string_value(&origin)?;
-                json.name("files")?;
-                json.begin_array()?;
-                self.stage = Stage::Origins(Some(origin));
+    fn sites(&mut self, folder: &Path) -> io::Result<()> {
+        let mut sites = BTreeMap::<Site, Kept>::new();
+        for file in files::list(folder).map_err(io::Error::other)? {
+            let kept = sites.entry(file.site).or_default();
+            match file.kind {
+                Kind::LocalStorage => kept.local_storage = Some(file.from),
+                Kind::Database => kept.databases.push(file.from),
+                Kind::Journal | Kind::Shared | Kind::Blob => {}
             }
         }
-        if self.stage == Stage::Origins(None) {
-            self.begin_files()?;
+        for (number, (site, kept)) in sites.into_iter().enumerate() {
+            if number == MAX_SITES {
+                self.leave_out(&site, None, None, reason::TOO_LARGE);
+                return Ok(());
+            }
+            self.site(&site, &kept)?;
         }
-        let json = &mut self.json;
-        json.begin_object()?;
-        json.name("path")?;
-        json.string_value(path.as_str())?;
-        json.name("data")?;
-        let mut data = json.string_value_writer()?;
-        let mut encoder = EncoderWriter::new(&mut data, &BASE64);
-        io::copy(content, &mut encoder)?;
-        encoder.finish()?;
-        drop(encoder);
-        data.finish_value()?;
-        json.end_object()
+        Ok(())
     }
 
-    fn end_origin(&mut self) -> io::Result<()> {
-        if let Stage::Origins(Some(_)) = self.stage {
+    fn site(&mut self, site: &Site, kept: &Kept) -> io::Result<()> {
+        self.json.begin_object()?;
+        self.json.name("origin")?;
+        self.json.string_value(site.origin.as_str())?;
+        if let Some(page) = &site.embedded_in {
+            self.json.name("embedded_in")?;
+            self.json.string_value(page.as_str())?;
+        }
+        if let Some(file) = &kept.local_storage {
+            self.json.name("local_storage")?;
+            self.json.begin_array()?;
+            self.local_storage(site, file)?;
             self.json.end_array()?;
-            self.json.end_object()?;
-            self.stage = Stage::Origins(None);
         }
-        Ok(())
+        self.json.name("databases")?;
+        self.json.begin_array()?;
+        for file in &kept.databases {
+            self.database(site, file)?;
+        }
+        self.json.end_array()?;
+        self.json.end_object()
     }
 
-    fn begin_files(&mut self) -> io::Result<()> {
-        self.json.end_array()?;
-        self.json.name("files")?;
+    fn leave_out(&mut self, site: &Site, database: Option<&str>, store: Option<&str>, reason: &'static str) {
+        let (database, store) = (database.map(str::to_owned), store.map(str::to_owned));
+        let left_out = LeftOut { site: site.clone(), database, store, reason };
+        if self.left_out.len() < MAX_LEFT_OUT || self.left_out.contains_key(&left_out) {
+            *self.left_out.entry(left_out).or_default() += 1;
+        }
+    }
+
+    /// Whether there may be another record or item.
+    fn has_room(&mut self) -> bool {
+        self.records += 1;
+        self.records <= MAX_RECORDS
+    }
+
+    fn local_storage(&mut self, site: &Site, file: &Path) -> io::Result<()> {
+        let shown = databases::local_storage(file, |item| {
+            let Some((key, value)) = item else {
+                self.leave_out(site, None, None, reason::UNREADABLE);
+                return Ok(());
+            };
+            if key.len().max(value.bytes()) > MAX_VALUE || !self.has_room() {
+                self.leave_out(site, None, None, reason::TOO_LARGE);
+                return Ok(());
+            }
+            self.json.begin_array()?;
+            self.json.string_value(key)?;
+            values::write_text(&mut self.json, &value)?;
+            self.json.end_array()
+        });
+        match shown {
+            Ok(()) => Ok(()),
+            Err(ReadError::Shown(error)) => Err(error),
+            Err(ReadError::Unusable(error)) => {
+                tracing::warn!(%error, "a local storage is left out of an export");
+                self.leave_out(site, None, None, reason::UNREADABLE);
+                Ok(())
+            }
+        }
+    }
+
+    fn database(&mut self, site: &Site, file: &Path) -> io::Result<()> {
+        let opened = Database::open(file).and_then(|database| Ok((database.info()?, database)));
+        let (info, database) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::warn!(%error, "a database is left out of an export");
+                self.leave_out(site, None, None, reason::UNREADABLE);
+                return Ok(());
+            }
+        };
+        // No page has finished making it.
+        if info.version == 0 {
+            return Ok(());
+        }
+        self.databases += 1;
+        if self.databases > MAX_DATABASES || !info.is_bounded() {
+            self.leave_out(site, None, None, reason::TOO_LARGE);
+            return Ok(());
+        }
+        self.json.begin_object()?;
+        self.json.name("name")?;
+        self.json.string_value(&info.name)?;
+        self.json.name("version")?;
+        self.json.number_value(info.version)?;
+        self.json.name("stores")?;
         self.json.begin_array()?;
-        self.stage = Stage::Files;
-        Ok(())
+        info.stores.iter().try_for_each(|store| self.store(store))?;
+        self.json.end_array()?;
+        self.json.name("records")?;
+        self.json.begin_array()?;
+        let stores: HashMap<i64, &Store> = info.stores.iter().map(|store| (store.id, store)).collect();
+        let shown = database.records(|record| match record {
+            Ok(record) => match stores.get(&record.store) {
+                Some(store) if self.has_room() => self.record(store, &record),
+                Some(store) => {
+                    self.leave_out(site, Some(&info.name), Some(&store.name), reason::TOO_LARGE);
+                    Ok(())
+                }
+                // Of a store that is gone.
+                None => Ok(()),
+            },
+            Err((store, why)) => {
+                let reason = match why {
+                    NoValue::Unsupported => reason::UNSUPPORTED,
+                    NoValue::TooLarge => reason::TOO_LARGE,
+                    NoValue::Malformed(_) => reason::UNREADABLE,
+                };
+                let store = stores.get(&store).map(|store| store.name.as_str());
+                self.leave_out(site, Some(&info.name), store, reason);
+                Ok(())
+            }
+        });
+        match shown {
+            Err(ReadError::Shown(error)) => return Err(error),
+            Err(ReadError::Unusable(error)) => {
+                tracing::warn!(%error, "the rest of a database is left out of an export");
+                self.leave_out(site, Some(&info.name), None, reason::UNREADABLE);
+            }
+            Ok(()) => {}
+        }
+        self.json.end_array()?;
+        self.json.end_object()
+    }
+
+    fn store(&mut self, store: &Store) -> io::Result<()> {
+        self.json.begin_object()?;
+        self.json.name("name")?;
+        self.json.string_value(&store.name)?;
+        self.json.name("key_path")?;
+        self.key_path(&store.key_path)?;
+        self.json.name("auto_increment")?;
+        self.json.bool_value(store.auto_increment)?;
+        self.json.name("last_key")?;
+        self.json.number_value(store.last_key)?;
+        self.json.name("indexes")?;
+        self.json.begin_array()?;
+        for index in &store.indexes {
+            self.json.begin_object()?;
+            self.json.name("name")?;
+            self.json.string_value(&index.name)?;
+            self.json.name("key_path")?;
+            self.key_path(&index.key_path)?;
+            self.json.name("unique")?;
+            self.json.bool_value(index.unique)?;
+            self.json.name("multi_entry")?;
+            self.json.bool_value(index.multi_entry)?;
+            self.json.end_object()?;
+        }
+        self.json.end_array()?;
+        self.json.end_object()
+    }
+
+    fn key_path(&mut self, path: &KeyPath) -> io::Result<()> {
+        match path {
+            KeyPath::None => self.json.null_value(),
+            KeyPath::One(path) => self.json.string_value(path),
+            KeyPath::Several(paths) => {
+                self.json.begin_array()?;
+                paths.iter().try_for_each(|path| self.json.string_value(path))?;
+                self.json.end_array()
+            }
+        }
+    }
+
+    fn record(&mut self, store: &Store, record: &Record) -> io::Result<()> {
+        self.json.begin_object()?;
+        self.json.name("store")?;
+        self.json.string_value(&store.name)?;
+        self.json.name("key")?;
+        values::write(&mut self.json, &record.key.clone().into_value())?;
+        self.json.name("value")?;
+        values::write(&mut self.json, &record.value)?;
+        if !record.index_keys.is_empty() {
+            self.json.name("index_keys")?;
+            self.json.begin_array()?;
+            for (id, key) in &record.index_keys {
+                // One of an index that is gone is nothing.
+                if let Some(index) = store.indexes.iter().find(|index| index.id == *id) {
+                    self.json.begin_object()?;
+                    self.json.name("index")?;
+                    self.json.string_value(&index.name)?;
+                    self.json.name("key")?;
+                    values::write(&mut self.json, &key.clone().into_value())?;
+                    self.json.end_object()?;
+                }
+            }
+            self.json.end_array()?;
+        }
+        self.json.end_object()
     }
 
     fn end(mut self) -> io::Result<()> {
-        self.end_origin()?;
-        if self.stage != Stage::Files {
-            self.begin_files()?;
+        let json = &mut self.json;
+        json.name("left_out")?;
+        json.begin_array()?;
+        for (LeftOut { site, database, store, reason }, count) in &self.left_out {
+            json.begin_object()?;
+            let words = [
+                ("origin", Some(site.origin.as_str())),
+                ("embedded_in", site.embedded_in.as_ref().map(Origin::as_str)),
+                ("database", database.as_deref()),
+                ("store", store.as_deref()),
+                ("reason", Some(reason)),
+            ];
+            for (name, word) in words {
+                if let Some(word) = word {
+                    json.name(name)?;
+                    json.string_value(word)?;
+                }
+            }
+            json.name("count")?;
+            json.number_value(*count)?;
+            json.end_object()?;
         }
-        self.json.end_array()?;
-        self.json.end_object()?;
+        json.end_array()?;
+        json.end_object()?;
         self.json.finish_document()?.flush()
+    }
+}
+
+impl Info {
+    /// Whether a document may have all of its names.
+    fn is_bounded(&self) -> bool {
+        let names = |store: &Store| {
+            store.name.len() <= MAX_TEXT && store.indexes.iter().all(|index| index.name.len() <= MAX_TEXT)
+        };
+        self.name.len() <= MAX_TEXT && self.stores.iter().all(names)
     }
 }
 
@@ -176,6 +392,8 @@ impl Pieces {
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // What is long is written past a buffer.
+        let bytes = &bytes[..bytes.len().min(PIECE)];
         let patience = TAKEN_WITHIN.0.min(self.until.saturating_duration_since(Instant::now()));
         let sent = self.to.send_timeout(Bytes::copy_from_slice(bytes), patience);
         match self.runtime.block_on(sent) {

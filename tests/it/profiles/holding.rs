@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{LAUNCH, PROFILES, at, id};
 use crate::support::records::uuid_of;
-use crate::support::{App, Client, Role, at_once, eventually, members, raw, unknown_id};
+use crate::support::{App, Client, Role, at_once, eventually, members, raw, storage, unknown_id};
 
 const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
 const IMPORT: &str = "/v1/profiles/import";
@@ -48,8 +48,7 @@ impl App {
     /// Leaves a cookie and a file in a profile, as a session does.
     async fn leave(&self, profile: &str, text: &str) {
         let folder = self.data_dir.path().join(Uuid::now_v7().to_string());
-        fs::create_dir_all(folder.join("localstorage")).expect("a folder");
-        fs::write(folder.join(FILE), text).expect("a file");
+        storage::write(&folder.join(FILE), [("login".to_owned(), text.to_owned())]);
         let cookie = Cookie {
             name: "session".to_owned(),
             value: text.to_owned(),
@@ -82,9 +81,10 @@ impl App {
         fs::create_dir_all(&folder).expect("a folder");
         let restored = self.stores().await.restore(profile_id(profile), &key, store?.into(), &folder).await;
         let cookies = restored.expect("a store");
-        let text = fs::read_to_string(folder.join(FILE)).expect("a file");
-        assert_eq!((cookies.len(), &cookies[0].value, cookies[0].http_only), (1, &text, true));
-        Some(text)
+        let items = storage::read(&folder.join(FILE));
+        let [(_, text)] = &items[..] else { unreachable!("{items:?}") };
+        assert_eq!((cookies.len(), &cookies[0].value, cookies[0].http_only), (1, text, true));
+        Some(text.clone())
     }
 
     async fn removable(&self) -> i64 {
@@ -175,8 +175,8 @@ async fn a_document_makes_the_same_profile_elsewhere() {
         "archetype",
         "cookies",
         "exported_at",
-        "files",
         "format",
+        "left_out",
         "name",
         "origins",
         "source_account_id",
@@ -184,9 +184,10 @@ async fn a_document_makes_the_same_profile_elsewhere() {
         "version",
     ];
     assert_eq!(members(&parsed), BTreeSet::from(expected));
-    assert_eq!((&parsed["format"], &parsed["version"]), (&json!("kitfleet.profile"), &json!(1)));
+    assert_eq!((&parsed["format"], &parsed["version"]), (&json!("kitfleet.profile"), &json!(2)));
     assert_eq!(parsed["cookies"][0]["value"], "a login");
-    assert_eq!(parsed["origins"][0]["origin"], "https://shop.example");
+    let site = json!({"origin": "https://shop.example", "local_storage": [["login", "a login"]], "databases": []});
+    assert_eq!((&parsed["origins"], &parsed["left_out"]), (&json!([site]), &json!([])));
     let source = json!({"source_profile_id": profile, "source_account_id": account.to_string()});
     assert_eq!(app.last_audited(account, "profile.exported", &profile).await, source);
     // Who asks what there would be gets nothing, of which there is nothing to write down.
@@ -227,9 +228,13 @@ async fn a_bad_document_makes_nothing() {
         .await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let good = json!({
-        "format": "kitfleet.profile", "version": 1, "name": "Shop", "archetype": LAUNCH,
-        "cookies": [], "origins": [], "files": [{"path": FILE, "data": "YSBsb2dpbg=="}],
+        "format": "kitfleet.profile", "version": 2, "name": "Shop", "archetype": LAUNCH, "cookies": [],
+        "origins": [{"origin": "https://shop.example", "local_storage": [["login", "a login"]], "databases": [{
+            "name": "cart", "version": 1, "stores": [{"name": "items", "key_path": null}],
+            "records": [{"store": "items", "key": 1, "value": {"object": [["id", 1]]}}],
+        }]}],
     });
+    let value_at = "/origins/0/databases/0/records/0/value";
     let with = |pointer: &str, value: Value| {
         let mut document = good.clone();
         *document.pointer_mut(pointer).expect("a member") = value;
@@ -242,12 +247,17 @@ async fn a_bad_document_makes_nothing() {
         ("/name", json!("x".repeat(121)), "name"),
         ("/name", json!("a\nb"), "name"),
         ("/format", json!("another"), "format"),
-        ("/version", json!(2), "version"),
+        ("/version", json!(1), "version"),
+        ("/version", json!(3), "version"),
         ("/cookies", json!([{"name": "a"}]), "cookies.0.value"),
-        ("/files/0/path", json!("../up"), "files.0.path"),
-        ("/files/0/path", json!("/etc/passwd"), "files.0.path"),
-        ("/files/0/path", json!("localstorage/../../up"), "files.0.path"),
-        ("/files/0/data", json!("not base64"), "files.0.data"),
+        ("/origins/0/origin", json!("../up"), "origins.0.origin"),
+        ("/origins/0/origin", json!("file:///etc/passwd"), "origins.0.origin"),
+        ("/origins/0/origin", json!("https://shop.example/../.."), "origins.0.origin"),
+        ("/origins/0/databases/0/version", json!(0), "origins.0.databases.0.version"),
+        ("/origins/0/databases/0/records/0/store", json!("none"), "origins.0.databases.0.records"),
+        ("/origins/0/databases/0/records/0/key", json!(null), "origins.0.databases.0.records.0.key"),
+        (value_at, json!({"blob": "x"}), "origins.0.databases.0.records.0.value"),
+        (value_at, json!({"ref": 7}), "origins.0.databases.0.records.0.value"),
     ] {
         client.import(with(pointer, value)).await.invalid(field);
     }
@@ -279,7 +289,8 @@ async fn a_bad_document_makes_nothing() {
     assert_eq!(raw::status(&answer), Some(413), "{answer}");
     // What cannot be compressed.
     let noise = base64::engine::general_purpose::STANDARD.encode(rand::random::<[[u8; 32]; 1_024]>().as_flattened());
-    let large = client.import(with("/files/0/data", json!(noise))).await.problem(413, "payload-too-large");
+    let large =
+        client.import(with("/origins/0/local_storage/0/1", json!(noise))).await.problem(413, "payload-too-large");
     assert_eq!(large.body["limit_bytes"], 20_000);
 
     assert_eq!(app.count("select count(*) from profiles").await, 0);
@@ -288,6 +299,99 @@ async fn a_bad_document_makes_nothing() {
     let imported = client.import(text).await.expect(201);
     let payload = app.last_audited(account, "profile.imported", &id(&imported)).await;
     assert_eq!(payload, json!({"source_profile_id": null, "source_account_id": null}));
+    app.stop().await;
+}
+
+/// What an import of the first version brought were files of a browser, which WebKit believes: it opened and removed files of
+/// the worker's by the names in there. Such a document is refused, whatever is in it.
+#[tokio::test]
+async fn a_document_with_files_of_a_browser_is_refused() {
+    let app = App::simulated().start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let hash = "8D9001D32C6A703D95921A77115050F33DD823D3F1730BD35215DCBECAD6DC20";
+    let path = format!("databases/indexeddb/v1/https_shop.example_0/{hash}/IndexedDB.sqlite3");
+    let hostile = app.data_dir.path().join("hostile.sqlite3");
+    let database = rusqlite::Connection::open(&hostile).expect("a database");
+    database
+        .execute_batch(
+            "create table BlobFiles (blobURL text, fileName text);
+             insert into BlobFiles values ('blob:x', '../../../../../../../etc/passwd')",
+        )
+        .expect("a table");
+    drop(database);
+    let data = base64::engine::general_purpose::STANDARD.encode(fs::read(hostile).expect("a file"));
+    let mut document = json!({
+        "format": "kitfleet.profile", "version": 1, "name": "Shop", "archetype": LAUNCH, "cookies": [],
+        "origins": [{"origin": "https://shop.example", "files": [{"path": path, "data": data}]}],
+        "files": [{"path": path, "data": data}],
+    });
+    client.import(document.to_string()).await.invalid("version");
+    // Under the present version they are members that nobody knows.
+    document["version"] = json!(2);
+    let imported = client.import(document.to_string()).await.expect(201);
+    assert_eq!(
+        (&imported.headers["x-service-unknown-fields"], &imported.body["size_bytes"]),
+        (&"files".parse().expect("a header"), &json!(0))
+    );
+    app.stop().await;
+}
+
+/// Interface, "Limits", as this deployment has them: snapshots of a profile, and bytes of all that an account's profiles hold, are
+/// bounded, however many ask at once. What several refer to counts once.
+#[tokio::test]
+async fn what_an_account_keeps_is_bounded() {
+    let app = App::simulated()
+        .roles(&[Role::Api])
+        .set("limits.snapshots_per_profile", "3")
+        .set("limits.profile_bytes_per_account", "100000")
+        .start()
+        .await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let profile = client.profile().await;
+    let noise = |bytes: usize| {
+        base64::engine::general_purpose::STANDARD.encode((0..bytes).map(|_| rand::random::<u8>()).collect::<Vec<_>>())
+    };
+    app.leave(&profile, &noise(20_000)).await;
+    let size = client.get(&at(&profile, "")).await.expect(200).body["size_bytes"].as_i64().expect("a size");
+    assert!((20_000..50_000).contains(&size), "{size}");
+
+    let of_all = client.clone();
+    let path = at(&profile, "/snapshots");
+    let racing = (0..8).map(|_| {
+        let (client, path) = (of_all.clone(), path.clone());
+        async move { client.post(&path, json!({})).await }
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = at_once(racing).await.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!((made.len(), refused.len()), (3, 5));
+    for answer in refused {
+        let body = answer.problem(403, "feature-unavailable").body;
+        assert_eq!((&body["current_snapshots"], &body["limit"]), (&json!(3), &json!(3)));
+    }
+
+    // The snapshots are of one store, and so there is room for as many clones as there are times its size.
+    let clones = usize::try_from(100_000 / size - 1).expect("a number");
+    let path = at(&profile, "/clone");
+    let racing = (0..clones + 3).map(|_| {
+        let (client, path) = (of_all.clone(), path.clone());
+        async move { client.post(&path, json!({})).await }
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = at_once(racing).await.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!((made.len(), refused.len()), (clones, 3));
+    for answer in refused {
+        let body = answer.problem(403, "feature-unavailable").body;
+        assert_eq!(body["limit_bytes"], json!(100_000));
+        assert!(body["current_bytes"].as_i64().is_some_and(|bytes| bytes >= size && bytes <= 100_000), "{body}");
+    }
+    let document = client.document_of(&profile).await.1;
+    client.import(document.clone()).await.problem(403, "feature-unavailable");
+    // Of those that were refused nothing stays, and whoever holds nothing takes no room.
+    assert_eq!(app.count("select count(*) from profile_stores where removable_at is not null").await, 0);
+    client.profile().await;
+
+    let clone = id(&made[0]);
+    client.delete(&at(&clone, "")).await.expect(204);
+    client.delete(&at(&clone, "/purge")).await.expect(204);
+    client.import(document).await.expect(201);
     app.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! The service under test: real processes of the real binary, each test's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ use super::client::Client;
 use super::database::Database;
 use super::eventually;
 
-/// The processes that a test's service starts inherit this variable, so that a leftover can be found. Browsers are
-/// given less of the environment, but `TMPDIR`, which marks them as well; an embedded database stands in its folder.
+/// The processes that a test's service starts inherit this variable, so that a leftover can be found. What starts browsers
+/// is given less of the environment, but `TMPDIR`, which marks it as well; an embedded database stands in its folder.
 const MARK: &str = "KITFLEET_TEST_MARK";
 
 /// What a process of the service does.
@@ -44,7 +44,30 @@ pub struct App {
     processes: Vec<(Role, Child)>,
     mark: String,
     embedded: bool,
+    files: Option<(u32, u32)>,
     stopped: bool,
+}
+
+/// What the kernel says of a process.
+struct Process {
+    name: String,
+    parent: i32,
+    is_zombie: bool,
+}
+
+/// Every process of this machine that this one sees, by its id.
+fn every_process() -> BTreeMap<i32, Process> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // A name may hold anything, parentheses too.
+        let (name, rest) = (stat.split_once('(')?.1.rsplit_once(") ")?.0, stat.rsplit_once(") ")?.1);
+        let mut fields = rest.split(' ');
+        let is_zombie = fields.next()? == "Z";
+        Some((pid, Process { name: name.to_owned(), parent: fields.next()?.parse().ok()?, is_zombie }))
+    })
+    .collect()
 }
 
 /// How to start an [`App`].
@@ -52,17 +75,19 @@ pub struct Builder {
     settings: BTreeMap<String, String>,
     roles: Vec<Role>,
     embedded: bool,
+    files: Option<(u32, u32)>,
 }
 
 impl App {
     /// A service without browsers: sessions are simulated.
     pub fn simulated() -> Builder {
-        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false }.set("worker.driver", "simulated")
+        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false, files: None }
+            .set("worker.driver", "simulated")
     }
 
     /// A service on real WebKit, whose browsers may reach the test's own site.
     pub fn webkit() -> Builder {
-        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false }
+        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false, files: None }
             .set("worker.driver", "webkit")
             .set("sessions.allow_private_targets", "true")
     }
@@ -114,7 +139,16 @@ impl App {
 
     /// A command of the binary on this service's database and settings.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kitfleet"));
+        let program = env!("CARGO_BIN_EXE_kitfleet");
+        let mut command = match self.files {
+            None => Command::new(program),
+            Some((soft, hard)) => {
+                let mut shell = Command::new("sh");
+                let limited = format!("ulimit -S -n {soft} && ulimit -H -n {hard} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &limited, program]);
+                shell
+            }
+        };
         command.args(args).env_clear().current_dir(self.data_dir.path()).env(MARK, &self.mark);
         command.env("TMPDIR", self.data_dir.path());
         for name in ["PATH", "HOME", "LANG"] {
@@ -205,24 +239,29 @@ impl App {
         self.marked().into_iter().filter(|(_, comm)| *comm == short).map(|(pid, _)| pid).collect()
     }
 
-    /// Every process of this service, with its name.
+    /// Every process of this service, with its name: those that are marked, and all that they have started. What is
+    /// confined has an environment of its own.
     pub fn marked(&self) -> Vec<(Pid, String)> {
         let marks = [format!("{MARK}={}", self.mark), format!("TMPDIR={}", self.data_dir.path().display())];
         let database = self.data_dir.path().join("data/postgres");
-        let entries = fs::read_dir("/proc").expect("/proc");
-        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        pids.filter_map(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-            let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let zombie = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
-            let marked = environment
-                .split(|byte| *byte == 0)
-                .any(|variable| marks.iter().any(|mark| variable == mark.as_bytes()));
-            let ours = marked || fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder == database);
-            (ours && !zombie).then_some((Pid::from_raw(pid), comm))
-        })
-        .collect()
+        let is_marked = |pid: i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let mut variables = environment.split(|byte| *byte == 0);
+            variables.any(|variable| marks.iter().any(|mark| variable == mark.as_bytes()))
+                || fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder == database)
+        };
+        let processes = every_process();
+        let mut ours: HashSet<i32> = processes.keys().copied().filter(|pid| is_marked(*pid)).collect();
+        loop {
+            let children = processes.iter().filter(|(_, process)| ours.contains(&process.parent));
+            let found: Vec<_> = children.map(|(pid, _)| *pid).filter(|pid| !ours.contains(pid)).collect();
+            if found.is_empty() {
+                break;
+            }
+            ours.extend(found);
+        }
+        let living = processes.into_iter().filter(|(pid, process)| ours.contains(pid) && !process.is_zombie);
+        living.map(|(pid, process)| (Pid::from_raw(pid), process.name)).collect()
     }
 
     /// Waits until the service takes requests and, with a worker, sessions.
@@ -321,6 +360,12 @@ impl Builder {
         self
     }
 
+    /// Lets each process open so many files: softly, and at most.
+    pub fn files(mut self, soft: u32, hard: u32) -> Self {
+        self.files = Some((soft, hard));
+        self
+    }
+
     /// Starts the service and waits until it is ready.
     pub async fn start(self) -> App {
         let database = Database::create().await;
@@ -338,6 +383,7 @@ impl Builder {
             processes: Vec::new(),
             mark: Uuid::now_v7().to_string(),
             embedded: self.embedded,
+            files: self.files,
             stopped: false,
         };
         for role in self.roles {

@@ -1,5 +1,7 @@
 //! A customer: plain HTTP with a key.
 
+use std::time::Duration;
+
 use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -22,7 +24,9 @@ pub struct Answer {
 
 impl Client {
     pub fn new(base_url: &str, key: Option<&str>) -> Self {
-        let http = reqwest::Client::builder().no_proxy().build().expect("an HTTP client");
+        // The service closes a connection that is idle for ten seconds, which on a busy machine a test can be in its midst.
+        let idle = Duration::from_secs(4);
+        let http = reqwest::Client::builder().no_proxy().pool_idle_timeout(idle).build().expect("an HTTP client");
         Self { base_url: base_url.to_owned(), key: key.map(ToOwned::to_owned), http }
     }
 

@@ -17,6 +17,7 @@ pub mod s3;
 pub mod sink;
 pub mod site;
 pub mod smtp;
+pub mod storage;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -10,9 +10,12 @@ use tokio::net::{TcpStream, UnixListener};
 use tokio::process::Command;
 use tokio_util::task::AbortOnDropHandle;
 
-/// An address of the loopback of a network of a test's own: public, for all that anybody can tell.
+/// An address that leads to the loopback of a network of a test's own, and that no interface there has: public, for all
+/// that anybody can tell.
 pub const PUBLIC: &str = "93.184.216.34";
-/// Others of it.
+/// The network's own address and that of a neighbour: as public, but the machine's itself, and near it.
+pub const OWN: [&str; 2] = ["198.41.0.4", "198.41.0.5"];
+/// Others of its own.
 const PRIVATE: [&str; 4] = ["10.11.12.13", "192.168.1.1", "169.254.169.254", "100.64.0.1"];
 /// Set by whoever knows that their machine forbids namespaces, and wants the other tests all the same.
 const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
@@ -77,7 +80,7 @@ async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
     }
 }
 
-/// Gives this network a public address and some private ones, and this machine names of addresses. What is asked beyond
+/// Gives this network a public address, one of its own and some private ones, and this machine names of addresses. What is asked beyond
 /// them is asked at port 53 of the loopback. The folder is that of the files.
 pub fn furnish(names: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().expect("a folder");
@@ -92,7 +95,10 @@ pub fn furnish(names: &[(&str, &str)]) -> TempDir {
         # A display server of this network would take the socket of one outside for stale, and its place.
         mkdir -p /tmp/.X11-unix; mount -t tmpfs -o mode=1777 tmpfs /tmp/.X11-unix\n"
         .to_owned();
-    for address in [PUBLIC].iter().chain(&PRIVATE) {
+    writeln!(script, "ip route add local {PUBLIC}/32 dev lo").expect("text");
+    // The whole network of an address of the loopback leads to it.
+    writeln!(script, "ip address add {}/24 dev lo", OWN[0]).expect("text");
+    for address in PRIVATE {
         writeln!(script, "ip address add {address}/32 dev lo").expect("text");
     }
     let done = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status();

@@ -50,6 +50,9 @@ impl Site {
             .route("/submitted", get(submitted))
             .route("/list", get(|| page(LIST)))
             .route("/tall", get(|| page(TALL)))
+            .route("/clipboard", get(|| page(CLIPBOARD)))
+            .route("/eater", get(|| page(EATER)))
+            .route("/wide", get(|| page(WIDE)))
             .route("/late", get(|| page(LATE)))
             .route("/search", get(|| page(SEARCH)))
             .route("/results", get(submitted))
@@ -63,6 +66,7 @@ impl Site {
             .route("/sign-in", get(sign_in))
             .route("/forget", get(forget))
             .route("/remembered", get(remembered))
+            .route("/stored", get(|| async { Html(include_str!("stored.html")) }))
             .route("/device", get(|| page(DEVICE)))
             .route("/fetch", get(fetch))
             .route("/embed", get(embed))
@@ -84,6 +88,8 @@ impl Site {
             .route("/very-tall", get(|| page(VERY_TALL)))
             .route("/noise", get(|| page(NOISE)))
             .route("/storage", get(storage))
+            .route("/many", get(many))
+            .route("/long", get(long))
             .route("/many-cookies", get(many_cookies))
             .layer(from_fn_with_state(Arc::clone(&seen), record))
             .with_state(Arc::clone(&seen));
@@ -187,6 +193,21 @@ const LIST: &str = "<title>List</title><p id=price>Price: $1,234.50</p><p id=non
 
 const TALL: &str = "<title>Tall</title><style>body{margin:0}</style><div style='height:3000px;background:linear-gradient(red,blue)'>top</div>
 <div id=box style='height:50px;overflow:auto'><div style='height:500px'>inner</div></div><p id=end>end</p>";
+
+const CLIPBOARD: &str = "<title>Clipboard</title><input id=field><p id=copied></p><input id=target><p id=pasted></p><script>
+const say = id => event => { document.querySelector(id).textContent = event.target.value };
+document.querySelector('#field').addEventListener('copy', () => { document.querySelector('#copied').textContent = String(getSelection()) });
+document.querySelector('#target').addEventListener('input', say('#pasted'))</script>";
+
+const EATER: &str = "<title>Eater</title><script>
+const all = []; const eat = () => { const piece = new Uint8Array(20 << 20); for (let at = 0; at < piece.length; at += 1024) piece[at] = Math.random() * 256;
+all.push(piece); setTimeout(eat, 20) };
+const write = async () => { const opening = indexedDB.open('eater', 1); opening.onupgradeneeded = () => opening.result.createObjectStore('all');
+opening.onsuccess = () => { const next = key => { const piece = new Uint8Array(2 << 20); for (let at = 0; at < piece.length; at++) piece[at] = Math.random() * 256;
+const change = opening.result.transaction('all', 'readwrite'); change.objectStore('all').put(piece, key); change.oncomplete = () => next(key + 1) }; next(0) } };
+addEventListener('load', () => setTimeout(location.search === '?memory=1' ? eat : write, 2500))</script>";
+
+const WIDE: &str = "<title>Wide</title><style>body{margin:0}</style><div style='width:7600px;height:7600px;background:linear-gradient(red,blue)'>wide</div>";
 
 const LATE: &str = "<title>Late</title><p id=goes>goes</p><script>
 setTimeout(() => { const p = document.createElement('p'); p.id = 'comes'; p.textContent = 'came'; document.body.append(p) }, 300);
@@ -363,8 +384,31 @@ async fn storage(Query(Amount { n }): Query<Amount>) -> Html<String> {
     Html(format!("<title>Storage</title><script>localStorage.setItem('large', 'x'.repeat({n}))</script>"))
 }
 
-async fn many_cookies(Query(Amount { n }): Query<Amount>) -> Response {
-    let cookies = (0..n).map(|i| (header::SET_COOKIE, format!("cookie{i}={i}; Path=/"))).collect::<Vec<_>>();
+async fn many(Query(Amount { n }): Query<Amount>) -> Html<String> {
+    Html(format!("<title>Many</title>{}", "<i></i>".repeat(n)))
+}
+
+#[derive(Deserialize)]
+struct Length {
+    n: usize,
+    /// Whether its text is of control characters.
+    control: Option<String>,
+}
+
+async fn long(Query(Length { n, control }): Query<Length>) -> Html<String> {
+    let text = if control.is_some() { "\u{1}" } else { "x" };
+    Html(format!("<title>Long</title><p hidden>{}</p>", text.repeat(n)))
+}
+
+#[derive(Deserialize)]
+struct Cookies {
+    n: usize,
+    #[serde(default)]
+    from: usize,
+}
+
+async fn many_cookies(Query(Cookies { n, from }): Query<Cookies>) -> Response {
+    let cookies = (from..from + n).map(|i| (header::SET_COOKIE, format!("cookie{i}={i}; Path=/"))).collect::<Vec<_>>();
     let mut response = Html("<title>Many cookies</title>").into_response();
     for (name, cookie) in cookies {
         response.headers_mut().append(name, cookie.parse().expect("a header"));

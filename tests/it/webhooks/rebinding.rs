@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{create, id_of, sent};
 use crate::support::App;
-use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
+use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::sink::Sink;
 
 /// Answers each question for a name with the next of its addresses, and from then on with the last; nobody may keep an
@@ -71,7 +71,8 @@ async fn a_name_that_becomes_private_is_not_dialled() {
 async fn inside_a_network_of_its_own() {
     const REBINDING: &str = "rebinding.example";
     const MIXED: &str = "mixed.example";
-    let _names = furnish(&[(PUBLIC, MIXED), ("127.0.0.1", MIXED)]);
+    const NEAR: [&str; 2] = ["own.example", "neighbour.example"];
+    let _names = furnish(&[(PUBLIC, MIXED), ("127.0.0.1", MIXED), (OWN[0], NEAR[0]), (OWN[1], NEAR[1])]);
     let names = NameServer::start(&[(REBINDING, &[PUBLIC, "127.0.0.1"])]).await;
     // Whoever dials either address gets there.
     let sink = Sink::start_at("0.0.0.0", &[REBINDING, MIXED]).await;
@@ -92,6 +93,15 @@ async fn inside_a_network_of_its_own() {
     let told = refused["last_error"].as_str().expect("a reason");
     assert!(told.contains("is not in the public internet"), "{told}");
     assert_eq!((sink.all().len(), names.asked_for(REBINDING)), (1, 2));
+
+    // What is the machine's own, or near it, is refused however public its address is.
+    for host in OWN.into_iter().chain(NEAR) {
+        let id = id_of(&create(&client, &sink.url_under(host, "/ok"), &["session.failed"]).await);
+        let refused = sent(&client, &id, "dlq").await;
+        let told = refused["last_error"].as_str().expect("a reason");
+        assert!(told.contains("is not in the public internet"), "{host}: {told}");
+    }
+    assert_eq!(sink.all().len(), 1);
 
     // Of a name with two addresses the public one is dialled, also where only the other answers.
     let id = id_of(&create(&client, &sink.url_under(MIXED, "/ok"), &["session.failed"]).await);

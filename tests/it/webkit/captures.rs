@@ -92,12 +92,29 @@ async fn a_screenshot_of_a_very_tall_page_has_all_of_it() {
     let mut scene = Scene::start().await;
     scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
     scene.visit("/very-tall").await;
-    let whole = decode(&scene.capture(json!({"kind": "screenshot", "full_page": true})).await);
+    let whole = scene.capture(json!({"kind": "screenshot", "full_page": true})).await;
+    // Looking at it takes longer than the service keeps an idle connection.
+    scene.assert_ready().await;
+    let whole = decode(&whole);
     assert_eq!((whole.width, whole.height), (750, 34_000));
     let (red, blue) = ([255, 0, 0], [0, 0, 255]);
     assert!(whole.column[..17_000].iter().all(|pixel| *pixel == red));
     assert!(whole.column[17_000..].iter().all(|pixel| *pixel == blue));
+    scene.app.stop().await;
+}
+
+/// Decisions D5: of a page that is more than a picture can hold there is none, and the session stays `ready`.
+#[tokio::test]
+async fn a_screenshot_that_would_fill_the_memory_is_refused() {
+    let scene = Scene::start().await;
+    scene.visit("/wide").await;
+    let refused = scene.operate("capture", json!({"kind": "screenshot", "full_page": true})).await;
+    let refused = refused.problem(502, "driver-error");
+    let detail = refused.body["detail"].as_str().expect("a detail");
+    assert!(detail.contains("pixels"), "{detail}");
     scene.assert_ready().await;
+    let part = decode(&scene.capture(json!({"kind": "screenshot"})).await);
+    assert_eq!((part.width, part.height), (393 * 3, 659 * 3));
     scene.app.stop().await;
 }
 
@@ -141,5 +158,22 @@ async fn a_capture_over_its_cap_is_withheld() {
         assert_eq!(withheld.body["content"], Value::Null);
         scene.assert_ready().await;
     }
+    scene.app.stop().await;
+}
+
+/// A first session shows something on a machine without the internet, and what is shown went nowhere.
+#[tokio::test]
+async fn the_welcome_page_is_there_without_a_network() {
+    let scene = Scene::start().await;
+    let welcome = "http://welcome.kitfleet.internal/";
+    let arrived = scene.client.navigate(&scene.session, welcome).await.body;
+    assert_eq!((&arrived["final_url"], &arrived["status"]), (&json!(welcome), &json!(200)));
+    let state = scene.state().await;
+    assert_eq!((&state["title"], &state["page_state"]), (&json!("Welcome to Kitfleet"), &json!({"state": "loaded"})));
+    let picture = decode(&scene.capture(json!({"kind": "screenshot"})).await);
+    assert_eq!(picture.width, 1179);
+    assert!(picture.colours.len() > 2, "{:?}", picture.colours);
+    let elsewhere = scene.client.navigate(&scene.session, &format!("{welcome}other")).await.body;
+    assert_eq!(elsewhere["status"], 404);
     scene.app.stop().await;
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
@@ -33,6 +34,18 @@ pub fn below(root: Pid, name: &str) -> Vec<Pid> {
     found
 }
 
+/// The process that started another.
+pub fn parent_of(pid: Pid) -> Pid {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).expect("it has a parent");
+    Pid::from_raw(parent.trim().parse().expect("a process id"))
+}
+
+/// Which namespace of a kind a process is in; `None` when it is gone.
+pub fn namespace(pid: Pid, kind: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()
+}
+
 fn comm(pid: Pid) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
@@ -53,10 +66,11 @@ pub fn open_files(pid: Pid) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs").count()
 }
 
-/// Every TCP port that a process of the service listens on.
-pub fn listeners(app: &App) -> Vec<Listener> {
+/// Every TCP port that a process of the service listens on, in the network of one of them.
+pub fn listeners(app: &App, of: Pid) -> Vec<Listener> {
     app.marked()
         .into_iter()
+        .filter(|(pid, _)| namespace(*pid, "net") == namespace(of, "net"))
         .flat_map(|(pid, program)| {
             // A process that ends meanwhile listens no more.
             let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

@@ -74,6 +74,16 @@ impl Scene {
         .await;
     }
 
+    /// Waits for the page that stores one of everything to be done, and asserts what came of it.
+    async fn until_stored(&self, session: &str, wanted: &str) {
+        let told = eventually(Duration::from_secs(30), wanted, async || {
+            let told = text(&self.client, session, "#result").await;
+            (told != "not yet").then_some(told)
+        })
+        .await;
+        assert_eq!(told, wanted);
+    }
+
     /// Asserts that the site knows the person of this name, in every way that it has.
     async fn assert_remembered(&self, session: &str, name: &str) {
         self.assert_remembered_with(session, name, name).await;
@@ -92,7 +102,7 @@ impl Scene {
 
     /// Waits for the one `session.profile_save_failed`, and answers its data.
     async fn failed_save(&self) -> Value {
-        let told = eventually(Duration::from_secs(10), "it is told of", async || {
+        let told = eventually(Duration::from_mins(1), "it is told of", async || {
             let told: Vec<Value> =
                 sqlx::query_scalar("select data from events where type = 'session.profile_save_failed'")
                     .fetch_all(&self.app.database.pool)
@@ -138,7 +148,7 @@ impl Scene {
     fn remove_sites_files(&self) {
         let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let browsers = entries(self.app.data_dir.path().join("data/browsers")).flat_map(entries);
-        let folders = browsers.flat_map(|browser| FOLDERS.map(|name| browser.join(name)));
+        let folders = browsers.flat_map(|browser| FOLDERS.map(|name| browser.join("session").join(name)));
         for folder in folders.filter(|folder| folder.is_dir()) {
             fs::remove_dir_all(folder).expect("the folder");
         }
@@ -231,6 +241,85 @@ async fn a_login_is_there_wherever_its_profile_is_copied_to() {
     scene.app.stop().await;
 }
 
+/// Decisions D8 and docs/profile-format.md: what a page has stored, of every kind that a document has, is there where the document is
+/// imported: the same values under the same keys and in the same order, in indexes too; what comes next goes on from there.
+/// Records that hold what only a browser has are left out, and the document says so.
+#[tokio::test]
+async fn what_a_page_stored_is_there_where_its_profile_is_imported() {
+    let mut scene = Scene::start().await;
+    let first = scene.launch().await;
+    scene.client.navigate(&first, &scene.site.url("/stored?do=keep")).await;
+    scene.until_stored(&first, "kept").await;
+    scene.destroy(&first).await;
+    let document = scene.client.get(&format!("/v1/profiles/{}/export", scene.profile)).await.expect(200).body;
+    let left_out = json!([{
+        "origin": scene.site.url(""), "database": "all of it \u{1f600}", "store": "only blobs", "reason": "unsupported", "count": 2,
+    }]);
+    assert_eq!(document["left_out"], left_out);
+    let stranger = scene.app.client().await;
+    let imported = stranger.post("/v1/profiles/import", document.clone()).await.expect(201).body;
+    scene.client = stranger;
+    scene.profile = imported["id"].as_str().expect("an id").to_owned();
+    // It can be exported before any browser has opened it, and says the same.
+    let mut again = scene.client.get(&format!("/v1/profiles/{}/export", scene.profile)).await.expect(200).body;
+    for own in ["exported_at", "source_profile_id", "source_account_id", "left_out"] {
+        again[own] = document[own].clone();
+    }
+    assert!(again == document, "{again:#}\n instead of {document:#}");
+    // Twice, because the browser has opened and changed it then.
+    for next in [5, 6] {
+        let session = scene.launch().await;
+        scene.client.navigate(&session, &scene.site.url(&format!("/stored?do=check&next={next}"))).await;
+        scene.until_stored(&session, "all the same").await;
+        scene.destroy(&session).await;
+    }
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// A profile that holds no cookies is launched as any other.
+#[tokio::test]
+async fn a_profile_without_cookies_can_be_launched_again() {
+    let scene = Scene::start().await;
+    for _ in 0..3 {
+        let session = scene.launch().await;
+        scene.client.navigate(&session, &scene.site.url("/storage?n=10")).await;
+        scene.destroy(&session).await;
+    }
+    let profile = scene.client.get(&format!("/v1/profiles/{}", scene.profile)).await.expect(200).body;
+    assert!(profile["size_bytes"].as_i64() > Some(0), "{profile}");
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
+/// docs/profile-format.md: however many cookies a site has set, the profile is saved, with the newest of them.
+#[tokio::test]
+async fn a_site_with_very_many_cookies_does_not_keep_a_profile_from_being_saved() {
+    let scene = Scene::of(App::webkit().set("sessions.open_timeout", "90s").start().await).await;
+    let session = scene.launch().await;
+    let navigate = async |path: &str| {
+        let body = json!({"url": scene.site.url(path), "timeout_ms": 120_000});
+        scene.client.operate(&session, "navigate", body).await.expect(200);
+    };
+    for from in (0..10_500).step_by(1_500) {
+        navigate(&format!("/many-cookies?n=1500&from={from}")).await;
+    }
+    navigate("/storage?n=1").await;
+    scene.destroy(&session).await;
+    eventually(Duration::from_mins(1), "the profile is saved", async || {
+        (scene.stored_generation().await == 1).then_some(())
+    })
+    .await;
+    let document = scene.client.get(&format!("/v1/profiles/{}/export", scene.profile)).await.expect(200).body;
+    let cookies = document["cookies"].as_array().expect("cookies");
+    let names: Vec<_> = cookies.iter().map(|cookie| cookie["name"].as_str().expect("a name")).collect();
+    assert_eq!((names.len(), names.contains(&"cookie10499"), names.contains(&"cookie0")), (3_000, true, false));
+    let next = scene.launch().await;
+    scene.destroy(&next).await;
+    scene.assert_no_failed_save().await;
+    scene.app.stop().await;
+}
+
 /// Interface, "Driver session" and "Limits"; decisions D8: what a session holds is kept too when the service ends it, at the
 /// free tier's cap or because its account is suspended.
 #[tokio::test]
@@ -310,6 +399,26 @@ async fn a_save_that_hangs_leaves_time_for_the_next_session() {
     scene.assert_remembered(&third, "ada").await;
     scene.assert_not_saved(&second, "upload_failed").await;
     lock.rollback().await.expect("it ends");
+    scene.app.stop().await;
+}
+
+/// Decisions D8: a database that is away for a moment does not cost what a session leaves.
+#[tokio::test]
+async fn a_save_that_fails_for_a_moment_is_tried_again() {
+    let scene = Scene::start().await;
+    let first = scene.launch().await;
+    scene.sign_in(&first, "ada").await;
+    // A sequence counts what is rolled back, too.
+    let refuse_three_times = "create sequence attempts;
+        create function refuse() returns trigger language plpgsql as
+            'begin if nextval(''attempts'') <= 3 then raise exception ''not now''; end if; return new; end';
+        create trigger refuse before insert on profile_stores for each row execute function refuse()";
+    sqlx::raw_sql(refuse_three_times).execute(&scene.app.database.pool).await.expect("a trigger");
+    scene.destroy(&first).await;
+    let second = scene.launch().await;
+    scene.assert_remembered(&second, "ada").await;
+    assert_eq!(scene.app.count("select last_value from attempts").await, 4);
+    scene.assert_no_failed_save().await;
     scene.app.stop().await;
 }
 

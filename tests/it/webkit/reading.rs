@@ -1,6 +1,6 @@
 //! `state` and `extract`: what is read out of a page.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::support::App;
 use crate::webkit::Scene;
@@ -72,6 +72,44 @@ async fn a_state_that_is_too_large_is_cut() {
     let state = scene.state().await;
     assert_eq!((state["cookies"].as_array().map(Vec::len), &state["truncated"]), (Some(3), &json!(true)));
     scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// What is too much is withheld, as captures are (decisions D5), and neither cut nor held by anybody: names stand in the answer
+/// once a match.
+#[tokio::test]
+async fn an_extraction_that_is_too_large_is_withheld() {
+    let scene = Scene::start().await;
+    let refused = async |extraction: Value| {
+        let answer = scene.operate("extract", json!({"extractions": [extraction]})).await.problem(502, "driver-error");
+        assert_eq!(answer.body["value"], Value::Null);
+        scene.assert_ready().await;
+        answer.body
+    };
+    scene.visit("/many?n=10000").await;
+    let part = json!({"selector": "b", "type": "text"});
+    let parts: Map<String, Value> = (0..32).map(|i| (format!("{i:0>120}"), part.clone())).collect();
+    let mut list = json!({"name": "items", "selector": "i", "type": "list"});
+    let all = scene.operate("extract", json!({"extractions": [list.clone()]})).await.expect(200);
+    assert_eq!(all.body["value"]["items"].as_array().map(Vec::len), Some(10_000));
+    list["extract"] = parts.into();
+    let told = refused(list.clone()).await;
+    assert_eq!(told["limit_bytes"], 8 * 1024 * 1024);
+    assert!(told["bytes"].as_u64() > told["limit_bytes"].as_u64(), "{told}");
+
+    scene.visit("/many?n=10001").await;
+    let told = refused(json!({"name": "items", "selector": "i", "type": "list"})).await;
+    assert_eq!((&told["matches"], &told["limit_matches"]), (&json!(10_001), &json!(10_000)));
+
+    // One text; and one that as JSON has six times its length.
+    for (page, selector) in [("/long?n=8500000", "p"), ("/long?n=1500000&control", "p")] {
+        scene.visit(page).await;
+        let told = refused(json!({"name": "text", "selector": selector, "type": "text"})).await;
+        assert!(told["bytes"].as_u64() > told["limit_bytes"].as_u64(), "{page}: {told}");
+        let dom = scene.operate("capture", json!({"kind": "dom_snapshot"})).await.problem(502, "driver-error");
+        assert!(dom.body["bytes"].as_u64() > dom.body["limit_bytes"].as_u64(), "{page}: {}", dom.body);
+        scene.assert_ready().await;
+    }
     scene.app.stop().await;
 }
 

@@ -82,5 +82,20 @@ async fn a_condition_that_is_none_is_refused_and_a_hostile_one_harmless() {
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     scene.wait(json!({"kind": "url_matches", "pattern": "(a+)+!$"})).await.expect(200);
     scene.assert_ready().await;
+
+    // One that takes far longer than its time, however linear it is: its own time ends, and nobody else's is taken.
+    scene.visit(&format!("/list?{}", "a".repeat(30_000))).await;
+    let long = format!("{}b$", "(?:[a-c]?[a-d]?){1,60}".repeat(40));
+    let long =
+        json!({"condition": {"kind": "url_matches", "pattern": long}, "timeout_ms": 1_000, "on_timeout": "return"});
+    let (other, home) = (scene.client.session().await, scene.site.url("/"));
+    let started = Instant::now();
+    for _ in 0..2 {
+        let (waited, visited) = tokio::join!(scene.operate("wait", long.clone()), scene.client.navigate(&other, &home));
+        assert_eq!(waited.expect(200).body["matched"], false);
+        assert_eq!(visited.body["status"], 200);
+    }
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    scene.assert_ready().await;
     scene.app.stop().await;
 }

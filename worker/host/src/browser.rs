@@ -1,6 +1,7 @@
 //! The one web view, its window, and what it refuses to do.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,9 @@ const NOWHERE: &str = "socks5://127.0.0.1:1";
 /// The size of a blank host's window, in CSS pixels: that of the most common device.
 const BLANK_SIZE: (i32, i32) = (393, 852);
 
+/// Farther than the screen reaches, in pixels of either scale.
+const BESIDE: i32 = 1_000;
+
 /// How long a page may take to say its title.
 const TITLE_WITHIN: Duration = Duration::from_millis(100);
 
@@ -45,11 +49,15 @@ pub struct Browser {
     pub scripts: Scripts,
     /// The input that pages have handled.
     pub acknowledgements: Acknowledgements,
+    /// Where everything lies that the browser writes.
+    pub directory: PathBuf,
     window: gtk::Window,
     context: WebContext,
     settings: Settings,
     content: UserContentManager,
     configured: Cell<bool>,
+    /// Characters of an address and of a title.
+    lengths: Cell<(usize, usize)>,
 }
 
 /// Names the files that say which implementations of EGL there are.
@@ -58,7 +66,6 @@ const OPENGL_VENDORS: &str = "__EGL_VENDOR_LIBRARY_FILENAMES";
 impl Browser {
     /// Starts WebKit with a blank page, and says [`Message::Ready`] when that has loaded.
     pub fn start(arguments: &Arguments, output: Output) -> Result<Rc<Self>, String> {
-        screen::banish_pointer();
         // Looking for an OpenGL that this process does not use loads one, which takes more memory than all else here.
         // Pages have theirs: their processes start later, without this.
         glib::setenv(OPENGL_VENDORS, "/dev/null", true).map_err(|error| error.to_string())?;
@@ -73,10 +80,12 @@ impl Browser {
             navigation: Navigation::default(),
             scripts: Scripts::default(),
             acknowledgements: Acknowledgements::default(),
+            directory: arguments.data_dir.clone(),
             context,
             settings,
             content: scripts,
             configured: Cell::new(false),
+            lengths: Cell::default(),
         });
         browser.listen();
         browser.refuse();
@@ -100,6 +109,7 @@ impl Browser {
         if self.configured.replace(true) {
             return Err(failure::engine("the host is configured already"));
         }
+        self.lengths.set((device.uri_chars, device.title_chars));
         let size = |value: u32| i32::try_from(value).map_err(|_| failure::engine("the size is out of range"));
         screen::resize(size(device.screen_width)?, size(device.screen_height)?);
         self.window.resize(size(device.viewport_width)?, size(device.viewport_height)?);
@@ -126,17 +136,29 @@ impl Browser {
 
     /// What the browser shows now.
     pub async fn page(self: &Rc<Self>) -> Page {
+        let (_, most) = self.lengths.get();
         // WebKit hears of a title somewhat after the page has it. A page that is too busy to say has the one it had.
-        let asked = Box::pin(script::evaluate(self, "return document.title"));
+        let question =
+            format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
+        let asked = Box::pin(script::evaluate(self, &question));
         let title = match select(asked, glib::timeout_future(TITLE_WITHIN)).await {
             Either::Left((Ok(title), _)) => title.as_str().map(str::to_owned),
             _ => self.view.title().map(String::from),
         };
+        let (title, title_was_cut) = cut(title.unwrap_or_default(), most);
+        let (uri, uri_was_cut) = self.uri();
         Page {
-            uri: self.view.uri().map(String::from).unwrap_or_default(),
-            title: title.filter(|title| !title.is_empty()),
+            uri,
+            title: (!title.is_empty()).then_some(title),
+            truncated: title_was_cut || uri_was_cut,
             lifecycle: self.navigation.lifecycle(),
         }
+    }
+
+    /// The current address, cut to size, and whether it was.
+    pub fn uri(&self) -> (String, bool) {
+        let (most, _) = self.lengths.get();
+        cut(self.view.uri().map(String::from).unwrap_or_default(), most)
     }
 
     async fn await_layout(self: &Rc<Self>, device: &Device) -> Result<(), HostError> {
@@ -238,6 +260,18 @@ impl Browser {
     }
 }
 
+/// The first so many characters of a text, and whether there are more.
+fn cut(mut text: String, most: usize) -> (String, bool) {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => {
+            text.truncate(end);
+            text.shrink_to_fit();
+            (text, true)
+        }
+        None => (text, false),
+    }
+}
+
 fn context(arguments: &Arguments) -> Result<WebContext, String> {
     let directory = &arguments.data_dir;
     std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -282,6 +316,8 @@ fn window(view: &WebView) -> gtk::Window {
     let window = gtk::Window::new(gtk::WindowType::Toplevel);
     window.set_decorated(false);
     window.set_default_size(BLANK_SIZE.0, BLANK_SIZE.1);
+    // Beside the screen, where nothing is drawn and no pointer is: WebKit paints its pictures by itself.
+    window.move_(BESIDE, BESIDE);
     window.add(view);
     window.show_all();
     view.grab_focus();

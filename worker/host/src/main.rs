@@ -17,18 +17,17 @@ mod script;
 mod touch;
 
 use std::io;
-use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Parser;
 use kitfleet_host_protocol::{Command, HostError, Message, Outcome, Request};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use webkit2gtk::WebViewExt;
 
 use crate::browser::Browser;
-use crate::channel::Output;
+use crate::channel::{Output, json};
 
 /// What is fixed for the life of a host.
 #[derive(Debug, Parser)]
@@ -46,9 +45,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let parent = parent_id();
-    let arguments = Arguments::parse();
-    match run(&arguments, parent) {
+    match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             // The worker keeps a host's standard error for its log.
@@ -58,9 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments, parent: u32) -> Result<(), String> {
-    die_with_parent(parent)?;
-    step_back();
+fn run(arguments: &Arguments) -> Result<(), String> {
     let output = Output::claim().map_err(|error| format!("standard output: {error}"))?;
     prepare_environment(arguments.scale)?;
     gtk::init().map_err(|error| error.to_string())?;
@@ -89,45 +84,26 @@ fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
     });
 }
 
-async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Value, HostError> {
-    match request.command {
-        Command::Configure(device) => browser.configure(device).await.map(|()| Value::Null),
-        Command::Navigate { uri, until } => navigation::navigate(browser, &uri, until).await.map(channel::json),
-        Command::Evaluate { script } => script::evaluate(browser, &script).await,
-        Command::Touch { steps } => touch::inject(browser, &steps).await.map(|()| Value::Null),
-        Command::Keys { keys } => keys::inject(browser, &keys).await.map(|()| Value::Null),
-        Command::Snapshot { full_page, path } => capture::snapshot(browser, full_page, path).await.map(channel::json),
-        Command::Pdf { path } => capture::pdf(browser, &path).await.map(|()| Value::Null),
-        Command::Cookies => cookies::all(browser).await.map(channel::json),
-        Command::ReplaceCookies { cookies } => cookies::replace(browser, &cookies).await.map(|()| Value::Null),
-        Command::Leave => {
-            navigation::leave(browser).await;
-            Ok(Value::Null)
+async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, HostError> {
+    Ok(match request.command {
+        Command::Configure(device) => json(&browser.configure(device).await?),
+        Command::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
+        Command::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
+        Command::Touch { steps } => json(&touch::inject(browser, &steps).await?),
+        Command::Keys { keys } => json(&keys::inject(browser, &keys).await?),
+        Command::Snapshot { full_page, file } => {
+            json(&capture::snapshot(browser, full_page, browser.directory.join(file)).await?)
         }
-        Command::Page => Ok(channel::json(browser.page().await)),
-    }
-}
-
-/// A host outlives its worker in no case: the kernel kills it with the thread that started it.
-fn die_with_parent(parent: u32) -> Result<(), String> {
-    // SAFETY: this option takes one integer argument and touches no memory.
-    let done = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    if done != 0 {
-        return Err(format!("PR_SET_PDEATHSIG: {}", io::Error::last_os_error()));
-    }
-    // The parent may have died before the kernel was asked.
-    if parent_id() != parent {
-        return Err("the parent is gone".to_owned());
-    }
-    Ok(())
-}
-
-/// Pages may keep the processors as busy as they like: whoever answers their callers comes first.
-fn step_back() {
-    const NICER_BY: libc::c_int = 5;
-    // SAFETY: this changes a number that the kernel keeps of this process and touches no memory. Where it is refused,
-    // everything works as before.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICER_BY) };
+        Command::Pdf { file } => json(&capture::pdf(browser, &browser.directory.join(file)).await?),
+        Command::Cookies { at_most } => {
+            let mut cookies = cookies::all(browser).await?;
+            cookies.truncate(at_most.unwrap_or(usize::MAX));
+            json(&cookies)
+        }
+        Command::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
+        Command::Leave => json(&navigation::leave(browser).await),
+        Command::Page => json(&browser.page().await),
+    })
 }
 
 /// GTK and WebKit read their environment as they start, and hand it to their processes.

@@ -1,4 +1,4 @@
-//! Where browsers keep their data: `browsers/<boot>/<browser>` under the data directory.
+//! Where browsers keep their data: `browsers/<boot>/<browser>/session` under the data directory.
 //!
 //! A worker holds a lock beside its folder for as long as it lives. The kernel lets go of the lock when the worker
 //! dies, however it dies, so that the next worker to start knows which folders are nobody's and removes them.
@@ -9,6 +9,31 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
+
+/// The folder of one browser.
+#[derive(Debug, Clone)]
+pub struct BrowserDirectory {
+    path: PathBuf,
+}
+
+impl BrowserDirectory {
+    /// What the browser itself can see and change. While it runs, nobody believes what lies there.
+    pub fn session(&self) -> PathBuf {
+        self.path.join("session")
+    }
+
+    /// Beside that, on the same file system: what is on its way from or to a profile.
+    pub fn kept(&self) -> PathBuf {
+        self.path.join("kept")
+    }
+
+    /// Removes all of it. Its browser has ended.
+    pub async fn remove(&self) {
+        if let Err(error) = tokio::fs::remove_dir_all(&self.path).await {
+            tracing::warn!(%error, path = %self.path.display(), "could not remove a browser's data");
+        }
+    }
+}
 
 /// The folder of one worker's browsers, removed when dropped.
 pub struct WorkerDirectory {
@@ -44,10 +69,10 @@ impl WorkerDirectory {
     ///
     /// # Errors
     /// When the file system refuses.
-    pub fn browser(&self) -> io::Result<PathBuf> {
-        let path = self.path.join(Uuid::now_v7().to_string());
-        create(&path)?;
-        Ok(path)
+    pub fn browser(&self) -> io::Result<BrowserDirectory> {
+        let directory = BrowserDirectory { path: self.path.join(Uuid::now_v7().to_string()) };
+        create(&directory.session())?;
+        Ok(directory)
     }
 
     /// Removes the folder, if it is still there.
@@ -108,7 +133,7 @@ mod tests {
 
         let other = WorkerDirectory::claim(&data).expect("a folder");
         assert!(!dead.exists());
-        assert!(kept.exists());
+        assert!(kept.session().exists());
 
         drop((living, other));
         let left: Vec<_> = fs::read_dir(data.join("browsers")).expect("a folder").collect();

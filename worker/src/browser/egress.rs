@@ -1,30 +1,48 @@
-//! The egress guard: the only way out of a browser, a SOCKS5 proxy on a loopback port of its own.
+//! The egress guard: the only way out of a browser, a SOCKS5 proxy on a socket in its folder, or on a loopback port of its
+//! own where browsers are not confined.
 //!
-//! It resolves names itself, refuses every address outside the public internet, and dials exactly the address that it
-//! vetted: a name that resolves differently a moment later changes nothing. It goes with its browser, and every
-//! connection with it.
+//! Of each connection it hears where to, resolves that itself, judges every address, dials exactly the one that it judged,
+//! and relays: a name that resolves differently a moment later changes nothing. What is refused is all that is not of the
+//! public internet, and what is of this machine or near it however public it looks, unless the deployment says otherwise.
+//! It goes with its browser, and every connection with it.
+//!
+//! A browser has so many connections and looks up so many names at a time. What is more waits, in its own guard, so that a
+//! page that asks for thousands takes nothing from other sessions.
 
 use std::collections::HashSet;
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fast_socks5::server::{Socks5ServerProtocol, SocksServerError};
+use fast_socks5::server::{Socks5ServerProtocol, SocksServerError, states};
 use fast_socks5::util::target_addr::TargetAddr;
 use fast_socks5::{ReplyError, Socks5Command};
-use kitfleet_domain::addresses;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
+use kitfleet_domain::seldom::Seldom;
+use kitfleet_host_protocol::{WAY_OUT, WAY_OUT_PORT};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::either::Either;
 use tokio_util::io::InspectReader;
 use tokio_util::task::AbortOnDropHandle;
+use url::Host;
 
-/// Connections of one browser at a time. WebKit opens six to a host.
-const MAX_CONNECTIONS: usize = 256;
+use super::welcome;
+use crate::config::WorkerConfig;
+use crate::names::Names;
+use crate::near::Judge;
+
+/// Names that one browser looks up at a time.
+const LOOK_UPS: usize = 8;
 
 /// How long a browser may take to say where it wants to go.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -32,25 +50,39 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// How long resolving and connecting may take. Several addresses share it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long a server may go on after the browser has said all it had to say, which it says by hanging up.
+const LINGER: Duration = Duration::from_secs(30);
+
 /// What the guards of this worker let through.
 #[derive(Clone)]
 pub struct Rules {
-    allow_private_targets: bool,
+    judge: Judge,
+    names: Arc<Names>,
+    /// Connections of one browser at a time.
+    connections: usize,
     /// Never let through: behind another browser's guard is another browser's way out.
     guards: Arc<Mutex<HashSet<u16>>>,
 }
 
 impl Rules {
-    /// The public internet, and private addresses if they are allowed.
-    pub fn new(allow_private_targets: bool) -> Self {
-        Self { allow_private_targets, guards: Arc::default() }
+    /// What this worker's deployment permits, and no guard ever.
+    ///
+    /// # Errors
+    /// When names cannot be resolved.
+    pub fn new(config: &WorkerConfig) -> io::Result<Self> {
+        Ok(Self {
+            judge: Judge::new(config.destinations.clone()),
+            names: Arc::new(Names::of_this_machine().map_err(io::Error::other)?),
+            connections: config.session_connections,
+            guards: Arc::default(),
+        })
     }
 
     fn allow(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         let is_guard =
             (ip.is_loopback() || ip.is_unspecified()) && self.with_guards(|ports| ports.contains(&address.port()));
-        !is_guard && (self.allow_private_targets || addresses::is_public(ip))
+        !is_guard && self.judge.permits(ip)
     }
 
     fn with_guards<T>(&self, change: impl FnOnce(&mut HashSet<u16>) -> T) -> T {
@@ -60,11 +92,42 @@ impl Rules {
 
 /// A listening guard. It stops when dropped.
 pub struct Guard {
+    /// What a browser has to use as its proxy, on its loopback.
     port: u16,
     rules: Rules,
     record: Arc<Record>,
     _serving: AbortOnDropHandle<()>,
 }
+
+/// What each connection of a browser has to do with.
+struct Way {
+    rules: Rules,
+    look_ups: Semaphore,
+    record: Arc<Record>,
+}
+
+/// Where a browser knocks.
+enum Door {
+    Port(TcpListener),
+    Socket(UnixListener),
+}
+
+impl Door {
+    async fn accept(&self) -> io::Result<Browser> {
+        match self {
+            Self::Port(listener) => {
+                let (browser, _) = listener.accept().await?;
+                // Small writes of a page, such as those of a WebSocket, are not to wait for one another.
+                browser.set_nodelay(true)?;
+                Ok(Either::Left(browser))
+            }
+            Self::Socket(listener) => Ok(Either::Right(listener.accept().await?.0)),
+        }
+    }
+}
+
+/// A connection of a browser.
+type Browser = Either<TcpStream, UnixStream>;
 
 /// What passed, and what was refused last.
 #[derive(Default)]
@@ -79,7 +142,7 @@ struct Record {
 pub enum Refusal {
     /// The name has no address.
     NameNotFound,
-    /// The address is not of the public internet.
+    /// The address is not of the public internet, or near this machine.
     NotAllowed,
     /// The server refuses.
     Refused,
@@ -125,9 +188,28 @@ impl Guard {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         rules.with_guards(|ports| ports.insert(port));
+        Ok(Self::serve(Door::Port(listener), port, rules))
+    }
+
+    /// Starts to listen in the folder of a browser that has a network of its own, where a port leads to it.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn open_in(folder: &Path, rules: &Rules) -> io::Result<Self> {
+        // A socket's path may have 107 bytes: the folder's may be longer.
+        let opened = File::open(folder)?;
+        let path = format!("/proc/self/fd/{}/{WAY_OUT}", opened.as_raw_fd());
+        let listener = UnixListener::bind(&path)?;
+        // The browser runs as somebody else, and nobody else can come there.
+        fs::set_permissions(&path, Permissions::from_mode(0o666))?;
+        Ok(Self::serve(Door::Socket(listener), WAY_OUT_PORT, rules))
+    }
+
+    fn serve(door: Door, port: u16, rules: &Rules) -> Self {
         let record = Arc::<Record>::default();
-        let serving = tokio::spawn(serve(listener, rules.clone(), Arc::clone(&record)));
-        Ok(Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) })
+        let way = Way { rules: rules.clone(), look_ups: Semaphore::new(LOOK_UPS), record: Arc::clone(&record) };
+        let serving = tokio::spawn(serve(door, Arc::new(way)));
+        Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) }
     }
 
     /// What a browser has to use as its proxy.
@@ -150,72 +232,119 @@ impl Drop for Guard {
     }
 }
 
-async fn serve(listener: TcpListener, rules: Rules, record: Arc<Record>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn serve(door: Door, way: Arc<Way>) {
+    static FAILED: Seldom = Seldom::new();
+    let places = Arc::new(Semaphore::new(way.rules.connections));
     // Its connections end with this task.
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((browser, _)) => {
-                let (rules, record) = (rules.clone(), Arc::clone(&record));
+        match door.accept().await {
+            Ok(browser) => {
+                let way = Arc::clone(&way);
                 connections.spawn(async move {
                     let _place = place;
-                    if let Err(error) = pass(browser, &rules, &record).await {
+                    if let Err(error) = pass(browser, &way).await {
                         tracing::debug!(%error, "a connection of a browser ended");
                     }
                 });
             }
             Err(error) => {
                 // Too many open files, most likely: others may close.
-                tracing::warn!(%error, "the egress guard cannot accept");
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "an egress guard cannot accept"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-async fn pass(browser: TcpStream, rules: &Rules, record: &Record) -> Result<(), SocksServerError> {
-    let handshake = async { Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await };
-    let Ok(handshake) = timeout(HANDSHAKE_WITHIN, handshake).await else { return Ok(()) };
-    let (browser, command, target) = handshake?;
-    let server = match command {
-        Socks5Command::TCPConnect => connect(&target, rules).await,
-        _ => Err(Refusal::Unsupported),
+/// A connection, from what the browser wants to what comes of it.
+async fn pass(browser: Browser, way: &Way) -> Result<(), SocksServerError> {
+    let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
+    let Wish { browser, command, target } = wish?;
+    if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) {
+        let browser = browser.reply_success(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await?;
+        if let Err(error) = welcome::serve(browser).await {
+            tracing::debug!(%error, "a browser did not wait for the welcome page");
+        }
+        return Ok(());
+    }
+    let deadline = Instant::now() + CONNECT_WITHIN;
+    let dialled = async {
+        if !matches!(command, Socks5Command::TCPConnect) {
+            return Err(Refusal::Unsupported);
+        }
+        let allowed = judge(&target, way, deadline).await?;
+        dial(&allowed, deadline).await
     };
-    match server {
+    match dialled.await {
         Ok(server) => {
             let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
             let browser = browser.reply_success(unspecified).await?;
-            relay(browser, server, record).await;
+            relay(browser, server, &way.record).await;
             Ok(())
         }
         Err(refusal) => {
             tracing::debug!(?refusal, "the egress guard refused a connection");
-            record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
+            way.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
             browser.reply_error(&refusal.reply()).await
         }
     }
 }
 
-/// Resolves, vets, and dials what passed, one address after the other.
-async fn connect(target: &TargetAddr, rules: &Rules) -> Result<TcpStream, Refusal> {
-    let deadline = Instant::now() + CONNECT_WITHIN;
-    let addresses = match target {
+/// What a browser wants, and the browser, which waits for the reply.
+struct Wish {
+    browser: Socks5ServerProtocol<Browser, states::CommandRead>,
+    command: Socks5Command,
+    target: TargetAddr,
+}
+
+async fn hear(browser: Browser) -> Result<Wish, SocksServerError> {
+    let (browser, command, target) = Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await?;
+    Ok(Wish { browser, command, target })
+}
+
+/// The addresses of a target that may be dialled; there is one at least.
+async fn judge(target: &TargetAddr, way: &Way, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
+    let mut addresses = match target {
         TargetAddr::Ip(address) => vec![*address],
         TargetAddr::Domain(name, port) => {
-            let found = timeout_at(deadline, lookup_host((name.as_str(), *port))).await;
-            found.map_err(|_| Refusal::NameNotFound)?.map_err(|_| Refusal::NameNotFound)?.collect()
+            let found = timeout_at(deadline, resolve(name, way)).await.map_err(|_| Refusal::NameNotFound)??;
+            found.into_iter().map(|address| SocketAddr::new(address, *port)).collect()
         }
     };
     if addresses.is_empty() {
         return Err(Refusal::NameNotFound);
     }
-    let allowed: Vec<SocketAddr> = addresses.into_iter().filter(|address| rules.allow(*address)).collect();
-    let mut refusal = Refusal::NotAllowed;
-    // The last one gets all the time that is left, the one before it half, and so on.
-    for (address, shares) in allowed.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
+    addresses.retain(|address| way.rules.allow(*address));
+    if addresses.is_empty() { Err(Refusal::NotAllowed) } else { Ok(addresses) }
+}
+
+async fn resolve(name: &str, way: &Way) -> Result<Vec<IpAddr>, Refusal> {
+    if let Some(literal) = literal(name) {
+        return Ok(vec![literal]);
+    }
+    let _turn = way.look_ups.acquire().await.map_err(|_| Refusal::NameNotFound)?;
+    way.rules.names.addresses(name).await.map_err(|error| {
+        tracing::debug!(%error, "a name does not resolve");
+        Refusal::NameNotFound
+    })
+}
+
+/// The address that this is, however it is written: `2130706433` and `127.1` are addresses as well.
+fn literal(name: &str) -> Option<IpAddr> {
+    name.parse().ok().or_else(|| match Host::parse(name) {
+        Ok(Host::Ipv4(address)) => Some(address.into()),
+        Ok(Host::Ipv6(address)) => Some(address.into()),
+        Ok(Host::Domain(_)) | Err(_) => None,
+    })
+}
+
+/// Dials one address after the other. The last one gets all the time that is left, the one before it half, and so on.
+async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Refusal> {
+    let mut refusal = Refusal::Unreachable;
+    for (address, shares) in addresses.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
         let share = deadline.saturating_duration_since(Instant::now()) / shares;
         refusal = match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(server)) => return Ok(server),
@@ -229,16 +358,21 @@ async fn connect(target: &TargetAddr, rules: &Rules) -> Result<TcpStream, Refusa
 
 /// Copies both ways until both sides have said all they had to say. It lasts as long as the browser, if it has to:
 /// WebKit closes what it no longer needs.
-async fn relay(browser: TcpStream, server: TcpStream, record: &Record) {
-    // Small writes of a page, such as those of a WebSocket, are not to wait for one another.
-    let _ = (browser.set_nodelay(true), server.set_nodelay(true));
-    let (from_browser, to_browser) = browser.into_split();
+async fn relay(browser: Browser, server: TcpStream, record: &Record) {
+    let _ = server.set_nodelay(true);
+    let (from_browser, to_browser) = split(browser);
     let (from_server, to_server) = server.into_split();
-    // An error of either side ends both.
-    let _ = tokio::try_join!(
-        copy(from_browser, to_server, &record.bytes_up),
-        copy(from_server, to_browser, &record.bytes_down),
-    );
+    let mut up = pin!(copy(from_browser, to_server, &record.bytes_up));
+    let mut down = pin!(copy(from_server, to_browser, &record.bytes_down));
+    // An error of either side ends both. A server that does not hang up in its turn keeps nothing.
+    tokio::select! {
+        ended = &mut up => if ended.is_ok() {
+            let _ = timeout(LINGER, down).await;
+        },
+        ended = &mut down => if ended.is_ok() {
+            let _ = up.await;
+        },
+    }
 }
 
 async fn copy(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, count: &AtomicU64) -> io::Result<()> {
@@ -251,6 +385,7 @@ async fn copy(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, cou
 
 #[cfg(test)]
 mod tests {
+    use kitfleet_domain::addresses::Destinations;
     use tokio::io::AsyncReadExt;
 
     use super::*;
@@ -258,9 +393,23 @@ mod tests {
     const CONNECT: u8 = 1;
     const BIND: u8 = 2;
 
+    /// Rules of a deployment that permits the public internet, or everything.
+    fn rules(allow_private: bool) -> Rules {
+        Rules {
+            judge: Judge::new(Destinations { allow_private, ..Destinations::default() }),
+            names: Arc::new(Names::of_this_machine().expect("a resolver")),
+            connections: 256,
+            guards: Arc::default(),
+        }
+    }
+
     /// Asks a guard for something, and returns the connection and the guard's reply code.
     async fn ask(guard: &Guard, command: u8, host: &str, port: u16) -> (TcpStream, u8) {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+        request(stream, command, host, port).await
+    }
+
+    async fn request<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, command: u8, host: &str, port: u16) -> (S, u8) {
         stream.write_all(&[5, 1, 0]).await.expect("it reads");
         let mut greeting = [0; 2];
         stream.read_exact(&mut greeting).await.expect("it answers");
@@ -278,7 +427,7 @@ mod tests {
     async fn private_addresses_are_refused_however_they_are_written() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
-        let guard = Guard::open(&Rules::new(false)).await.expect("a guard");
+        let guard = Guard::open(&rules(false)).await.expect("a guard");
         for host in
             ["127.0.0.1", "localhost", "2130706433", "127.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254"]
         {
@@ -298,7 +447,7 @@ mod tests {
             stream.read_to_end(&mut words).await.expect("words");
             stream.write_all(&words.repeat(2)).await.expect("it reads");
         });
-        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        let guard = Guard::open(&rules(true)).await.expect("a guard");
         let (mut stream, reply) = ask(&guard, CONNECT, "localhost", port).await;
         assert_eq!(reply, 0);
         stream.write_all(b"echo").await.expect("it reads");
@@ -313,8 +462,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_guard_can_listen_in_a_folder_whose_path_is_long() {
+        let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let folder = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string()).join("long".repeat(30));
+        fs::create_dir_all(&folder).expect("a folder");
+        let guard = Guard::open_in(&folder, &rules(true)).expect("a guard");
+        let inside = File::open(&folder).expect("the folder");
+        let socket = UnixStream::connect(format!("/proc/self/fd/{}/{WAY_OUT}", inside.as_raw_fd()));
+        let (_, reply) = request(socket.await.expect("the guard listens"), CONNECT, "127.0.0.1", port).await;
+        assert_eq!(reply, 0);
+        drop(guard);
+        fs::remove_dir_all(folder.parent().expect("a folder")).expect("it is removed");
+    }
+
+    #[tokio::test]
     async fn no_guard_leads_to_another_guard_or_to_itself() {
-        let rules = Rules::new(true);
+        let rules = rules(true);
         let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
         for port in [guard.port, other.port] {
             for host in ["127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1"] {
@@ -329,7 +493,7 @@ mod tests {
         let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = closed.local_addr().expect("an address").port();
         drop(closed);
-        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        let guard = Guard::open(&rules(true)).await.expect("a guard");
         assert_eq!(ask(&guard, CONNECT, "127.0.0.1", port).await.1, 5, "refused");
         assert_eq!(ask(&guard, CONNECT, "no-such-name.invalid", port).await.1, 4, "name not found");
         assert_eq!(ask(&guard, BIND, "127.0.0.1", port).await.1, 7, "unsupported");
@@ -339,7 +503,7 @@ mod tests {
     async fn a_dropped_guard_ends_its_connections() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
-        let guard = Guard::open(&Rules::new(true)).await.expect("a guard");
+        let guard = Guard::open(&rules(true)).await.expect("a guard");
         let (mut stream, reply) = ask(&guard, CONNECT, "127.0.0.1", port).await;
         assert_eq!(reply, 0);
         let address = (Ipv4Addr::LOCALHOST, guard.port);
@@ -347,5 +511,173 @@ mod tests {
         let mut nothing = [0; 1];
         assert!(matches!(stream.read(&mut nothing).await, Ok(0) | Err(_)));
         assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    /// What a deployment allows and denies, where nothing private is allowed otherwise.
+    #[tokio::test]
+    async fn a_deployment_may_name_networks() {
+        let site = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().expect("a prefix")).collect::<Vec<_>>();
+        let destinations =
+            Destinations { allow: nets(&["127.0.0.3/32", "127.0.0.4/32", "127.1.0.0/16"]), ..Destinations::default() };
+        let destinations = Destinations { deny: nets(&["127.0.0.4/32"]), ..destinations };
+        let rules = Rules { judge: Judge::new(destinations), ..rules(false) };
+        let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
+        for (host, reply) in [("127.0.0.3", 0), ("127.0.0.4", 2), ("127.0.0.1", 2), ("127.1.0.1", 2)] {
+            assert_eq!(ask(&guard, CONNECT, host, port).await.1, reply, "{host}");
+        }
+        assert_eq!(ask(&guard, CONNECT, "127.0.0.3", other.port).await.1, 2, "a guard");
+    }
+
+    #[tokio::test]
+    async fn a_browser_has_its_own_connections_and_takes_none_of_others() {
+        let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = site.local_addr().expect("an address").port();
+        let _site = AbortOnDropHandle::new(tokio::spawn(async move {
+            while let Ok((mut stream, _)) = site.accept().await {
+                tokio::spawn(async move { stream.read_to_end(&mut Vec::new()).await });
+            }
+        }));
+        let rules = Rules { connections: 4, ..rules(true) };
+        let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
+        let mut open = Vec::new();
+        for _ in 0..4 {
+            let (stream, reply) = ask(&guard, CONNECT, "127.0.0.1", port).await;
+            assert_eq!(reply, 0);
+            open.push(stream);
+        }
+        let mut more = Vec::new();
+        for _ in 0..100 {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+            stream.write_all(&[5, 1, 0]).await.expect("it is sent");
+            more.push(stream);
+        }
+        assert_eq!(ask(&other, CONNECT, "127.0.0.1", port).await.1, 0, "another browser");
+        let mut greeting = [0; 2];
+        for stream in &more {
+            assert!(stream.try_read(&mut greeting).is_err(), "it waits");
+        }
+        // As one ends the next has its turn.
+        open.pop();
+        let greeted = timeout(Duration::from_secs(20), more[0].read_exact(&mut greeting)).await;
+        greeted.expect("in time").expect("a greeting");
+        assert_eq!(greeting, [5, 0]);
+    }
+
+    /// What a browser that is no longer its own master might send, whole or in pieces.
+    mod anything {
+        use std::net::TcpListener as Witness;
+        use std::sync::LazyLock;
+
+        use proptest::collection::vec;
+        use proptest::prelude::*;
+        use proptest::test_runner::FileFailurePersistence;
+
+        use super::*;
+
+        /// Listens where nobody may be led. Nobody ever comes.
+        static WITNESS: LazyLock<Witness> = LazyLock::new(|| {
+            let witness = Witness::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port");
+            witness.set_nonblocking(true).expect("a socket");
+            witness
+        });
+
+        fn host() -> impl Strategy<Value = Vec<u8>> {
+            let named = |name: &str| [&[3, u8::try_from(name.len()).unwrap_or(0)], name.as_bytes()].concat();
+            prop_oneof![
+                (127_u8..128, any::<[u8; 3]>()).prop_map(|(first, rest)| [&[1, first][..], &rest[..]].concat()),
+                prop_oneof![Just([10, 0, 0, 1]), Just([0, 0, 0, 0]), Just([169, 254, 169, 254])].prop_map(|v4| [
+                    &[1][..],
+                    &v4[..]
+                ]
+                .concat()),
+                prop_oneof![Just("::1"), Just("::ffff:127.0.0.1"), Just("64:ff9b::7f00:1"), Just("fe80::1")].prop_map(
+                    |v6| {
+                        let address: std::net::Ipv6Addr = v6.parse().unwrap_or(std::net::Ipv6Addr::LOCALHOST);
+                        [&[4][..], &address.octets()[..]].concat()
+                    }
+                ),
+                prop_oneof![
+                    Just("localhost"),
+                    Just("127.1"),
+                    Just("0x7f000001"),
+                    Just("2130706433."),
+                    Just("[::1]"),
+                    Just("a.invalid"),
+                    Just("")
+                ]
+                .prop_map(named),
+                (3_u8..5, vec(any::<u8>(), 0..300)).prop_map(|(kind, bytes)| [&[kind][..], &bytes[..]].concat()),
+            ]
+        }
+
+        fn request() -> impl Strategy<Value = Vec<u8>> {
+            let port = WITNESS.local_addr().map_or(1, |address| address.port());
+            let command = prop_oneof![4 => Just(CONNECT), 1 => any::<u8>()];
+            (command, host()).prop_map(move |(command, host)| {
+                [&[5, 1, 0, 5, command, 0][..], &host[..], &port.to_be_bytes()[..]].concat()
+            })
+        }
+
+        fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
+            let bytes = prop_oneof![3 => request(), 1 => vec(any::<u8>(), 0..400)];
+            (bytes, vec(1_usize..40, 0..6)).prop_map(|(bytes, lengths)| {
+                let mut rest = &bytes[..];
+                let mut pieces = Vec::new();
+                for length in lengths {
+                    let (piece, others) = rest.split_at(length.min(rest.len()));
+                    pieces.push(piece.to_vec());
+                    rest = others;
+                }
+                pieces.push(rest.to_vec());
+                pieces
+            })
+        }
+
+        async fn said_to(guard: &Guard, pieces: &[Vec<u8>]) -> Vec<u8> {
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+            stream.set_nodelay(true).expect("a socket");
+            let (mut reader, mut writer) = stream.into_split();
+            let writing = async {
+                for piece in pieces {
+                    // It may have heard enough.
+                    if writer.write_all(piece).await.is_err() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                let _ = writer.shutdown().await;
+            };
+            let mut said = Vec::new();
+            let reading = async {
+                // A reset is an end, too.
+                let _ = reader.read_to_end(&mut said).await;
+            };
+            let ended = timeout(Duration::from_secs(30), async { tokio::join!(writing, reading) }).await;
+            ended.expect("the guard answers or hangs up");
+            said
+        }
+
+        proptest! {
+            #![proptest_config(ProptestConfig {
+                cases: 200,
+                failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+                ..ProptestConfig::default()
+            })]
+
+            #[test]
+            fn leads_nowhere_and_ends(pieces in pieces()) {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+                let said = runtime.block_on(async {
+                    let rules = Rules { names: Arc::new(Names::unknown()), ..rules(false) };
+                    let guard = Guard::open(&rules).await.expect("a guard");
+                    said_to(&guard, &pieces).await
+                });
+                // A greeting, which says whether it understands, and a reply, which is no success.
+                prop_assert!(said.len() <= 2 || (said[2] == 5 && said[3] != 0), "{said:?}");
+                prop_assert!(WITNESS.accept().is_err(), "somebody was dialled");
+            }
+        }
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{env, io};
 
 use futures_util::{FutureExt, StreamExt};
+use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::operations::{Failure, FailureClass};
-use kitfleet_host_protocol::{Command, HostError, Message, Outcome, Request};
+use kitfleet_host_protocol::{Command, HostError, MOST_LINE_BYTES, Message, Outcome, Request};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
@@ -24,10 +25,10 @@ use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::processes::{Family, Spawner};
-
-/// The longest line a host may send. Scripts bound what they return; this bounds what a hostile page may cost.
-const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+use super::bounds::{Verdict, Watchdog};
+use super::confinement::Confinement;
+use super::directories::BrowserDirectory;
+use super::processes::{self, Family, Spawner};
 
 /// How often the network process is looked at.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
@@ -35,7 +36,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(250);
 /// How long a host that ends by itself may take. It takes 50 ms; one whose main loop hangs ends itself after two seconds.
 const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// What a host may know of the worker's environment, which holds secrets.
+/// What a family that cannot be confined may know of the worker's environment, which holds secrets.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
 
 /// How a host is started, and by whom.
@@ -44,12 +45,12 @@ pub struct Start<'a> {
     pub program: &'a Path,
     /// The device pixel ratio.
     pub scale: u32,
-    /// The X server.
-    pub display: String,
-    /// Whether web processes run in bubblewrap.
-    pub sandbox: bool,
+    /// How it is kept apart.
+    pub confinement: &'a Confinement,
     /// A folder of its own, which goes with it.
-    pub directory: PathBuf,
+    pub directory: BrowserDirectory,
+    /// Looks at what it takes.
+    pub watchdog: &'a Watchdog,
     /// Its parent.
     pub spawner: &'a Spawner,
     /// Ends it even while it is in use.
@@ -64,7 +65,7 @@ pub struct Host {
     replies: Arc<Replies>,
     next_id: AtomicU64,
     death: watch::Receiver<Option<Failure>>,
-    directory: PathBuf,
+    directory: BrowserDirectory,
     /// While this is there, the host is in use.
     in_use: oneshot::Sender<Farewell>,
     burial: JoinHandle<()>,
@@ -81,7 +82,7 @@ struct Farewell {
 
 /// The folder of a host that has ended by itself. It is removed when this is dropped, in the background.
 pub struct Remains {
-    directory: PathBuf,
+    directory: BrowserDirectory,
     _keep: oneshot::Sender<Infallible>,
 }
 
@@ -100,26 +101,29 @@ impl Host {
     /// # Errors
     /// When the program cannot be started, or ends instead.
     pub async fn start(start: Start<'_>) -> Result<Self, Failure> {
-        let Start { program, scale, display, sandbox, directory, spawner, stopping, tasks } = start;
-        let mut command = tokio::process::Command::new(program);
-        command.env_clear().envs(inherited()).env("DISPLAY", display).env("LANG", "en_US.UTF-8");
-        command.arg("--scale").arg(scale.to_string()).arg("--data-dir").arg(&directory);
-        if sandbox {
-            command.arg("--sandbox");
-        }
-        let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
+        let Start { program, scale, confinement, directory, watchdog, spawner, stopping, tasks } = start;
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                driver_failure(format!("there is no {} (worker.host_program)", program.display()))
+            }
+            _ => driver_failure(format!("{} did not start: {error}", program.display())),
+        };
+        confinement.hand_over(&directory.session()).map_err(failed)?;
+        let mut command = confinement.family(program, &directory.session());
+        command.arg("--scale").arg(scale.to_string());
         let mut family = spawner.spawn(command).await.map_err(failed)?;
         let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;
         let leader = family.id();
+        let verdict = watchdog.watch(leader, directory.session());
 
         let (requests, queue) = mpsc::unbounded_channel();
         let (died, death) = watch::channel(None);
         let (ready, is_ready) = oneshot::channel();
         let replies = Arc::new(Replies::default());
-        let reader = read(stdout, leader, ready, Arc::clone(&replies), died);
+        let reader = read(stdout, leader, ready, Arc::clone(&replies), (Arc::clone(&verdict), died));
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
-        let burial = tasks.spawn(bury(family, directory.clone(), released, stopping.clone()));
+        let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
         let mut host = Self {
             requests,
             replies,
@@ -137,7 +141,7 @@ impl Host {
     }
 
     /// Where the host keeps its data.
-    pub fn directory(&self) -> &Path {
+    pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
     }
 
@@ -153,9 +157,11 @@ impl Host {
         // A dead host's writer is gone, and its replies too: the next line notices.
         let _ = self.requests.send(line);
         match reply.await {
-            Some(Outcome::Ok(value)) => serde_json::from_value(value).map_err(|error| {
-                CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
-            }),
+            Some(Outcome::Ok(value)) => {
+                heavy(value.get().len(), || serde_json::from_str(value.get())).map_err(|error| {
+                    CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
+                })
+            }
             Some(Outcome::Error(error)) => Err(CallError::Refused(error)),
             None => Err(CallError::Dead(self.clone_death().await)),
         }
@@ -211,22 +217,30 @@ impl Host {
 
 impl Remains {
     /// The folder.
-    pub fn directory(&self) -> &Path {
+    pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
     }
 }
 
+/// What programs of the machine may know of the worker's environment.
 #[allow(clippy::disallowed_methods, reason = "these are handed on as they are: no settings of ours are among them")]
-fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+pub fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     INHERITED.into_iter().filter_map(|name| Some((name, env::var_os(name)?)))
 }
 
-/// Ends the family when its host is no longer in use, or the pool stops. This is a task of its own, so that it is done
+/// Ends the family when its host is no longer in use, was condemned, or the pool stops. This is a task of its own, so that it is done
 /// whatever becomes of the owner.
-async fn bury(family: Family, directory: PathBuf, released: oneshot::Receiver<Farewell>, stopping: CancellationToken) {
+async fn bury(
+    family: Family,
+    directory: BrowserDirectory,
+    verdict: Arc<Verdict>,
+    released: oneshot::Receiver<Farewell>,
+    stopping: CancellationToken,
+) {
     let farewell = tokio::select! {
         farewell = released => farewell.ok(),
         () = stopping.cancelled() => None,
+        _ = verdict.spoken() => None,
     };
     if let Some(Farewell { ended, kept }) = farewell {
         family.end_in_order(ENDS_WITHIN).await;
@@ -236,9 +250,7 @@ async fn bury(family: Family, directory: PathBuf, released: oneshot::Receiver<Fa
     } else {
         family.end().await;
     }
-    if let Err(error) = tokio::fs::remove_dir_all(&directory).await {
-        tracing::warn!(%error, path = %directory.display(), "could not remove a browser's data");
-    }
+    directory.remove().await;
 }
 
 /// A failure of the browser.
@@ -321,21 +333,24 @@ async fn read(
     leader: Pid,
     ready: oneshot::Sender<()>,
     replies: Arc<Replies>,
-    died: watch::Sender<Option<Failure>>,
+    (verdict, died): (Arc<Verdict>, watch::Sender<Option<Failure>>),
 ) {
-    let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MAX_LINE_BYTES));
+    let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MOST_LINE_BYTES));
     let mut ready = Some(ready);
     // Until the network process runs there is nothing to watch.
     let mut network_ended = futures_util::future::pending::<()>().boxed();
     let failure = loop {
         let line = tokio::select! {
+            // Who is condemned is killed, which is not why it ends.
+            biased;
+            words = verdict.spoken() => break words.to_owned(),
             line = lines.next() => line,
             () = &mut network_ended => break "the browser's network process ended".to_owned(),
         };
         let message = match line {
             None => break "the browser ended".to_owned(),
             Some(Err(error)) => break format!("the browser said something unreadable: {error}"),
-            Some(Ok(line)) => serde_json::from_str::<Message>(&line),
+            Some(Ok(line)) => heavy(line.len(), || serde_json::from_str::<Message>(&line)),
         };
         match message {
             Ok(Message::Reply { id, outcome }) => replies.arrived(id, outcome),
@@ -368,13 +383,12 @@ fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = ()>> {
 }
 
 fn find_network_process(leader: Pid) -> io::Result<Option<Pid>> {
-    let children = std::fs::read_to_string(format!("/proc/{leader}/task/{leader}/children"))?;
-    let named = |id: &&str| {
+    let named = |id: &Pid| {
         let name = std::fs::read_to_string(format!("/proc/{id}/comm"));
         // The kernel cuts names to 15 characters.
         name.is_ok_and(|name| name.trim_end() == "WebKitNetworkPr")
     };
-    Ok(children.split_whitespace().find(named).and_then(|id| id.parse().ok()).map(Pid::from_raw))
+    Ok(processes::below(leader)?.into_iter().find(named))
 }
 
 /// Copies a child's words to the log. They are for people who debug, and hold nothing that was typed.

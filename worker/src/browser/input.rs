@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use kitfleet_domain::operations::{Action, Interact};
+use kitfleet_domain::operations::{Action, Interact, KEY_TAKES};
 use kitfleet_host_protocol::{Command, HostError, TouchPhase, TouchStep};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -65,9 +65,11 @@ impl Webkit {
             Action::Tap { selector } => self.tap(Target::Selector { selector, field: "action.selector" }).await?,
             Action::Type { selector, text, delay_ms, .. } => {
                 let keys = keys_of(text, "action.text")?;
-                let pauses = match delay_ms {
-                    Some(ms) => Pauses::exactly(*ms),
-                    None => self.pace.typing(keys.len(), interact.timeout / 2),
+                let pauses = if let Some(ms) = delay_ms {
+                    Pauses::exactly(*ms)
+                } else {
+                    let needed = KEY_TAKES.saturating_mul(u32::try_from(keys.len()).unwrap_or(u32::MAX));
+                    self.pace.typing(keys.len(), interact.timeout.saturating_sub(needed) / 2)
                 };
                 self.focus(Target::Selector { selector, field: "action.selector" }, Existing::Keep).await?;
                 self.type_keys(keys, pauses).await?;

@@ -4,6 +4,7 @@
 //! about a device is set on a running host. Other ratios start cold.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -17,14 +18,15 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::bounds::Watchdog;
+use super::confinement::{Confinement, located};
 use super::directories::WorkerDirectory;
-use super::display::Display;
 use super::egress::Rules;
 use super::host::{Host, Start, driver_failure};
 use super::processes::Spawner;
 use super::simulated::Simulated;
 use super::webkit::Webkit;
-use super::{Browser, Engine, StartError, sandbox};
+use super::{Browser, Engine, StartError};
 use crate::config::WorkerConfig;
 
 /// How often slots are looked after: one may have died.
@@ -77,7 +79,16 @@ impl Pool {
         Ok(Browser(engine))
     }
 
-    /// Kills every browser, open or hot, and the display, and waits until nothing is left, no socket and no folder.
+    /// Whether every browser is confined to its own folder and its own way out.
+    #[must_use]
+    pub fn is_confined(&self) -> bool {
+        match &self.0 {
+            Kind::Webkit(slots) => slots.hosts.confinement.is_whole(),
+            Kind::Simulated | Kind::None => true,
+        }
+    }
+
+    /// Kills every browser, open or hot, and waits until nothing is left, no socket and no folder.
     pub async fn shut_down(&self) {
         if let Kind::Webkit(slots) = &self.0 {
             slots.hosts.shut_down().await;
@@ -94,12 +105,18 @@ struct Slots {
 impl Slots {
     async fn start(config: &WorkerConfig) -> Result<Self, StartError> {
         let spawner = Spawner::start().map_err(StartError::Threads)?;
+        let directory = WorkerDirectory::claim(&config.data_dir).map_err(StartError::Directory)?;
+        let program = located(&config.host_program);
+        let trial = directory.browser().map_err(StartError::Directory)?;
+        let confinement = Confinement::find(&spawner, config.sandbox, &program, &trial.session()).await;
+        trial.remove().await;
         let hosts = Arc::new(Hosts {
             config: config.clone(),
-            rules: Rules::new(config.allow_private_targets),
-            sandbox: sandbox::is_possible(&spawner).await,
-            directory: WorkerDirectory::claim(&config.data_dir).map_err(StartError::Directory)?,
-            display: Display::start(&spawner).await?,
+            rules: Rules::new(config).map_err(StartError::Names)?,
+            program,
+            confinement: confinement?,
+            directory,
+            watchdog: Arc::new(Watchdog::new(config.bounds)),
             spawner,
             hot: Mutex::default(),
             taken: Notify::new(),
@@ -111,6 +128,9 @@ impl Slots {
         hosts.warm().await.map_err(|failure| StartError::Host(failure.detail))?;
         let keeper = Arc::clone(&hosts);
         hosts.tasks.spawn(async move { keeper.stopping.run_until_cancelled(keeper.keep_warm()).await });
+        let looking = Arc::clone(&hosts.watchdog).run();
+        let stopping = hosts.stopping.clone();
+        hosts.tasks.spawn(async move { stopping.run_until_cancelled(looking).await });
         let until_dropped = hosts.stopping.clone().drop_guard();
         Ok(Self { hosts, _until_dropped: until_dropped })
     }
@@ -119,9 +139,10 @@ impl Slots {
 struct Hosts {
     config: WorkerConfig,
     rules: Rules,
-    sandbox: bool,
+    program: PathBuf,
+    confinement: Confinement,
     directory: WorkerDirectory,
-    display: Display,
+    watchdog: Arc<Watchdog>,
     spawner: Spawner,
     hot: Mutex<VecDeque<Host>>,
     taken: Notify,
@@ -149,7 +170,8 @@ impl Hosts {
     }
 
     async fn dress(&self, host: Host, archetype: &Archetype, profile: BehavioralProfile) -> Result<Webkit, Failure> {
-        Webkit::open(host, archetype, profile, &self.rules, self.config.limits.clone()).await
+        let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
+        Webkit::open(host, archetype, profile, &self.rules, limits, confinement).await
     }
 
     async fn start_host(&self, scale: u32) -> Result<Host, Failure> {
@@ -157,11 +179,11 @@ impl Hosts {
         let directory = self.directory.browser();
         let directory = directory.map_err(|error| driver_failure(format!("no folder for a browser: {error}")))?;
         let start = Start {
-            program: &self.config.host_program,
+            program: &self.program,
             scale,
-            display: self.display.name().await,
-            sandbox: self.sandbox,
+            confinement: &self.confinement,
             directory,
+            watchdog: &self.watchdog,
             spawner: &self.spawner,
             stopping: &self.stopping,
             tasks: &self.tasks,
@@ -216,7 +238,6 @@ impl Hosts {
         if timeout(GONE_WITHIN, self.tasks.wait()).await.is_err() {
             tracing::error!("browsers are left over");
         }
-        self.display.stop().await;
         self.directory.remove();
     }
 

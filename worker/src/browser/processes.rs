@@ -5,6 +5,7 @@
 //! [`Spawner`]. This process adopts the orphans of its children, so that it can wait for them too. And a host ends by
 //! itself at the end of its input.
 
+use std::fs;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -112,8 +113,9 @@ impl Family {
         }
     }
 
-    /// Kills every member and waits until none is left. WebKit's processes stay in the group of their host, those in
-    /// bubblewrap too, and become children of this process when the host dies.
+    /// Kills every member and waits until none is left. WebKit's processes stay in the group of their leader, those in
+    /// bubblewrap too. When it dies they become children of this process, or are ended with the first process of their
+    /// own namespace, whose end the kernel holds back until the last of them is gone.
     pub async fn end(mut self) {
         self.signal(Signal::SIGKILL);
         self.leader_ended().await;
@@ -149,6 +151,35 @@ impl Family {
             }
         }
     }
+}
+
+/// A process and all that it and its children have started and that still run.
+///
+/// # Errors
+/// When it is gone.
+pub fn below(leader: Pid) -> io::Result<Vec<Pid>> {
+    let mut found = vec![leader];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        match children(parent) {
+            Ok(children) => found.extend(children),
+            // Of the others anyone may end meanwhile.
+            Err(error) if parent == leader => return Err(error),
+            Err(_) => {}
+        }
+        next += 1;
+    }
+    Ok(found)
+}
+
+/// Children belong to the thread that started them.
+fn children(parent: Pid) -> io::Result<Vec<Pid>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{parent}/task"))? {
+        let children = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+        found.extend(children.split_whitespace().filter_map(|id| id.parse().ok()).map(Pid::from_raw));
+    }
+    Ok(found)
 }
 
 impl Drop for Family {

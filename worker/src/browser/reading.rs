@@ -1,22 +1,27 @@
 //! Reading: the state, pictures, and values out of the page.
 
+use std::io;
+use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use kitfleet_domain::heavy::{heavy, weight};
 use kitfleet_domain::operations::{Capture, CaptureKind, Extract, Extraction, SubExtraction, Take, Transform};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_host_protocol::{Command, Cookie, HostError, Lifecycle};
+use nix::fcntl::OFlag;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
 
 use super::host::{CallError, driver_failure};
 use super::page;
 use super::webkit::{Webkit, milliseconds};
 use super::{Done, Ended, numbers};
 
-/// The largest document, and the most text of one batch of extractions: the interface names no bound, and a page must
-/// not fill our memory.
-const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+/// The file of a capture, in the browser's folder.
+const CAPTURE: &str = "capture";
 
 #[derive(Deserialize)]
 struct Storage {
@@ -30,22 +35,58 @@ struct Dom {
     html: Option<String>,
 }
 
+/// What a batch of extractions came to. No tags within: a page's process that somebody has taken over must not have us hold
+/// more than a few times what it says.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Extracted {
+    /// In the order of the questions.
+    Values(Vec<Answer>),
+    /// The counting stopped here.
+    TooLarge { bytes: u64 },
+    /// Of one list.
+    TooMany { matches: u64 },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    /// What the first match has.
+    One(Option<String>),
+    /// What each match has.
+    List(Vec<Option<String>>),
+    /// What parts of each match have.
+    Objects(Vec<Vec<Option<String>>>),
+}
+
 impl Webkit {
     pub(super) async fn state(&mut self) -> Result<Value, Ended> {
-        let input = json!({ "limit": self.limits.state_storage_bytes });
+        let most = self.limits.result_bytes;
+        let input = json!({ "limit": self.limits.state_storage_bytes, "most": most / 2 });
         let storage: Storage = page::read(&self.host, page::STORAGE, &input).await?;
-        let mut cookies: Vec<Cookie> = self.host.call(Command::Cookies).await?;
+        // One more says that there are more.
+        let wanted = Command::Cookies { at_most: Some(self.limits.state_cookies.saturating_add(1)) };
+        let listed: Vec<Cookie> = self.host.call(wanted).await?;
         let page = self.page().await?;
-        let truncated = storage.truncated || cookies.len() > self.limits.state_cookies;
-        cookies.truncate(self.limits.state_cookies);
         let mut state = json!({
             "url": page.uri,
             "title": page.title.map(|title| title.replace('\0', "\u{FFFD}")),
-            "cookies": cookies.iter().map(cookie).collect::<Vec<_>>(),
+            "cookies": [],
             "local_storage": storage.entries.into_iter().map(|(key, value)| (key, value.into())).collect::<Map<_, _>>(),
             "page_state": page.lifecycle.map(page_state),
             "captured_at": Timestamp(SystemTime::now().into()),
         });
+        let rest = size(&state);
+        let cookies = heavy(listed.len().saturating_mul(COOKIE_BYTES), || {
+            let cookies = listed.iter().take(self.limits.state_cookies).map(cookie);
+            let within = cookies.scan(rest, |bytes, cookie| {
+                *bytes += size(&cookie) + 1;
+                (*bytes <= most).then_some(cookie)
+            });
+            within.collect::<Vec<_>>()
+        });
+        let truncated = page.truncated || storage.truncated || cookies.len() < listed.len();
+        state["cookies"] = cookies.into();
         if truncated {
             state["truncated"] = true.into();
         }
@@ -69,7 +110,7 @@ impl Webkit {
     }
 
     async fn dom(&mut self, limit: Option<u64>) -> Result<Vec<u8>, Ended> {
-        let limit = limit.unwrap_or(MAX_TEXT_BYTES as u64);
+        let limit = limit.unwrap_or(self.limits.result_bytes as u64);
         let dom: Dom = page::read(&self.host, page::DOM, &json!({ "limit": limit })).await?;
         match dom.html {
             Some(html) => Ok(html.into_bytes()),
@@ -78,10 +119,9 @@ impl Webkit {
     }
 
     async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, Ended> {
-        let path = self.host.directory().join("capture");
         let command = match capture.kind {
-            CaptureKind::Pdf => Command::Pdf { path: path.clone() },
-            _ => Command::Snapshot { full_page: capture.full_page, path: path.clone() },
+            CaptureKind::Pdf => Command::Pdf { file: CAPTURE.to_owned() },
+            _ => Command::Snapshot { full_page: capture.full_page, file: CAPTURE.to_owned() },
         };
         match self.host.call::<Value>(command).await {
             // Nothing broke: this page is more than the engine can draw.
@@ -93,29 +133,69 @@ impl Webkit {
             Ok(_) => {}
         }
         let failed = |error| Ended::Failed(driver_failure(format!("a capture could not be read: {error}")));
-        let bytes = tokio::fs::metadata(&path).await.map_err(failed)?.len();
+        let (file, bytes) = open_capture(&self.host.directory().session().join(CAPTURE)).await.map_err(failed)?;
         match capture.limit_bytes {
             Some(limit) if bytes > limit => Err(too_large(capture.kind.name(), bytes, limit)),
-            _ => tokio::fs::read(&path).await.map_err(failed),
+            _ => {
+                let mut content = Vec::new();
+                // It could have become longer since.
+                file.take(bytes).read_to_end(&mut content).await.map_err(failed)?;
+                Ok(content)
+            }
         }
     }
 
     pub(super) async fn extract(&mut self, extract: &Extract) -> Result<Value, Ended> {
+        let (limit, most) = (self.limits.result_bytes, self.limits.list_matches);
         let questions: Vec<Value> = extract.extractions.iter().enumerate().map(question).collect();
-        let input = json!({ "extractions": questions, "limit": MAX_TEXT_BYTES });
-        let Some(answers) = page::read::<Option<Vec<Value>>>(&self.host, page::EXTRACT, &input).await? else {
-            let detail = "The extracted text is too large.".to_owned();
-            return Err(Ended::Withheld { detail, members: json_map(json!({ "limit_bytes": MAX_TEXT_BYTES })) });
-        };
-        let named = extract.extractions.iter().zip(answers);
-        let value: Map<_, _> = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();
-        Ok(json!({ "value": value }))
+        let input = json!({ "extractions": questions, "limit": limit, "matches": most });
+        match page::read(&self.host, page::EXTRACT, &input).await? {
+            Extracted::Values(answers) => Ok(heavy(limit, || {
+                let named = extract.extractions.iter().zip(answers);
+                let value: Map<_, _> = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();
+                json!({ "value": value })
+            })),
+            Extracted::TooLarge { bytes } => Err(too_large("result", bytes, limit as u64)),
+            Extracted::TooMany { matches } => {
+                let detail = format!("A list has {matches} matches; the limit is {most}.");
+                let members = json_map(json!({ "matches": matches, "limit_matches": most }));
+                Err(Ended::Withheld { detail, members })
+            }
+        }
     }
+
+    /// What an operation answers, unless that is too much.
+    pub(super) fn within_limit(&self, done: Done) -> Ended {
+        let (bytes, limit) = (size(&done.value), self.limits.result_bytes);
+        if bytes > limit {
+            return too_large("result", bytes as u64, limit as u64);
+        }
+        Ended::Done { value: done.value, content: done.content }
+    }
+}
+
+/// About what a cookie has, at most: browsers take no longer ones.
+const COOKIE_BYTES: usize = 4_096;
+
+/// Bytes of a value as JSON. A small one is counted roughly.
+fn size(value: &Value) -> usize {
+    let rough = weight(value);
+    heavy(rough, || if rough < 1024 { rough } else { value.to_string().len() })
+}
+
+/// Opens what a browser says it has written, and tells its length. A browser that is no longer its own could have put a link
+/// there, to a file of the worker's.
+async fn open_capture(path: &Path) -> io::Result<(File, u64)> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let file = File::options().read(true).custom_flags(flags).open(path).await?;
+    let metadata = file.metadata().await?;
+    if metadata.is_file() { Ok((file, metadata.len())) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 fn question((i, item): (usize, &Extraction)) -> Value {
     let part = |part: &SubExtraction| {
         json!({
+            "name_bytes": name_bytes(&part.name),
             "selector": part.selector,
             "field": format!("extractions.{i}.extract.{}.selector", part.name),
             "take": part.take,
@@ -123,6 +203,7 @@ fn question((i, item): (usize, &Extraction)) -> Value {
         })
     };
     json!({
+        "name_bytes": name_bytes(&item.name),
         "selector": item.selector,
         "field": format!("extractions.{i}.selector"),
         "take": item.take,
@@ -131,24 +212,31 @@ fn question((i, item): (usize, &Extraction)) -> Value {
     })
 }
 
+/// What a name takes in an answer, with its colon and a comma.
+fn name_bytes(name: &str) -> usize {
+    Value::from(name).to_string().len() + 2
+}
+
 /// Puts names and numbers to what the page answered.
-fn shape(item: &Extraction, answer: Value) -> Value {
-    match (answer, &item.extract) {
-        (Value::Array(matches), Some(parts)) => matches.into_iter().map(|answer| shape_match(parts, answer)).collect(),
-        (Value::Array(texts), None) => texts.into_iter().map(|text| transformed(item, text)).collect(),
-        (text, _) => transformed(item, text),
+fn shape(item: &Extraction, answer: Answer) -> Value {
+    match answer {
+        Answer::One(text) => transformed(item, text),
+        Answer::List(texts) => texts.into_iter().map(|text| transformed(item, text)).collect(),
+        Answer::Objects(matches) => {
+            let parts = item.extract.as_deref().unwrap_or_default();
+            matches.into_iter().map(|answers| shape_match(parts, answers)).collect()
+        }
     }
 }
 
-fn shape_match(parts: &[SubExtraction], answer: Value) -> Value {
-    let Value::Array(answers) = answer else { return Value::Null };
-    parts.iter().zip(answers).map(|(part, answer)| (part.name.clone(), answer)).collect()
+fn shape_match(parts: &[SubExtraction], answers: Vec<Option<String>>) -> Value {
+    parts.iter().zip(answers).map(|(part, answer)| (part.name.clone(), Value::from(answer))).collect()
 }
 
-fn transformed(item: &Extraction, text: Value) -> Value {
+fn transformed(item: &Extraction, text: Option<String>) -> Value {
     match (&text, item.transform, item.take) {
-        (Value::String(text), Some(Transform::Number), Take::Text | Take::List) => numbers::numeric_part(text),
-        _ => text,
+        (Some(text), Some(Transform::Number), Take::Text | Take::List) => numbers::numeric_part(text),
+        _ => text.into(),
     }
 }
 
@@ -189,5 +277,32 @@ fn json_map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_capture_is_a_file_and_no_way_to_another() {
+        let folder = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string());
+        fs::create_dir(&folder).expect("a folder");
+        let (file, link, pipe) = (folder.join("file"), folder.join("link"), folder.join("pipe"));
+        fs::write(&file, "picture").expect("a file");
+        symlink(&file, &link).expect("a link");
+        mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+        let (_, bytes) = open_capture(&file).await.expect("a capture");
+        assert_eq!(bytes, 7);
+        for path in [link, pipe, folder.clone()] {
+            assert!(open_capture(&path).await.is_err(), "{}", path.display());
+        }
+        fs::remove_dir_all(folder).expect("it is removed");
     }
 }

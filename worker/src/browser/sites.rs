@@ -11,9 +11,6 @@ use std::path::Path;
 use kitfleet_host_protocol::Cookie;
 use kitfleet_profiles::FOLDERS;
 
-/// A folder below a host's, for these and nothing else, on their way from or to a profile.
-pub const KEPT: &str = "kept";
-
 /// Moves everything of sites to another folder of the same file system.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{self, Condition, Failure, FailureClass, Navigate, OnTimeout, Operation, Wait};
+use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::profiles::keeping::Held;
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_host_protocol::{
@@ -14,22 +15,26 @@ use kitfleet_host_protocol::{
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use nix::sys::statvfs::statvfs;
-use regex::Regex;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
+use super::confinement::Confinement;
 use super::egress::{Guard, Rules};
 use super::host::{CallError, Host, driver_failure};
 use super::pace::Pace;
 use super::page::{self, POLL, Target};
-use super::sites::{self, KEPT};
+use super::sites;
 use super::{Done, Ended, NotSaved};
 
 /// How long the host itself, which no page can keep busy, may take to say where it is.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long the cookies of a browser that is saved may take: some seconds where a site has set ten thousand.
+const COOKIES_WITHIN: Duration = Duration::from_secs(15);
 /// How long a page may take to save what pages save when they are left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+/// How long what could not be kept waits before it is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// Bytes that have to be left on a browser's disk for what lies there to be saved.
 const ROOM: u64 = 4 * 1024 * 1024;
 
@@ -40,7 +45,10 @@ pub struct Webkit {
     pub(super) limits: Limits,
     /// What an interaction is waiting for, to say so when its time is up.
     pub(super) obstacle: &'static str,
+    /// Where regular expressions are worked on, one at a time.
+    patterns: Patterns,
     guard: Guard,
+    confinement: Confinement,
 }
 
 impl Webkit {
@@ -54,8 +62,16 @@ impl Webkit {
         profile: BehavioralProfile,
         rules: &Rules,
         limits: Limits,
+        confinement: Confinement,
     ) -> Result<Self, Failure> {
-        let guard = Guard::open(rules).await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
+        let opening = async {
+            if confinement.is_whole() {
+                Guard::open_in(&host.directory().session(), rules)
+            } else {
+                Guard::open(rules).await
+            }
+        };
+        let guard = opening.await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
         let device = Device {
             viewport_width: archetype.viewport.width,
             viewport_height: archetype.viewport.height,
@@ -66,9 +82,11 @@ impl Webkit {
             max_touch_points: archetype.max_touch_points,
             languages: vec!["en-US".to_owned()],
             proxy: guard.uri(),
+            uri_chars: limits.url_chars,
+            title_chars: limits.title_chars,
         };
         host.call::<()>(Command::Configure(device)).await.map_err(CallError::into_failure)?;
-        Ok(Self { host, pace: Pace::of(profile), limits, obstacle: "", guard })
+        Ok(Self { host, pace: Pace::of(profile), limits, obstacle: "", patterns: Patterns::new(1), guard, confinement })
     }
 
     /// Does one operation, within its budget.
@@ -83,7 +101,7 @@ impl Webkit {
             }
         };
         match timeout(operation.budget(), work).await {
-            Ok(Ok(Done { value, content })) => Ended::Done { value, content },
+            Ok(Ok(done)) => self.within_limit(done),
             Ok(Err(ended)) => ended,
             Err(_) => self.out_of_time(operation, started).await.unwrap_or_else(|ended| ended),
         }
@@ -144,17 +162,25 @@ impl Webkit {
         match &wait.condition {
             Condition::Selector { selector } => self.wait_for_selector(selector, true).await?,
             Condition::SelectorHidden { selector } => self.wait_for_selector(selector, false).await?,
-            Condition::UrlMatches { pattern } => {
-                let pattern = Regex::new(pattern).map_err(|error| {
-                    Ended::invalid("condition.pattern", format!("must be a regular expression: {error}"))
-                })?;
-                while !pattern.is_match(&self.address().await?) {
-                    sleep(POLL).await;
-                }
-            }
+            Condition::UrlMatches { pattern } => self.wait_for_address(pattern).await?,
             Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
         }
         self.waited(wait, true, started).await
+    }
+
+    async fn wait_for_address(&self, pattern: &str) -> Result<(), Ended> {
+        let pattern = self.patterns.compile(pattern).await?;
+        let mut seen = None;
+        loop {
+            let address = self.address().await?;
+            if seen.as_ref() != Some(&address) {
+                if self.patterns.is_match(&pattern, &address).await? {
+                    return Ok(());
+                }
+                seen = Some(address);
+            }
+            sleep(POLL).await;
+        }
     }
 
     async fn wait_for_selector(&mut self, selector: &str, visible: bool) -> Result<(), Ended> {
@@ -210,18 +236,20 @@ impl Webkit {
     /// When what they had kept cannot be had, or the browser does not take it.
     pub async fn restore(&mut self, stores: &Stores, held: &Held) -> Result<(), Failure> {
         let Some(store) = held.store else { return Ok(()) };
-        let (directory, kept) = (self.host.directory(), self.host.directory().join(KEPT));
+        let (session, kept) = (self.host.directory().session(), self.host.directory().kept());
         let failed = |error: io::Error| driver_failure(format!("the profile cannot be restored: {error}"));
         tokio::fs::create_dir(&kept).await.map_err(failed)?;
         let cookies = stores.restore(held.profile, &held.sealed_key, store, &kept).await;
         let cookies = cookies.map_err(|error| driver_failure(format!("the profile cannot be restored: {error}")))?;
-        sites::move_all(&kept, directory).await.map_err(failed)?;
+        self.confinement.hand_over(&kept).map_err(failed)?;
+        sites::move_all(&kept, &session).await.map_err(failed)?;
         tokio::fs::remove_dir_all(kept).await.map_err(failed)?;
         let cookies = cookies.into_iter().map(sites::to_browser).collect();
         self.host.call::<()>(Command::ReplaceCookies { cookies }).await.map_err(CallError::into_failure)
     }
 
-    /// Ends it in good order, and saves what its sites have kept.
+    /// Ends it in good order, and saves what its sites have kept. Where stores are kept may be away for a moment, as a database is
+    /// that restarts: it is tried again until the caller has waited for long enough.
     ///
     /// # Errors
     /// When the browser is not there to give it away, or it cannot be saved.
@@ -230,16 +258,26 @@ impl Webkit {
         if let Ok(Err(error)) = timeout(LEAVE_WITHIN, self.host.call::<()>(Command::Leave)).await {
             return Err(NotSaved::Browser(error.into_failure()));
         }
-        let cookies = match timeout(ADDRESS_WITHIN, self.host.call::<Vec<Cookie>>(Command::Cookies)).await {
+        let wanted = Command::Cookies { at_most: None };
+        let cookies = match timeout(COOKIES_WITHIN, self.host.call::<Vec<Cookie>>(wanted)).await {
             Ok(cookies) => cookies.map_err(CallError::into_failure),
             Err(_) => Err(driver_failure("the browser does not answer")),
         };
-        let cookies = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
+        let cookies: Vec<_> = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
         let remains = self.host.end_in_order().await.map_err(NotSaved::Browser)?;
-        require_room(remains.directory()).map_err(SaveError::Serialize)?;
-        let kept = remains.directory().join(KEPT);
-        sites::move_all(remains.directory(), &kept).await.map_err(SaveError::Serialize)?;
-        Ok(stores.save(held.profile, &held.sealed_key, Dump { cookies, files: kept.into() }).await?)
+        let (session, kept) = (remains.directory().session(), remains.directory().kept());
+        require_room(&session).map_err(SaveError::Serialize)?;
+        sites::move_all(&session, &kept).await.map_err(SaveError::Serialize)?;
+        loop {
+            let dump = Dump { cookies: cookies.clone(), files: kept.clone().into() };
+            match stores.save(held.profile, &held.sealed_key, dump).await {
+                Err(SaveError::Upload(error)) => {
+                    tracing::warn!(error, profile = %held.profile, "what a session leaves cannot be kept now; trying again");
+                }
+                saved => return Ok(saved?),
+            }
+            sleep(TRY_AGAIN).await;
+        }
     }
 
     /// Resolves when the browser has ended by itself.
@@ -270,6 +308,15 @@ impl CallError {
                 HostError::Script { message } | HostError::Engine { message } => message,
                 HostError::UnknownKey { .. } => "no such key".to_owned(),
             }),
+        }
+    }
+}
+
+impl From<PatternError> for Ended {
+    fn from(error: PatternError) -> Self {
+        match error {
+            PatternError::Invalid(invalid) => Self::Invalid(invalid),
+            PatternError::Thread(error) => Self::Failed(driver_failure(error.to_string())),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use kitfleet_domain::emails::Outcome;
 use tokio::fs::{self, DirBuilder, OpenOptions};
@@ -22,6 +23,23 @@ impl Outbox {
     pub(super) async fn send(&self, mail: &Mail, from: &Sender) -> Result<(), NotSent> {
         let message = mail.message(from)?.formatted();
         self.keep(mail, &message).await.map_err(|error| NotSent::new(Outcome::Transport, error))
+    }
+
+    /// Removes what is older than `age`, and answers how many files that were.
+    pub(super) async fn remove_older_than(&self, age: Duration) -> io::Result<usize> {
+        let mut entries = match fs::read_dir(&self.0).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            entries => entries?,
+        };
+        let mut removed = 0;
+        while let Some(entry) = entries.next_entry().await? {
+            let written_at = entry.metadata().await?.modified()?;
+            if SystemTime::now().duration_since(written_at).is_ok_and(|old| old > age) {
+                fs::remove_file(entry.path()).await?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     /// Written under another name first, so that whoever looks for mails finds whole ones.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use askama::Template as Render;
 use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::emails::{Attempt, Template};
+use kitfleet_domain::emails::{Attempt, SIGNUP, Template};
 use kitfleet_domain::ids::{SessionId, WebhookId};
 use kitfleet_domain::tokens::Token;
 
@@ -100,8 +100,14 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
 fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
     let say = |sentences: &[&str]| sentences.iter().map(ToString::to_string).collect();
     match attempt.template {
-        Template::VerifyEmail => say(&["Somebody, hopefully you, signed up to Kitfleet with this e-mail address.",
-            "Follow the link to show that it is yours."]),
+        Template::VerifyEmail if attempt.details[SIGNUP] == true => {
+            say(&["Somebody, hopefully you, signed up to Kitfleet with this e-mail address.",
+                "Follow the link to show that it is yours."])
+        }
+        Template::VerifyEmail => say(&["Somebody, hopefully you, signed up to Kitfleet with this e-mail address, and asked for another \
+             link.",
+            "Follow it to show that the address is yours. It signs you in; the password of the signup, which somebody else may have \
+             chosen, is forgotten then. To have one, reset it."]),
         Template::MagicLink => say(&["Somebody, hopefully you, asked to sign in to Kitfleet with this e-mail address.",
             "Follow the link on the device on which you want to be signed in."]),
         Template::ResetPassword => say(&["Somebody, hopefully you, asked to reset the password of the Kitfleet account with this \

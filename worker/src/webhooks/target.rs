@@ -1,6 +1,6 @@
 //! An attempt: one POST to an address of a customer's choosing, which may be hostile.
 //!
-//! Only addresses out in the public internet are dialled, and they are judged where they are dialled: a name's by the
+//! Only addresses out in the public internet are dialled, none of this machine or near it, and they are judged where they are dialled: a name's by the
 //! resolver that the connector asks, a literal one before it is. Redirects are not followed. Connect, headers and body have
 //! one time limit, and of the body no more is read than is kept.
 
@@ -10,11 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::ResolverConfig;
-use hickory_resolver::net::NetError;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use kitfleet_domain::addresses::is_public;
+use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::webhooks::deliveries::{Attempt, DeliveryStatus, Ended, Outcome, Tally};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -23,6 +19,8 @@ use reqwest::{Certificate, Client, Response, redirect};
 use url::{Host, Url};
 
 use crate::config::WebhookConfig;
+use crate::names::Names;
+use crate::near::Judge;
 
 /// Bytes of an answer's body that are read and kept.
 const EXCERPT_BYTES: usize = 4_096;
@@ -62,26 +60,14 @@ impl ExtraRoots {
 /// Makes attempts, over connections that are kept for the next ones.
 pub(super) struct Target {
     http: Client,
-    allow_private: bool,
-}
-
-/// Whom to ask for the addresses of names.
-///
-/// # Errors
-/// When there is no resolver to be had.
-pub(super) fn resolver() -> Result<TokioResolver, NetError> {
-    let system = TokioResolver::builder_tokio().unwrap_or_else(|error| {
-        tracing::warn!(%error, "nobody can be asked for names: webhooks go to addresses, and to what the hosts file names");
-        TokioResolver::builder_with_config(ResolverConfig::default(), TokioRuntimeProvider::default())
-    });
-    system.build()
+    judge: Judge,
 }
 
 impl Target {
     /// # Errors
     /// When a root cannot be trusted.
-    pub(super) fn new(config: &WebhookConfig, resolver: &TokioResolver) -> reqwest::Result<Self> {
-        let allow_private = config.allow_private_targets;
+    pub(super) fn new(config: &WebhookConfig, names: &Arc<Names>) -> reqwest::Result<Self> {
+        let judge = Judge::new(Destinations { allow_private: config.allow_private_targets, ..Destinations::default() });
         let mut http = Client::builder()
             .no_proxy()
             .https_only(true)
@@ -92,11 +78,11 @@ impl Target {
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_idle_timeout(IDLE_FOR)
             .user_agent("Kitfleet-Webhooks/1")
-            .dns_resolver(Arc::new(Guard { resolver: resolver.clone(), allow_private }));
+            .dns_resolver(Arc::new(Guard { names: Arc::clone(names), judge: judge.clone() }));
         for root in &config.extra_roots.0 {
             http = http.add_root_certificate(root.clone());
         }
-        Ok(Self { http: http.build()?, allow_private })
+        Ok(Self { http: http.build()?, judge })
     }
 
     /// Sends a delivery once.
@@ -123,8 +109,7 @@ impl Target {
     async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Answered, NotAnswered> {
         let url = Url::parse(&attempt.url).map_err(|error| NotAnswered::transport(&error))?;
         if let Some(literal) = literal_address(&url)
-            && !self.allow_private
-            && !is_public(literal)
+            && !self.judge.permits(literal)
         {
             return Err(NotAnswered::transport(REFUSED));
         }
@@ -226,19 +211,18 @@ pub(super) fn count_terminal(tally: Tally) {
     }
 }
 
-/// Resolves names to addresses that may be dialled. A question ends with the attempt that asks it: the C library's resolver
-/// would go on, and occupy a thread, for as long as somebody's name server does not answer.
+/// Resolves names to addresses that may be dialled.
 struct Guard {
-    resolver: TokioResolver,
-    allow_private: bool,
+    names: Arc<Names>,
+    judge: Judge,
 }
 
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
-        let (resolver, allow_private) = (self.resolver.clone(), self.allow_private);
+        let (names, judge) = (Arc::clone(&self.names), self.judge.clone());
         Box::pin(async move {
-            let found = resolver.lookup_ip(name.as_str()).await?;
-            let dialled = found.iter().filter(|address| allow_private || is_public(*address));
+            let found = names.addresses(name.as_str()).await?;
+            let dialled = found.into_iter().filter(|address| judge.permits(*address));
             let dialled: Vec<_> = dialled.map(|address| SocketAddr::new(address, 0)).collect();
             if dialled.is_empty() {
                 return Err(io::Error::other(REFUSED).into());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{
     Action, CaptureKind, Condition, Extraction, Login, OnTimeout, Search, SubExtraction, Take, Transform, WaitUntil,
-    parse_form_timeout,
+    parse_form_timeout, require_selectors,
 };
 use kitfleet_domain::validation::{Invalid, Rules};
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub struct InteractBody {
     /// What to do
     #[schema(schema_with = action_schema)]
     pub action: Map<String, Value>,
-    /// Milliseconds
+    /// Milliseconds. When absent, `type` has more for each character: 5 and its `delay_ms`, up to the maximum
     #[schema(minimum = 100, maximum = 120_000, default = 10_000)]
     pub timeout_ms: Option<u64>,
     /// `fail` errors the session when the time is over; `return` answers `ok: false` and keeps it
@@ -57,6 +57,7 @@ pub struct InteractBody {
 #[derive(Deserialize, ToSchema)]
 struct Tap {
     /// CSS
+    #[schema(max_length = 4_096)]
     selector: String,
 }
 
@@ -64,10 +65,11 @@ struct Tap {
 #[derive(Deserialize, ToSchema)]
 struct Type {
     /// CSS
+    #[schema(max_length = 4_096)]
     selector: String,
     #[schema(max_length = 10_000)]
     text: String,
-    /// Milliseconds between keys
+    /// Milliseconds between keys; those of a whole text must not take longer than the longest `timeout_ms`
     #[schema(maximum = 500)]
     delay_ms: Option<u64>,
     /// Password fields are sensitive without it
@@ -79,6 +81,7 @@ struct Type {
 #[derive(Deserialize, ToSchema)]
 struct Scroll {
     /// CSS; the page when absent
+    #[schema(max_length = 4_096)]
     selector: Option<String>,
     /// Pixels to the right
     #[schema(default = 0)]
@@ -144,13 +147,16 @@ pub struct WaitBody {
 #[derive(Deserialize, ToSchema)]
 struct Selector {
     /// CSS
+    #[schema(max_length = 4_096)]
     selector: String,
 }
 
 /// The page's address
 #[derive(Deserialize, ToSchema)]
 struct UrlMatches {
-    /// In the syntax of Rust's regex crate, found anywhere in the address
+    /// In the syntax of Rust's regex crate, found anywhere in the address or, of a longer one, its first 32,768 characters.
+    /// Compiled it may have 1 MiB
+    #[schema(max_length = 1_000)]
     pattern: String,
 }
 
@@ -240,9 +246,10 @@ pub struct ExtractBody {
 #[schema(as = Extraction)]
 struct ExtractionBody {
     /// Its key in the answer
-    #[schema(min_length = 1)]
+    #[schema(min_length = 1, max_length = 120)]
     name: String,
     /// CSS
+    #[schema(max_length = 4_096)]
     selector: String,
     /// What to take: the first match's trimmed text or named attribute, or all matches
     #[serde(rename = "type")]
@@ -252,8 +259,10 @@ struct ExtractionBody {
     #[schema(schema_with = transform)]
     transform: Option<Transform>,
     /// For `attribute`
+    #[schema(max_length = 120)]
     attribute: Option<String>,
-    /// For `list`: what to take of each match; its text when absent
+    /// For `list`: what to take of each match; its text when absent. At most 32 sub-fields, with names of at most 120
+    /// characters
     extract: Option<BTreeMap<String, SubExtractionBody>>,
 }
 
@@ -262,12 +271,14 @@ struct ExtractionBody {
 #[schema(as = SubExtraction)]
 struct SubExtractionBody {
     /// CSS, inside the match
+    #[schema(max_length = 4_096)]
     selector: String,
     /// What to take
     #[serde(rename = "type")]
     #[schema(schema_with = take_of_match)]
     take: Take,
     /// For `attribute`
+    #[schema(max_length = 120)]
     attribute: Option<String>,
 }
 
@@ -311,11 +322,13 @@ pub struct SearchBody {
     #[schema(min_length = 1, max_length = 10_000)]
     query: String,
     /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
     search_selector: Option<String>,
     /// Whether to submit
     #[schema(default = true)]
     submit: Option<bool>,
     /// CSS of what shows that the results are there
+    #[schema(max_length = 4_096)]
     wait_for_results_selector: Option<String>,
     /// For each step
     #[schema(minimum = 1, maximum = 120, default = 10)]
@@ -324,10 +337,15 @@ pub struct SearchBody {
 
 impl SearchBody {
     /// # Errors
-    /// On `query` or `timeout_seconds`.
+    /// On `query`, a selector or `timeout_seconds`.
     pub fn into_operation(self, limits: &Limits) -> Result<Search, Invalid> {
         let mut rules = Rules::default();
         rules.length(&self.query, 1, limits.query_chars, "query");
+        let selectors = [
+            ("search_selector", &self.search_selector),
+            ("wait_for_results_selector", &self.wait_for_results_selector),
+        ];
+        require_selectors(&mut rules, selectors, limits);
         let step_timeout = checked_timeout(rules, self.timeout_seconds, limits)?;
         Ok(Search {
             query: self.query,
@@ -349,12 +367,16 @@ pub struct LoginBody {
     #[schema(max_length = 10_000, format = Password)]
     password: String,
     /// CSS of what shows that the login worked
+    #[schema(max_length = 4_096)]
     success_selector: Option<String>,
     /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
     username_selector: Option<String>,
     /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
     password_selector: Option<String>,
     /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
     submit_selector: Option<String>,
     /// For each step
     #[schema(minimum = 1, maximum = 120, default = 10)]
@@ -363,11 +385,18 @@ pub struct LoginBody {
 
 impl LoginBody {
     /// # Errors
-    /// On `username`, `password` or `timeout_seconds`.
+    /// On `username`, `password`, a selector or `timeout_seconds`.
     pub fn into_operation(self, limits: &Limits) -> Result<Login, Invalid> {
         let mut rules = Rules::default();
         rules.length(&self.username, 0, limits.query_chars, "username");
         rules.length(&self.password, 0, limits.query_chars, "password");
+        let selectors = [
+            ("success_selector", &self.success_selector),
+            ("username_selector", &self.username_selector),
+            ("password_selector", &self.password_selector),
+            ("submit_selector", &self.submit_selector),
+        ];
+        require_selectors(&mut rules, selectors, limits);
         let step_timeout = checked_timeout(rules, self.timeout_seconds, limits)?;
         Ok(Login {
             username: self.username,
@@ -396,6 +425,11 @@ fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use kitfleet_domain::operations::{Extract, Interact, Wait};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
 
     fn fields_in_error<T>(parse: impl Fn(Map<String, Value>) -> Result<T, Invalid>, json: &str) -> Vec<String> {
@@ -416,5 +450,111 @@ mod tests {
         assert!(fields_in_error(action, r#"{"kind": "scroll", "delta_x": null}"#).is_empty());
         assert_eq!(fields_in_error(condition, r#"{"kind": "time", "ms": "5"}"#), ["condition.ms"]);
         assert_eq!(fields_in_error(condition, r#"{"kind": "load"}"#), ["condition.kind"]);
+    }
+
+    /// JSON of any kind, of which the names and some of the texts are those that mean something here.
+    fn anything() -> impl Strategy<Value = Value> {
+        let words = [
+            "tap",
+            "type",
+            "scroll",
+            "press",
+            "selector",
+            "url_matches",
+            "time",
+            "text",
+            "attribute",
+            "list",
+            "number",
+            "a",
+        ];
+        let text = prop_oneof![select(words.to_vec()).prop_map(str::to_owned), ".{0,40}", "x{100,5000}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (0..200_000_u64).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 96, 40, |inner| {
+            let names = [
+                "action",
+                "condition",
+                "extractions",
+                "extract",
+                "kind",
+                "selector",
+                "text",
+                "delay_ms",
+                "delta_x",
+                "key",
+                "pattern",
+                "ms",
+                "timeout_ms",
+                "on_timeout",
+                "name",
+                "type",
+                "attribute",
+                "transform",
+                "url",
+                "query",
+                "username",
+                "password",
+            ];
+            let name = prop_oneof![4 => select(names.to_vec()).prop_map(str::to_owned), 1 => ".{0,200}"];
+            prop_oneof![
+                vec(inner.clone(), 0..40).prop_map(Value::from),
+                vec((name, inner), 0..12).prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn chars(text: &str) -> usize {
+        text.chars().count()
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_is_within_its_bounds(body in anything()) {
+            let limits = Limits::default();
+            let Value::Object(body) = body else { return Ok(()) };
+            let times = limits.min_timeout..=limits.max_timeout;
+            if let Ok(action) = action(body.clone())
+                && let Ok(interact) = Interact::parse(action, None, OnTimeout::Fail, &limits)
+            {
+                prop_assert!(times.contains(&interact.timeout));
+                let selector = match &interact.action {
+                    Action::Tap { selector } | Action::Type { selector, .. } => selector.as_str(),
+                    Action::Scroll { selector, .. } => selector.as_deref().unwrap_or_default(),
+                    Action::Press { key } => key,
+                };
+                prop_assert!(chars(selector) <= limits.selector_chars);
+            }
+            if let Ok(condition) = condition(body.clone())
+                && let Ok(wait) = Wait::parse(condition, None, OnTimeout::Fail, &limits)
+            {
+                prop_assert!(times.contains(&wait.timeout));
+                if let Condition::UrlMatches { pattern } = &wait.condition {
+                    prop_assert!(chars(pattern) <= limits.pattern_chars);
+                }
+            }
+            let _ = json::typed::<CaptureBody>(body.clone(), "");
+            let _ = json::typed::<SearchBody>(body.clone(), "").map(|search| search.into_operation(&limits));
+            let _ = json::typed::<LoginBody>(body.clone(), "").map(|login| login.into_operation(&limits));
+            if let Ok(extract) = json::typed::<ExtractBody>(body, "")
+                && let Ok(extract) = Extract::parse(extract.into_extractions(), &limits)
+            {
+                prop_assert!(extract.extractions.len() <= limits.extractions);
+                for item in &extract.extractions {
+                    let subs = item.extract.as_deref().unwrap_or_default();
+                    prop_assert!(subs.len() <= limits.sub_extractions);
+                    let names = subs.iter().map(|sub| &sub.name).chain([&item.name]).chain(&item.attribute);
+                    prop_assert!(names.clone().all(|name| chars(name) <= limits.extraction_name_chars));
+                    let mut selectors = subs.iter().map(|sub| &sub.selector).chain([&item.selector]);
+                    prop_assert!(selectors.all(|selector| chars(selector) <= limits.selector_chars));
+                }
+            }
+        }
     }
 }

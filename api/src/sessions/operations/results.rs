@@ -18,7 +18,7 @@ pub struct Navigated {
     /// The HTTP status of the main document
     #[schema(required = true)]
     status: Option<u16>,
-    /// After redirects
+    /// After redirects; its first 32,768 characters, as of every address here that a page has chosen
     final_url: String,
     duration_ms: u64,
 }
@@ -57,20 +57,22 @@ pub struct Waited {
     "local_storage": {"cart": "3"}, "captured_at": "2026-11-20T18:05:00.123Z", "page_state": {"state": "loaded"},
 }))]
 pub struct Snapshot {
+    /// Its first 32,768 characters
     url: String,
+    /// Its first 4,096 characters
     #[schema(required = true)]
     title: Option<String>,
-    /// Those of the page
+    /// At most 1,000
     #[schema(value_type = Vec<Object>)]
     cookies: Vec<Value>,
-    /// That of the page's origin
+    /// That of the page's origin, at most 1 MiB of it
     local_storage: BTreeMap<String, String>,
     #[schema(format = DateTime)]
     captured_at: String,
     /// Null before the first lifecycle event
     #[schema(required = true)]
     page_state: Option<PageState>,
-    /// Present when cookies or storage were cut to size
+    /// Present when the address, the title, the cookies or the storage were cut to size
     #[schema(nullable = false)]
     truncated: Option<bool>,
 }
@@ -130,7 +132,9 @@ fn encodings() -> RefOr<Schema> {
 #[derive(ToSchema)]
 #[schema(example = json!({"value": {"title": "Shoes", "price": 89.9, "links": [{"href": "/sale"}]}}))]
 pub struct Extracted {
-    /// By extraction name; null or an empty array where nothing matched
+    /// By extraction name; null or an empty array where nothing matched. Values of more than 8 MiB in all, and lists of more
+    /// than 10,000 matches, are withheld: a 502 `driver-error` with `bytes` and `limit_bytes`, or `matches` and
+    /// `limit_matches`, that leaves the session ready
     #[schema(value_type = Object)]
     value: Value,
 }

@@ -7,10 +7,18 @@
 //!
 //! Commands run concurrently: a reply carries the id of its command, and may overtake an earlier one's.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The longest line of a host, in bytes. A reply that would be longer is an error instead, and a worker reads no further: a
+/// page's process that somebody has taken over may say anything.
+pub const MOST_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// The socket of the egress guard, in the browser's folder, for a family with a network of its own.
+pub const WAY_OUT: &str = "way-out";
+
+/// The port of that network's loopback which leads to that socket.
+pub const WAY_OUT_PORT: u16 = 1080;
 
 /// One line to the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,7 +43,8 @@ pub enum Command {
         until: WaitUntil,
     },
     /// Run the body of an async function in a world of our own, which shares the page's DOM but none of its script
-    /// objects: a page cannot tamper with what we read. Replies with the value it returns, as JSON.
+    /// objects: a page cannot tamper with what we read. Replies with the value it returns, as JSON of no more than
+    /// [`MOST_LINE_BYTES`].
     Evaluate {
         /// The function's body, such as `return document.title`.
         script: String,
@@ -55,16 +64,19 @@ pub enum Command {
     Snapshot {
         /// The whole document instead of the viewport.
         full_page: bool,
-        /// The file to write.
-        path: PathBuf,
+        /// The file to write, in the browser's folder.
+        file: String,
     },
     /// Write the page as a PDF. Replies `null` when the file is complete.
     Pdf {
-        /// The file to write.
-        path: PathBuf,
+        /// The file to write, in the browser's folder.
+        file: String,
     },
-    /// Reply with every cookie of the browser, those of other hosts and `HttpOnly` ones too, as a list of [`Cookie`].
-    Cookies,
+    /// Reply with the browser's cookies, those of other hosts and `HttpOnly` ones too, as a list of [`Cookie`].
+    Cookies {
+        /// So many, if there are more; all of them, when absent.
+        at_most: Option<usize>,
+    },
     /// Replace every cookie of the browser by these. Replies `null` when that is done.
     ReplaceCookies {
         /// Those of all hosts, session cookies too.
@@ -89,7 +101,7 @@ impl Command {
             Self::Keys { .. } => "keys",
             Self::Snapshot { .. } => "snapshot",
             Self::Pdf { .. } => "pdf",
-            Self::Cookies => "cookies",
+            Self::Cookies { .. } => "cookies",
             Self::ReplaceCookies { .. } => "replace_cookies",
             Self::Leave => "leave",
             Self::Page => "page",
@@ -119,6 +131,10 @@ pub struct Device {
     pub languages: Vec<String>,
     /// The only way out, such as `socks5://127.0.0.1:40001`.
     pub proxy: String,
+    /// Characters of an address, beyond which it is cut: a page can give itself one of any length.
+    pub uri_chars: usize,
+    /// Characters of a title, beyond which it is cut.
+    pub title_chars: usize,
 }
 
 /// How far a navigation has to come.
@@ -136,7 +152,7 @@ pub enum WaitUntil {
 /// A navigation that arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Navigated {
-    /// Where redirects led.
+    /// Where redirects led, cut to size.
     pub final_uri: String,
     /// The HTTP status of the main document.
     pub status: u16,
@@ -200,10 +216,12 @@ pub struct Cookie {
 /// What the browser shows now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    /// The address.
+    /// The address, cut to size.
     pub uri: String,
-    /// `None` when the document has none.
+    /// Cut to size; `None` when the document has none.
     pub title: Option<String>,
+    /// Whether either was cut.
+    pub truncated: bool,
     /// `None` before the first navigation.
     pub lifecycle: Option<Lifecycle>,
 }
@@ -251,8 +269,11 @@ pub enum PageErrorKind {
 }
 
 /// One line from the host.
+///
+/// The tags of this type and of [`Outcome`] stand outside of what they tag, so that a result can be kept as the text it is until
+/// somebody knows what to make of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Message {
     /// WebKit runs and shows a blank page: the host takes commands.
     Ready,
@@ -261,7 +282,6 @@ pub enum Message {
         /// The command's id.
         id: u64,
         /// Its result.
-        #[serde(flatten)]
         outcome: Outcome,
     },
     /// The web process died; the host ends itself after this line.
@@ -276,7 +296,7 @@ pub enum Message {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Done.
-    Ok(Value),
+    Ok(Box<RawValue>),
     /// Not done.
     Error(HostError),
 }

@@ -1,5 +1,5 @@
-// The document as HTML, unless it is larger than `input.limit`.
+// The document as HTML, unless it has more than `input.limit` bytes as JSON.
 const doctype = document.doctype ? `${new XMLSerializer().serializeToString(document.doctype)}\n` : '';
 const html = clean(doctype + (document.documentElement?.outerHTML ?? ''));
-const bytes = new TextEncoder().encode(html).length;
+const bytes = html.length > input.limit ? html.length : jsonSize(html);
 return bytes > input.limit ? { bytes } : { bytes, html };

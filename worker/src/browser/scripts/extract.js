@@ -1,26 +1,56 @@
-// Reads a batch of values. Names stay with the worker: the answer has the order of the question. Null once the texts
-// are larger than `input.limit` characters in all.
-let left = input.limit;
+// Reads a batch of values. Names stay with the worker: the answer has the order of the question. What the worker will make
+// of it is counted as it is collected, names included, so that nobody holds more than `input.limit` bytes of it.
+class Overflow {
+  constructor(answer) {
+    this.answer = answer;
+  }
+}
+
+let bytes = 2;
+const count = (more) => {
+  bytes += more;
+  if (bytes > input.limit) throw new Overflow({ too_large: { bytes } });
+};
 const measured = (text) => {
-  left -= text.length;
-  return clean(text);
+  // Of a text that is too long by itself no copy is made.
+  if (text.length > input.limit) count(text.length);
+  const cleaned = clean(text);
+  count(jsonSize(cleaned));
+  return cleaned;
+};
+const nothing = () => {
+  count(4);
+  return null;
 };
 const textOf = (element) => measured((element.innerText ?? element.textContent ?? '').trim());
 const read = (element, { take, attribute }) => {
-  if (!element) return null;
+  if (!element) return nothing();
   if (take !== 'attribute') return textOf(element);
   const value = element.getAttribute(attribute);
-  return value === null ? null : measured(value);
+  return value === null ? nothing() : measured(value);
 };
-const within = (element, part) => read(guarded(part.field, () => element.querySelector(part.selector)), part);
+const within = (element, part) => {
+  count(part.name_bytes);
+  return read(guarded(part.field, () => element.querySelector(part.selector)), part);
+};
 
-const values = input.extractions.map((extraction) => {
+const valueOf = (extraction) => {
+  count(extraction.name_bytes);
   // An invalid selector is one also where nothing matches.
   for (const part of extraction.parts ?? []) guarded(part.field, () => document.createDocumentFragment().querySelector(part.selector));
-  const matches = queryAll(extraction);
-  if (extraction.take !== 'list') return read(matches[0], extraction);
-  return matches
-    .filter(() => left > 0)
-    .map((match) => extraction.parts?.map((part) => within(match, part)) ?? textOf(match));
-});
-return left < 0 ? null : values;
+  if (extraction.take !== 'list') return { one: read(guarded(extraction.field, () => document.querySelector(extraction.selector)), extraction) };
+
+  const matches = guarded(extraction.field, () => document.querySelectorAll(extraction.selector));
+  if (matches.length > input.matches) throw new Overflow({ too_many: { matches: matches.length } });
+  if (!extraction.parts) {
+    return { list: Array.from(matches, (match) => (count(1), textOf(match))) };
+  }
+  return { objects: Array.from(matches, (match) => (count(3), extraction.parts.map((part) => within(match, part)))) };
+};
+
+try {
+  return { values: input.extractions.map(valueOf) };
+} catch (error) {
+  if (!(error instanceof Overflow)) throw error;
+  return error.answer;
+}

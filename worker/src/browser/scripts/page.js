@@ -11,6 +11,10 @@ class Refusal extends Error {
 // Text that JSON and Postgres can hold: no lone surrogates, no NUL.
 const clean = (text) => String(text).toWellFormed().replaceAll('\0', '\uFFFD');
 
+// Bytes, of a text as it is and of a value as JSON.
+const size = (text) => new TextEncoder().encode(text).length;
+const jsonSize = (value) => size(JSON.stringify(value));
+
 const guarded = (field, query) => {
   try {
     return query();

@@ -1,0 +1,296 @@
+//! Who is connected, from where, and since when idle; and whom to end to make place for somebody else.
+//!
+//! A connection costs its owner nothing, and this process a descriptor, of which it has few. So there are limits, of all
+//! connections and of those of one address, and whoever comes to a full house is let in where somebody sits who does
+//! nothing: one of the same address when that has as many as it may have, else one of the address that has the most.
+//! Nobody is sent away while a request of theirs is under way, and an address without any connection finds a place even
+//! when all the others are busy, so that who watches this process always gets an answer.
+//!
+//! Proxies that are trusted speak for many. They are held to no limit of their own, and asked to leave last.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use ipnet::IpNet;
+use tokio_util::sync::CancellationToken;
+
+/// Connections that are ended together when descriptors have run out: others need some as well.
+const AT_A_TIME: usize = 16;
+
+/// How many connections may be open at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionLimits {
+    /// Of everybody. A sixteenth of them, and one at least, is kept for addresses that have none.
+    pub all: usize,
+    /// Of one address; and never more than half of all.
+    pub per_address: usize,
+}
+
+impl ConnectionLimits {
+    fn kept_for_newcomers(self) -> usize {
+        (self.all / 16).max(1)
+    }
+
+    fn of_one(self) -> usize {
+        self.per_address.min(self.all / 2).max(1)
+    }
+}
+
+/// Whom a limit counts as one: an IPv4 address, or the network that a subscriber of IPv6 has to choose addresses from.
+pub fn subscriber(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// The connections of one listener.
+pub struct Connections {
+    limits: ConnectionLimits,
+    trusted_proxies: Vec<IpNet>,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    of: HashMap<IpAddr, Address>,
+    count: usize,
+    next: u64,
+}
+
+struct Address {
+    is_trusted: bool,
+    connections: HashMap<u64, Arc<Activity>>,
+}
+
+/// What a connection is doing, as far as it matters to others.
+pub struct Activity {
+    /// Since when no request has been under way; a connection begins so.
+    idle_since: Mutex<Option<Instant>>,
+    /// Whether an answer is on its way whose reader is slow.
+    is_sending: AtomicBool,
+    end: CancellationToken,
+}
+
+impl Activity {
+    fn new() -> Self {
+        Self {
+            idle_since: Mutex::new(Some(Instant::now())),
+            is_sending: AtomicBool::new(false),
+            end: CancellationToken::new(),
+        }
+    }
+
+    /// Since when nobody would miss it.
+    fn idle_since(&self) -> Option<Instant> {
+        if self.is_sending.load(Ordering::Relaxed) {
+            return None;
+        }
+        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody would miss it.
+    pub fn is_idle(&self) -> bool {
+        self.idle_since().is_some()
+    }
+
+    /// Says whether an answer waits for its reader.
+    pub fn sending(&self, is_sending: bool) {
+        self.is_sending.store(is_sending, Ordering::Relaxed);
+    }
+
+    /// A request begins; it is under way until the value is dropped.
+    pub fn begin(self: &Arc<Self>) -> UnderWay {
+        self.set_idle(None);
+        UnderWay(Arc::clone(self))
+    }
+
+    /// Resolves when the connection has to make place for another.
+    pub async fn told_to_end(&self) {
+        self.end.cancelled().await;
+    }
+
+    fn set_idle(&self, since: Option<Instant>) {
+        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+}
+
+/// A request that is under way.
+pub struct UnderWay(Arc<Activity>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.set_idle(Some(Instant::now()));
+    }
+}
+
+/// A place among the connections, which is free again when this is dropped.
+pub struct Place {
+    connections: Arc<Connections>,
+    address: IpAddr,
+    number: u64,
+    pub activity: Arc<Activity>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.table().remove(self.address, self.number);
+    }
+}
+
+impl Connections {
+    pub fn new(limits: ConnectionLimits, trusted_proxies: &[IpNet]) -> Arc<Self> {
+        Arc::new(Self { limits, trusted_proxies: trusted_proxies.to_vec(), table: Mutex::default() })
+    }
+
+    /// A place for a connection from `peer`; `None` when there is none, because everybody is busy.
+    pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+        let (address, limits) = (subscriber(peer), self.limits);
+        let peer = peer.to_canonical();
+        let is_trusted = self.trusted_proxies.iter().any(|net| net.contains(&peer));
+        let mut table = self.table();
+        if !is_trusted && table.count_of(address) >= limits.of_one() {
+            table.end_idlest_of(address).then_some(())?;
+        }
+        if table.count + limits.kept_for_newcomers() >= limits.all && !table.end_idlest() {
+            (table.count_of(address) == 0 && table.count < limits.all).then_some(())?;
+        }
+        let (number, activity) = (table.next, Arc::new(Activity::new()));
+        table.next += 1;
+        table.count += 1;
+        let of_address = table.of.entry(address).or_insert_with(|| Address { is_trusted, connections: HashMap::new() });
+        of_address.connections.insert(number, Arc::clone(&activity));
+        drop(table);
+        Some(Place { connections: Arc::clone(self), address, number, activity })
+    }
+
+    /// Ends some who are idle, and says whether there were any.
+    pub fn make_room(&self) -> bool {
+        let mut table = self.table();
+        (0..AT_A_TIME).take_while(|_| table.end_idlest()).count() > 0
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn count_of(&self, address: IpAddr) -> usize {
+        self.of.get(&address).map_or(0, |of_address| of_address.connections.len())
+    }
+
+    /// Ends the idlest connection of the address that has the most idle ones, of a trusted proxy only when no other has
+    /// any.
+    fn end_idlest(&mut self) -> bool {
+        let idle = |of_address: &Address| of_address.connections.values().filter(|one| one.is_idle()).count();
+        let candidates = self.of.iter().map(|(address, of)| ((!of.is_trusted, idle(of)), *address));
+        let most = candidates.filter(|((_, idle), _)| *idle > 0).max_by_key(|(rank, _)| *rank);
+        most.is_some_and(|(_, address)| self.end_idlest_of(address))
+    }
+
+    fn end_idlest_of(&mut self, address: IpAddr) -> bool {
+        let Some(of_address) = self.of.get(&address) else { return false };
+        let idle = of_address.connections.iter().filter_map(|(number, one)| Some((one.idle_since()?, *number)));
+        let Some((_, number)) = idle.min() else { return false };
+        if let Some(ended) = self.remove(address, number) {
+            ended.end.cancel();
+        }
+        true
+    }
+
+    fn remove(&mut self, address: IpAddr, number: u64) -> Option<Arc<Activity>> {
+        let of_address = self.of.get_mut(&address)?;
+        let removed = of_address.connections.remove(&number)?;
+        if of_address.connections.is_empty() {
+            self.of.remove(&address);
+        }
+        self.count -= 1;
+        Some(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connections(all: usize, per_address: usize) -> Arc<Connections> {
+        let proxies = ["192.0.2.1/32".parse().expect("a prefix")];
+        Connections::new(ConnectionLimits { all, per_address }, &proxies)
+    }
+
+    fn admit(connections: &Arc<Connections>, peer: &str) -> Option<Place> {
+        connections.admit(peer.parse().expect("an address"))
+    }
+
+    fn is_ended(place: &Place) -> bool {
+        place.activity.end.is_cancelled()
+    }
+
+    #[test]
+    fn an_address_that_has_enough_loses_its_idlest() {
+        let house = connections(100, 2);
+        let [first, second] = [(); 2].map(|()| admit(&house, "198.51.100.1").expect("a place"));
+        let other = admit(&house, "198.51.100.2").expect("a place");
+        let busy = first.activity.begin();
+        let third = admit(&house, "198.51.100.1").expect("a place");
+        assert_eq!([&first, &second, &third, &other].map(is_ended), [false, true, false, false]);
+        let also_busy = third.activity.begin();
+        assert!(admit(&house, "198.51.100.1").is_none(), "all of its connections are busy");
+        drop(also_busy);
+        assert!(admit(&house, "198.51.100.1").is_some());
+        assert_eq!([&first, &third].map(is_ended), [false, true]);
+        drop(busy);
+    }
+
+    #[test]
+    fn one_subscriber_of_ipv6_is_one_address() {
+        let house = connections(100, 1);
+        let one = admit(&house, "2606:4700::1").expect("a place");
+        let _neighbour = admit(&house, "2606:4700::2:1").expect("a place");
+        assert!(is_ended(&one));
+    }
+
+    #[test]
+    fn a_full_house_ends_the_idlest_of_who_has_the_most() {
+        let house = connections(16, 100);
+        let many: Vec<_> = (0..7).map(|_| admit(&house, "198.51.100.1").expect("a place")).collect();
+        let few: Vec<_> = (0..3).map(|_| admit(&house, "198.51.100.2").expect("a place")).collect();
+        let proxied: Vec<_> = (0..5).map(|_| admit(&house, "192.0.2.1").expect("a place")).collect();
+        let newcomer = admit(&house, "198.51.100.3").expect("a place");
+        assert!(is_ended(&many[0]) && !is_ended(&many[1]));
+        assert!(!few.iter().chain(&proxied).chain([&newcomer]).any(is_ended));
+
+        // When nobody else is idle the proxy's are, and when nobody is at all only newcomers find a place.
+        let mut busy: Vec<_> = many.iter().chain(&few).chain([&newcomer]).map(|place| place.activity.begin()).collect();
+        let eleventh = admit(&house, "198.51.100.2").expect("a place");
+        assert!(is_ended(&proxied[0]));
+        busy.extend(proxied.iter().chain([&eleventh]).map(|place| place.activity.begin()));
+        assert!(admit(&house, "198.51.100.2").is_none());
+        let watcher = admit(&house, "198.51.100.4").expect("the place that was kept");
+        let _answer = watcher.activity.begin();
+        assert!(admit(&house, "198.51.100.5").is_none(), "every place is taken");
+    }
+
+    #[test]
+    fn who_still_sends_an_answer_is_not_idle() {
+        let house = connections(100, 1);
+        let place = admit(&house, "198.51.100.1").expect("a place");
+        place.activity.sending(true);
+        assert!(admit(&house, "198.51.100.1").is_none());
+        place.activity.sending(false);
+        assert!(admit(&house, "198.51.100.1").is_some());
+    }
+
+    #[test]
+    fn places_are_given_back() {
+        let house = connections(100, 100);
+        let places: Vec<_> = (0..40).map(|_| admit(&house, "198.51.100.1").expect("a place")).collect();
+        drop(places);
+        assert_eq!(house.table().count, 0);
+        assert!(house.table().of.is_empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! Work that a customer can make long, out of the way of everybody else's.
+//!
+//! A thread of the runtime serves whoever is next, renews the worker's lease among others, so that nothing may keep it for
+//! more than a moment. What takes time in proportion to something that a customer has sent, or a page has made, goes through
+//! [`heavy`].
+
+use serde_json::Value;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
+/// Bytes up to which work is done where it stands: it takes less time than handing a thread's other tasks on.
+const LIGHT: usize = 64 * 1024;
+
+/// Does work on about so many bytes. When that is long, the other tasks of this thread go to another one first.
+pub fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if bytes > LIGHT && has_others { block_in_place(work) } else { work() }
+}
+
+/// About how many bytes a value has as JSON, counted no further than to what is heavy.
+#[must_use]
+pub fn weight(value: &Value) -> usize {
+    let mut bytes = 0;
+    weigh(value, &mut bytes);
+    bytes
+}
+
+fn weigh(value: &Value, bytes: &mut usize) {
+    *bytes += match value {
+        Value::String(text) => text.len() + 2,
+        _ => 4,
+    };
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                if *bytes > LIGHT {
+                    return;
+                }
+                weigh(item, bytes);
+            }
+        }
+        Value::Object(members) => {
+            for (name, item) in members {
+                if *bytes > LIGHT {
+                    return;
+                }
+                *bytes += name.len() + 4;
+                weigh(item, bytes);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_weighed_no_further_than_needed() {
+        assert!((10..40).contains(&weight(&json!({"a": [1, "two", null]}))));
+        assert!(weight(&json!("x".repeat(LIGHT))) > LIGHT);
+        let many = json!(vec![0; 10 * LIGHT]);
+        assert!((LIGHT..LIGHT + 100).contains(&weight(&many)));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn others_go_on_meanwhile() {
+        let (start, begun) = tokio::sync::oneshot::channel();
+        let other = tokio::spawn(async move { start.send(()) });
+        // The only thread of this runtime waits for a task that only the runtime can run.
+        let heard = tokio::spawn(async move { heavy(usize::MAX, || begun.blocking_recv()) });
+        assert_eq!(heard.await.expect("no panic"), Ok(()));
+        assert_eq!(other.await.expect("no panic"), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_runtime_of_one_thread_does_it_where_it_stands() {
+        assert_eq!(heavy(usize::MAX, || 1), 1);
+    }
+}

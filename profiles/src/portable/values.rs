@@ -1,0 +1,472 @@
+//! How a document spells values: as JSON where that has them, and anything else as an object whose first word says what it
+//! is, such as `{"date": 0}` (docs/profile-format.md).
+
+use std::io::{self, Read, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use struson::reader::{JsonReader as _, ValueType};
+use struson::writer::{JsonStreamWriter, JsonWriter as _};
+
+use super::DocumentError;
+use super::json::Json;
+use crate::webkit::text::Text;
+use crate::webkit::values::{BigInt, Error, ErrorKind, MAX_BYTES, MAX_DEPTH, MAX_PARTS, Members, Value, ViewKind};
+
+/// Writes a value.
+pub fn write<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Result<()> {
+    match value {
+        Value::Null => json.null_value(),
+        Value::Bool(is) => json.bool_value(*is),
+        Value::Number(number) => write_number(json, *number),
+        Value::Text(text) => write_text(json, text),
+        Value::Array { length, items, named } if named.is_empty() && is_dense(*length, items) => {
+            json.begin_array()?;
+            items.iter().try_for_each(|(_, item)| write(json, item))?;
+            json.end_array()
+        }
+        _ => {
+            json.begin_object()?;
+            write_members(json, value)?;
+            json.end_object()
+        }
+    }
+}
+
+/// Writes the members of the object that spells a value.
+fn write_members<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Result<()> {
+    match value {
+        Value::Undefined => {
+            json.name("undefined")?;
+            json.bool_value(true)
+        }
+        Value::BigInt(number) => {
+            json.name("bigint")?;
+            json.string_value(&number.to_hex())
+        }
+        Value::Date(date) => {
+            json.name("date")?;
+            write_number(json, *date)
+        }
+        Value::Object(members) => {
+            json.name("object")?;
+            write_pairs(json, members)
+        }
+        Value::Array { length, items, named } => {
+            json.name("array")?;
+            json.begin_array()?;
+            for (index, item) in items {
+                json.begin_array()?;
+                json.number_value(*index)?;
+                write(json, item)?;
+                json.end_array()?;
+            }
+            json.end_array()?;
+            json.name("length")?;
+            json.number_value(*length)?;
+            write_named(json, named)
+        }
+        Value::Map { entries, named } => {
+            json.name("map")?;
+            json.begin_array()?;
+            for (key, value) in entries {
+                json.begin_array()?;
+                write(json, key)?;
+                write(json, value)?;
+                json.end_array()?;
+            }
+            json.end_array()?;
+            write_named(json, named)
+        }
+        Value::Set { items, named } => {
+            json.name("set")?;
+            json.begin_array()?;
+            items.iter().try_for_each(|item| write(json, item))?;
+            json.end_array()?;
+            write_named(json, named)
+        }
+        Value::Buffer(bytes) => {
+            json.name("bytes")?;
+            json.string_value(&BASE64.encode(bytes))
+        }
+        Value::View { kind, offset, length, of } => {
+            json.name("view")?;
+            json.string_value(kind.name())?;
+            json.name("offset")?;
+            json.number_value(*offset)?;
+            json.name("length")?;
+            json.number_value(*length)?;
+            json.name("of")?;
+            write(json, of)
+        }
+        Value::RegExp { pattern, flags } => {
+            json.name("regexp")?;
+            write_text(json, pattern)?;
+            json.name("flags")?;
+            write_text(json, flags)
+        }
+        Value::Error(error) => write_error(json, error),
+        Value::BoxedBool(is) => {
+            json.name("boxed")?;
+            json.bool_value(*is)
+        }
+        Value::BoxedNumber(number) => {
+            json.name("boxed")?;
+            write_number(json, *number)
+        }
+        Value::BoxedText(text) => {
+            json.name("boxed")?;
+            write_text(json, text)
+        }
+        Value::BoxedBigInt(number) => {
+            json.name("boxed")?;
+            write(json, &Value::BigInt(number.clone()))
+        }
+        Value::Reference(number) => {
+            json.name("ref")?;
+            json.number_value(*number)
+        }
+        // These are spelled without an object.
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => Ok(()),
+    }
+}
+
+fn is_dense(length: u32, items: &[(u32, Value)]) -> bool {
+    (0..length).eq(items.iter().map(|(index, _)| *index))
+}
+
+/// Writes a number, also one that JSON does not have.
+fn write_number<W: Write>(json: &mut JsonStreamWriter<W>, number: f64) -> io::Result<()> {
+    let name = match number {
+        _ if number.is_nan() => "NaN",
+        f64::INFINITY => "Infinity",
+        f64::NEG_INFINITY => "-Infinity",
+        _ if number == 0.0 && number.is_sign_negative() => "-0",
+        _ => return json.number_value_from_string(&format_number(number)).map_err(io::Error::other),
+    };
+    json.begin_object()?;
+    json.name("number")?;
+    json.string_value(name)?;
+    json.end_object()
+}
+
+/// The shortest that is this number again, without a fraction where it has none.
+fn format_number(number: f64) -> String {
+    let text = format!("{number:?}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// Writes a string, also one that is no text.
+pub fn write_text<W: Write>(json: &mut JsonStreamWriter<W>, text: &Text) -> io::Result<()> {
+    match text {
+        Text::Plain(text) => json.string_value(text),
+        Text::Broken(_) => {
+            json.begin_object()?;
+            json.name("utf16")?;
+            json.string_value(&BASE64.encode(text.utf16()))?;
+            json.end_object()
+        }
+    }
+}
+
+fn write_pairs<W: Write>(json: &mut JsonStreamWriter<W>, members: &Members) -> io::Result<()> {
+    json.begin_array()?;
+    for (name, value) in members {
+        json.begin_array()?;
+        write_text(json, name)?;
+        write(json, value)?;
+        json.end_array()?;
+    }
+    json.end_array()
+}
+
+fn write_named<W: Write>(json: &mut JsonStreamWriter<W>, named: &Members) -> io::Result<()> {
+    if named.is_empty() {
+        return Ok(());
+    }
+    json.name("named")?;
+    write_pairs(json, named)
+}
+
+fn write_error<W: Write>(json: &mut JsonStreamWriter<W>, error: &Error) -> io::Result<()> {
+    json.name("error")?;
+    json.string_value(error.kind.name())?;
+    json.name("line")?;
+    json.number_value(error.line)?;
+    json.name("column")?;
+    json.number_value(error.column)?;
+    let texts =
+        [("message", &error.message), ("source", &error.source), ("stack", &error.stack), ("cause", &error.cause)];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            json.name(name)?;
+            write_text(json, text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Why a value is refused.
+#[derive(Debug)]
+pub enum Refused {
+    /// It breaks this rule.
+    Rule(&'static str),
+    /// It is no JSON, or the document is none.
+    Document(DocumentError),
+}
+
+impl<E: Into<DocumentError>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::Document(error.into())
+    }
+}
+
+const TOO_LARGE: Refused = Refused::Rule("must have at most 200000 parts and 8 MiB, and go no deeper than 64 levels");
+/// Of how many parts and bytes of text a value may be spelled: some parts are spelled as two, and a name may be one more; a
+/// byte takes two characters at most. What the value itself may have is asked when it is written for WebKit.
+const SPELLED: (usize, usize) = (3 * MAX_PARTS, 2 * MAX_BYTES);
+const NO_VALUE: Refused = Refused::Rule("must be a value, as a document spells it");
+
+/// Reads one value.
+pub fn read<R: Read>(json: &mut Json<R>) -> Result<Value, Refused> {
+    Reader { json, parts: 0, bytes: 0 }.value(0)
+}
+
+/// Reads one string.
+pub fn read_text<R: Read>(json: &mut Json<R>) -> Result<Text, Refused> {
+    Reader { json, parts: 0, bytes: 0 }.text()
+}
+
+struct Reader<'a, R: Read> {
+    json: &'a mut Json<R>,
+    parts: usize,
+    bytes: usize,
+}
+
+/// What the members of an object that spells a value may say.
+#[derive(Default)]
+struct Said {
+    /// What it is.
+    value: Option<Value>,
+    named: Option<Members>,
+    length: Option<u64>,
+    offset: Option<u64>,
+    of: Option<Value>,
+    view: Option<ViewKind>,
+    flags: Option<Text>,
+    message: Option<Text>,
+    line: Option<u32>,
+    column: Option<u32>,
+    source: Option<Text>,
+    stack: Option<Text>,
+    cause: Option<Text>,
+}
+
+impl<R: Read> Reader<'_, R> {
+    fn value(&mut self, depth: u32) -> Result<Value, Refused> {
+        self.parts += 1;
+        if depth > MAX_DEPTH + 1 || self.parts > SPELLED.0 {
+            return Err(TOO_LARGE);
+        }
+        Ok(match self.json.token().peek()? {
+            ValueType::Null => {
+                self.json.token().next_null()?;
+                Value::Null
+            }
+            ValueType::Boolean => Value::Bool(self.json.token().next_bool()?),
+            ValueType::Number => Value::Number(self.plain_number()?),
+            ValueType::String => Value::Text(Text::Plain(self.plain_text()?)),
+            ValueType::Array => {
+                let items: Vec<_> = (0..).zip(self.list(|reader| reader.value(depth + 1))?).collect();
+                Value::Array { length: u32::try_from(items.len()).map_err(|_| TOO_LARGE)?, items, named: Vec::new() }
+            }
+            ValueType::Object => self.said(depth)?.mean()?,
+        })
+    }
+
+    fn said(&mut self, depth: u32) -> Result<Said, Refused> {
+        let mut said = Said::default();
+        self.json.token().begin_object()?;
+        while self.json.token().has_next()? {
+            let name = self.json.token().next_name_owned()?;
+            let before = said.value.is_some();
+            match name.as_str() {
+                "named" => said.named = Some(self.pairs(depth)?),
+                "length" => said.length = Some(self.whole()?),
+                "offset" => said.offset = Some(self.whole()?),
+                "of" => said.of = Some(self.value(depth + 1)?),
+                "flags" => said.flags = Some(self.text()?),
+                "message" => said.message = Some(self.text()?),
+                "line" => said.line = Some(self.small()?),
+                "column" => said.column = Some(self.small()?),
+                "source" => said.source = Some(self.text()?),
+                "stack" => said.stack = Some(self.text()?),
+                "cause" => said.cause = Some(self.text()?),
+                // It says what it is once.
+                _ if before => return Err(NO_VALUE),
+                "view" => {
+                    said.view = Some(ViewKind::named(&self.plain_text()?).ok_or(NO_VALUE)?);
+                    said.value = Some(Value::Undefined);
+                }
+                name => said.value = Some(self.kind(name, depth)?),
+            }
+        }
+        self.json.token().end_object()?;
+        Ok(said)
+    }
+
+    /// What the member of this name says that a value is.
+    fn kind(&mut self, name: &str, depth: u32) -> Result<Value, Refused> {
+        Ok(match name {
+            "undefined" => {
+                self.json.token().next_bool()?;
+                Value::Undefined
+            }
+            "number" => Value::Number(self.named_number()?),
+            "bigint" => Value::BigInt(self.big_int()?),
+            "utf16" => Value::Text(Text::of_utf16(&self.base64()?).ok_or(NO_VALUE)?),
+            "date" => Value::Date(self.number(depth)?),
+            "object" => Value::Object(self.pairs(depth)?),
+            "array" => {
+                let items = self.list(|reader| reader.pair(Self::small, |reader| reader.value(depth + 1)))?;
+                Value::Array { length: 0, items, named: Vec::new() }
+            }
+            "map" => {
+                let pair =
+                    |reader: &mut Self| reader.pair(|reader| reader.value(depth + 1), |reader| reader.value(depth + 1));
+                Value::Map { entries: self.list(pair)?, named: Vec::new() }
+            }
+            "set" => Value::Set { items: self.list(|reader| reader.value(depth + 1))?, named: Vec::new() },
+            "bytes" => Value::Buffer(self.base64()?),
+            "regexp" => Value::RegExp { pattern: self.text()?, flags: Text::from("") },
+            "error" => Value::Error(Box::new(Error {
+                kind: ErrorKind::named(&self.plain_text()?).ok_or(NO_VALUE)?,
+                message: None,
+                line: 0,
+                column: 0,
+                source: None,
+                stack: None,
+                cause: None,
+            })),
+            "boxed" => match self.value(depth + 1)? {
+                Value::Bool(is) => Value::BoxedBool(is),
+                Value::Number(number) => Value::BoxedNumber(number),
+                Value::Text(text) => Value::BoxedText(text),
+                Value::BigInt(number) => Value::BoxedBigInt(number),
+                _ => return Err(NO_VALUE),
+            },
+            "ref" => Value::Reference(self.small()?),
+            _ => return Err(NO_VALUE),
+        })
+    }
+
+    fn plain_number(&mut self) -> Result<f64, Refused> {
+        let number = self.json.token().next_number::<f64>()?.ok().filter(|number| number.is_finite());
+        number.ok_or(NO_VALUE)
+    }
+
+    fn named_number(&mut self) -> Result<f64, Refused> {
+        match self.plain_text()?.as_str() {
+            "NaN" => Ok(f64::NAN),
+            "Infinity" => Ok(f64::INFINITY),
+            "-Infinity" => Ok(f64::NEG_INFINITY),
+            "-0" => Ok(-0.0),
+            _ => Err(NO_VALUE),
+        }
+    }
+
+    /// A number, however it is spelled.
+    fn number(&mut self, depth: u32) -> Result<f64, Refused> {
+        match self.value(depth + 1)? {
+            Value::Number(number) => Ok(number),
+            _ => Err(NO_VALUE),
+        }
+    }
+
+    fn whole(&mut self) -> Result<u64, Refused> {
+        self.json.token().next_number()?.map_err(|_| NO_VALUE)
+    }
+
+    fn small(&mut self) -> Result<u32, Refused> {
+        self.json.token().next_number()?.map_err(|_| NO_VALUE)
+    }
+
+    fn plain_text(&mut self) -> Result<String, Refused> {
+        let text = self.json.text_of(SPELLED.1 - self.bytes)?.ok_or(TOO_LARGE)?;
+        self.bytes += text.len();
+        Ok(text)
+    }
+
+    /// A string, however it is spelled.
+    fn text(&mut self) -> Result<Text, Refused> {
+        if self.json.token().peek()? == ValueType::String {
+            return Ok(Text::Plain(self.plain_text()?));
+        }
+        match self.value(MAX_DEPTH)? {
+            Value::Text(text) => Ok(text),
+            _ => Err(NO_VALUE),
+        }
+    }
+
+    fn base64(&mut self) -> Result<Vec<u8>, Refused> {
+        BASE64.decode(self.plain_text()?).map_err(|_| Refused::Rule("must be base64"))
+    }
+
+    fn big_int(&mut self) -> Result<BigInt, Refused> {
+        BigInt::from_hex(&self.plain_text()?).ok_or(NO_VALUE)
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T, Refused>) -> Result<Vec<T>, Refused> {
+        let mut items = Vec::new();
+        self.json.token().begin_array()?;
+        while self.json.token().has_next()? {
+            items.push(item(self)?);
+        }
+        self.json.token().end_array()?;
+        Ok(items)
+    }
+
+    fn pair<A, B>(
+        &mut self,
+        first: impl FnOnce(&mut Self) -> Result<A, Refused>,
+        second: impl FnOnce(&mut Self) -> Result<B, Refused>,
+    ) -> Result<(A, B), Refused> {
+        self.json.token().begin_array()?;
+        let pair = (first(self)?, second(self)?);
+        self.json.token().end_array()?;
+        Ok(pair)
+    }
+
+    fn pairs(&mut self, depth: u32) -> Result<Members, Refused> {
+        self.list(|reader| reader.pair(Self::text, |reader| reader.value(depth + 1)))
+    }
+}
+
+impl Said {
+    fn mean(mut self) -> Result<Value, Refused> {
+        let mut value = self.value.take().ok_or(NO_VALUE)?;
+        if let Some(kind) = self.view {
+            let (offset, length, of) = (self.offset, self.length, self.of.map(Box::new));
+            let (offset, length, of) = (offset.ok_or(NO_VALUE)?, length.ok_or(NO_VALUE)?, of.ok_or(NO_VALUE)?);
+            return Ok(Value::View { kind, offset, length, of });
+        }
+        match &mut value {
+            Value::Array { length, named, .. } => {
+                *length = self.length.and_then(|length| u32::try_from(length).ok()).ok_or(NO_VALUE)?;
+                *named = self.named.unwrap_or_default();
+            }
+            Value::Map { named, .. } | Value::Set { named, .. } => *named = self.named.unwrap_or_default(),
+            Value::RegExp { flags, .. } => *flags = self.flags.ok_or(NO_VALUE)?,
+            Value::Error(error) => {
+                error.message = self.message;
+                error.line = self.line.unwrap_or_default();
+                error.column = self.column.unwrap_or_default();
+                error.source = self.source;
+                error.stack = self.stack;
+                error.cause = self.cause;
+            }
+            _ => {}
+        }
+        Ok(value)
+    }
+}

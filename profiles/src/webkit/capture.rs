@@ -1,0 +1,44 @@
+//! Taking what a browser of ours has written, as it is.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::databases::Database;
+use super::names::{Kind, meaning};
+
+/// Has what is in the journals of databases come into them, and removes a database that names files elsewhere, or is
+/// none: no browser of ours has written that, and it is given to none.
+///
+/// # Errors
+/// When the folder cannot be read, or written.
+pub fn settle(folder: &Path) -> io::Result<()> {
+    let mut databases = Vec::new();
+    find(folder, "", &mut databases)?;
+    for path in databases {
+        match Database::open(&path).and_then(|database| database.check_blobs()) {
+            Ok(()) => {}
+            Err(error) if error.is_its_own() => {
+                tracing::warn!(%error, database = %path.display(), "a database of a browser is not kept");
+                path.parent().map_or(Ok(()), fs::remove_dir_all)?;
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+    Ok(())
+}
+
+fn find(folder: &Path, prefix: &str, databases: &mut Vec<PathBuf>) -> io::Result<()> {
+    for found in fs::read_dir(folder)? {
+        let found = found?;
+        let Ok(name) = found.file_name().into_string() else { continue };
+        let path = format!("{prefix}{name}");
+        let kind = found.file_type()?;
+        if kind.is_dir() {
+            find(&found.path(), &format!("{path}/"), databases)?;
+        } else if kind.is_file() && matches!(meaning(&path), Some((_, Kind::Database))) {
+            databases.push(found.path());
+        }
+    }
+    Ok(())
+}

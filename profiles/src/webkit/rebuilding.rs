@@ -1,0 +1,197 @@
+//! Writing databases as WebKit has them, of values.
+//!
+//! A file is made in one go and without a journal: when that fails, it is thrown away. No blob is in one, and so no name
+//! of a file. WebKit makes the indexes over keys when it first opens one.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params};
+
+use super::databases::Store;
+use super::schema;
+use super::text::Text;
+
+/// The version of the tables, which WebKit brings up to its own.
+const METADATA_VERSION: &str = "1";
+/// Bytes of a page of a database, as `SQLite` and WebKit have them.
+const PAGE: u64 = 4096;
+
+/// Why a database is not made.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("it is larger than it may be")]
+    TooLarge,
+    #[error("it cannot be written: {0}")]
+    Disk(io::Error),
+}
+
+/// A file that is being made.
+#[derive(Debug)]
+pub struct Building {
+    connection: Connection,
+    max_pages: u32,
+}
+
+/// Bytes that are a text to `SQLite`, whatever they are: WebKit keeps keys so.
+struct Bytes<'a>(&'a [u8]);
+
+impl ToSql for Bytes<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
+    }
+}
+
+impl Building {
+    /// Begins a database.
+    ///
+    /// # Errors
+    /// When the disk refuses, or there is something of this name.
+    pub fn database(path: &Path, max_bytes: u64) -> Result<Self, BuildError> {
+        let tables = schema::INDEXED.into_iter().chain([schema::RECORD_INDEX]);
+        Self::begin(path, max_bytes, tables)
+    }
+
+    /// Begins a local storage.
+    ///
+    /// # Errors
+    /// As [`Building::database`].
+    pub fn local_storage(path: &Path, max_bytes: u64) -> Result<Self, BuildError> {
+        Self::begin(path, max_bytes, [schema::LOCAL])
+    }
+
+    fn begin(
+        path: &Path,
+        max_bytes: u64,
+        tables: impl IntoIterator<Item = (&'static str, &'static str)>,
+    ) -> Result<Self, BuildError> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(BuildError::Disk)?;
+        }
+        fs::File::create_new(path).map_err(BuildError::Disk)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(disk)?;
+        let max_pages = u32::try_from((max_bytes / PAGE).max(1)).unwrap_or(u32::MAX);
+        let building = Self { connection, max_pages };
+        building.with(|connection| {
+            connection.execute_batch(&format!(
+                "pragma page_size = {PAGE}; pragma max_page_count = {}; pragma journal_mode = off; pragma synchronous = off;
+                 pragma locking_mode = exclusive; begin",
+                building.max_pages
+            ))?;
+            schema::name_order(connection)?;
+            tables.into_iter().try_for_each(|(_, sql)| connection.execute_batch(sql))
+        })?;
+        Ok(building)
+    }
+
+    /// Does something to the database, which may become too large.
+    fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, BuildError> {
+        work(&self.connection).map_err(|error| {
+            let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+            if full && self.pages().is_ok_and(|pages| pages >= self.max_pages) {
+                BuildError::TooLarge
+            } else {
+                disk(error)
+            }
+        })
+    }
+
+    /// Adds an item to a local storage, or replaces the one of its name.
+    ///
+    /// # Errors
+    /// When it becomes too large, or the disk refuses.
+    pub fn item(&self, key: &str, value: &Text) -> Result<(), BuildError> {
+        self.with(|connection| {
+            let mut insert = connection.prepare_cached("insert into ItemTable values (?1, ?2)")?;
+            insert.execute(params![key, value.utf16()]).map(drop)
+        })
+    }
+
+    /// Adds a record, which has this number. Key and value are WebKit's words for them.
+    ///
+    /// # Errors
+    /// As [`Building::item`].
+    pub fn record(&self, number: i64, store: i64, key: &[u8], value: &[u8]) -> Result<(), BuildError> {
+        self.with(|connection| {
+            let mut insert = connection.prepare_cached("insert into Records values (?1, ?2, ?3, ?4)")?;
+            insert.execute(params![store, Bytes(key), value, number]).map(drop)
+        })
+    }
+
+    /// Adds a key to an index, of the record with this number and `primary` key.
+    ///
+    /// # Errors
+    /// As [`Building::item`].
+    pub fn index_key(
+        &self,
+        (store, index, number): (i64, i64, i64),
+        key: &[u8],
+        primary: &[u8],
+    ) -> Result<(), BuildError> {
+        self.with(|connection| {
+            let mut insert = connection.prepare_cached("insert into IndexRecords values (?1, ?2, ?3, ?4, ?5)")?;
+            insert.execute(params![index, store, Bytes(key), Bytes(primary), number]).map(drop)
+        })
+    }
+
+    /// Adds a store and its indexes.
+    ///
+    /// # Errors
+    /// As [`Building::item`].
+    pub fn store(&self, store: &Store) -> Result<(), BuildError> {
+        self.with(|connection| {
+            let path = store.key_path.encode();
+            connection.execute(
+                "insert into ObjectStoreInfo values (?1, ?2, ?3, ?4)",
+                params![store.id, store.name, path, store.auto_increment],
+            )?;
+            connection.execute("insert into KeyGenerators values (?1, ?2)", params![store.id, store.last_key])?;
+            store.indexes.iter().try_for_each(|index| {
+                let values =
+                    params![index.id, index.name, store.id, index.key_path.encode(), index.unique, index.multi_entry];
+                connection.execute("insert into IndexInfo values (?1, ?2, ?3, ?4, ?5, ?6)", values).map(drop)
+            })
+        })
+    }
+
+    /// Says what the database is called.
+    ///
+    /// # Errors
+    /// As [`Building::item`].
+    pub fn name(&self, name: &str, version: u64) -> Result<(), BuildError> {
+        let version = version.to_string();
+        let words = [
+            ("MetadataVersion", METADATA_VERSION),
+            ("DatabaseName", name),
+            ("DatabaseVersion", &version),
+            ("MaxObjectStoreID", "1"),
+        ];
+        self.with(|connection| {
+            words.iter().try_for_each(|(key, value)| {
+                connection.execute("insert into IDBDatabaseInfo values (?1, ?2)", params![key, value]).map(drop)
+            })
+        })
+    }
+
+    /// Ends it. Answers how many bytes the file has.
+    ///
+    /// # Errors
+    /// As [`Building::item`].
+    pub fn finish(self) -> Result<u64, BuildError> {
+        self.with(|connection| connection.execute_batch("commit"))?;
+        let pages = self.pages().map_err(disk)?;
+        self.connection.close().map_err(|(_, error)| disk(error))?;
+        Ok(u64::from(pages) * PAGE)
+    }
+
+    fn pages(&self) -> rusqlite::Result<u32> {
+        self.connection.pragma_query_value(None, "page_count", |row| row.get(0))
+    }
+}
+
+fn disk(error: rusqlite::Error) -> BuildError {
+    BuildError::Disk(io::Error::other(error))
+}

@@ -1,0 +1,254 @@
+//! What keeps browsers apart, from the machine and from each other.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::time::Duration;
+
+use nix::unistd::Pid;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::commands::run;
+use crate::support::namespaces::run_inside;
+use crate::support::{App, Client, eventually};
+use crate::webkit::processes::namespace;
+use crate::webkit::{Scene, assert_failed, text};
+
+/// A service on which every browser is a session's, and none is just being started.
+async fn without_a_warm_pool() -> Scene {
+    Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await
+}
+
+/// The processes of browsers: whatever does not share the service's files.
+fn confined(app: &App) -> Vec<(Pid, String)> {
+    let outside = namespace(app.pid(0), "mnt");
+    let all = app.marked().into_iter();
+    all.filter(|(pid, _)| namespace(*pid, "mnt").is_some_and(|own| Some(own) != outside)).collect()
+}
+
+/// A family finds its folder, programs, libraries, fonts and certificates, and nothing else of the machine: not by any
+/// of its processes.
+#[tokio::test]
+async fn what_a_process_of_the_family_can_open() {
+    let scene = without_a_warm_pool().await;
+    scene.client.session().await;
+    scene.visit("/").await;
+    let data_dir = scene.app.data_dir.path();
+    assert!(data_dir.join("data/browsers").exists());
+    let here = std::env::current_dir().expect("a folder");
+    let away = [data_dir, &here].map(|path| path.to_str().expect("UTF-8"));
+    let machine = [
+        "/root",
+        "/home",
+        "/etc/passwd",
+        "/etc/shadow",
+        "/etc/hostname",
+        "/etc/ssl/private",
+        "/var/lib",
+        "/var/log",
+        "/srv",
+        "/mnt",
+        "/opt",
+    ];
+
+    let all = scene.app.marked();
+    let outside = namespace(scene.app.pid(0), "mnt");
+    for name in ["kitfleet-keeper", "kitfleet-host", "Xvfb", "WebKitNetworkPr", "WebKitWebProces"] {
+        let found: Vec<_> = all.iter().filter(|(_, other)| other == name).collect();
+        assert!(found.len() >= 2, "{found:?} of {name}, of {all:?}");
+        for (pid, _) in found {
+            assert_ne!(namespace(*pid, "mnt"), outside, "every {name} is confined");
+        }
+    }
+    let family = confined(&scene.app);
+    // Bubblewrap itself only starts and waits.
+    for (pid, name) in family.iter().filter(|(_, name)| name != "bwrap") {
+        let root = format!("/proc/{pid}/root");
+        for path in away.iter().chain(&machine) {
+            let found = fs::symlink_metadata(format!("{root}{path}"));
+            assert!(found.is_err(), "{name} finds {path}");
+        }
+        // It sees the processes of its family alone, and of sessions its own.
+        let seen = fs::read_dir(format!("{root}/proc")).into_iter().flatten().flatten();
+        let seen = seen.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()));
+        assert!(seen.count() <= 20, "{name} sees the machine's processes");
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = String::from_utf8_lossy(&environment);
+        for secret in ["DATABASE_URL", "KITFLEET_", "postgres://", "TMPDIR"] {
+            assert!(!environment.contains(secret), "{name} has {secret} in {environment:?}");
+        }
+    }
+    // A folder each.
+    let hosts = scene.app.processes("kitfleet-host");
+    for host in &hosts {
+        let mounts = fs::read_to_string(format!("/proc/{host}/mountinfo")).expect("it runs");
+        let folders: Vec<_> = mounts.lines().filter(|mount| mount.contains("/browsers/")).collect();
+        assert_eq!(folders.len(), 1, "{folders:?}");
+    }
+    scene.app.stop().await;
+}
+
+/// A worker that runs as root has nobody's browsers, and any worker's can do nothing that an ordinary process cannot.
+#[tokio::test]
+async fn a_browser_has_no_powers() {
+    let scene = without_a_warm_pool().await;
+    scene.visit("/").await;
+    for (pid, name) in confined(&scene.app).into_iter().filter(|(_, name)| !name.starts_with("bwrap")) {
+        // One that ends meanwhile has none.
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).expect("a field").trim().to_owned();
+        assert_eq!(u64::from_str_radix(&field("CapEff:"), 16), Ok(0), "{name}");
+        assert_eq!(field("NoNewPrivs:"), "1", "{name}");
+        assert!(!field("Uid:").split_whitespace().any(|uid| uid == "0"), "{name} is root");
+    }
+    scene.app.stop().await;
+}
+
+/// What somebody copies in one session, nobody pastes in another.
+#[tokio::test]
+async fn nothing_passes_between_sessions_by_the_clipboard() {
+    let scene = without_a_warm_pool().await;
+    let (client, site) = (&scene.client, &scene.site);
+    let other = client.session().await;
+    let field = json!({"kind": "tap", "selector": "#field"});
+    let press = |key: &str| json!({"action": {"kind": "press", "key": key}});
+    for session in [&scene.session, &other] {
+        client.navigate(session, &site.url("/clipboard")).await;
+        client.operate(session, "interact", json!({"action": field})).await.expect(200);
+    }
+    let typed = json!({"action": {"kind": "type", "selector": "#field", "text": "a secret of mine"}});
+    client.operate(&scene.session, "interact", typed).await.expect(200);
+    for key in ["Control+a", "Control+c"] {
+        client.operate(&scene.session, "interact", press(key)).await.expect(200);
+    }
+    assert_eq!(scene.text("#copied").await, "a secret of mine", "it is in the clipboard");
+
+    // Both sessions paste: into the one comes what it copied, into the other nothing.
+    for (session, pasted) in [(&scene.session, "a secret of mine"), (&other, "")] {
+        client
+            .operate(session, "interact", json!({"action": {"kind": "tap", "selector": "#target"}}))
+            .await
+            .expect(200);
+        client.operate(session, "interact", press("Control+v")).await.expect(200);
+        let seen = text(client, session, "#pasted").await;
+        assert_eq!(seen, pasted, "what {session} pastes");
+    }
+    // An X server each: no selection, no window, no key and no picture of one is another's.
+    let displays = scene.app.processes("Xvfb");
+    assert_eq!(displays.len(), scene.app.processes("kitfleet-host").len());
+    for kind in ["net", "mnt"] {
+        let apart: HashSet<_> = displays.iter().map(|pid| namespace(*pid, kind)).collect();
+        assert_eq!(apart.len(), displays.len());
+    }
+    scene.app.stop().await;
+}
+
+/// A page that takes more memory than its session may have costs its own session, and nobody else's.
+#[tokio::test]
+async fn a_page_that_eats_memory_fails_its_session_alone() {
+    let scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "500000000").start().await).await;
+    let (app, client, site) = (&scene.app, &scene.client, &scene.site);
+    client.navigate(&scene.session, &site.url("/")).await;
+    let (idle, busy) = (client.session().await, client.session().await);
+    client.navigate(&idle, &site.url("/eater?memory=1")).await;
+    until_errored(client, &idle).await;
+    assert_failed(app, client, &idle, "unknown", "DriverError").await;
+
+    client.navigate(&busy, &site.url("/")).await;
+    client.navigate(&busy, &site.url("/eater?memory=1")).await;
+    let wait = json!({"condition": {"kind": "selector", "selector": "#nowhere"}, "timeout_ms": 60_000});
+    let answer = client.operate(&busy, "wait", wait).await;
+    // The browser may have been ended before it came to that.
+    if answer.status != 410 {
+        answer.problem(502, "driver-error");
+    }
+    scene.act(json!({"kind": "scroll"})).await.expect(200);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// A page that fills its part of the disk, likewise.
+#[tokio::test]
+async fn a_page_that_fills_the_disk_fails_its_session_alone() {
+    let scene = Scene::of(App::webkit().set("worker.session_disk_bytes", "40000000").start().await).await;
+    let (app, client, site) = (&scene.app, &scene.client, &scene.site);
+    client.navigate(&scene.session, &site.url("/")).await;
+    let writer = client.session().await;
+    client.navigate(&writer, &site.url("/eater?disk=1")).await;
+    until_errored(client, &writer).await;
+    assert_failed(app, client, &writer, "unknown", "DriverError").await;
+    scene.act(json!({"kind": "scroll"})).await.expect(200);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Where browsers cannot be confined, a worker says so and starts, or does not start, as it is told. Here bubblewrap is
+/// missing.
+#[tokio::test]
+async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
+    let app = App::simulated().start().await;
+    let programs = TempDir::new().expect("a folder");
+    let found = std::env::var_os("PATH").expect("a path");
+    let xvfb = std::env::split_paths(&found).map(|folder| folder.join("Xvfb")).find(|path| path.exists());
+    symlink(xvfb.expect("Xvfb is installed"), programs.path().join("Xvfb")).expect("a link");
+    let with = |sandbox: &str, args: &[&str]| {
+        let mut command = app.command(args);
+        command.env("PATH", programs.path()).env("KITFLEET_WORKER__DRIVER", "webkit");
+        command.env("KITFLEET_WORKER__SANDBOX", sandbox);
+        command
+    };
+    let check = async |sandbox: &str, subject: &str| {
+        let ran = run(with(sandbox, &["doctor", "--json"]), "").await;
+        let checks = ran.json();
+        let found = checks.as_array().expect("checks").iter().find(|check| check["subject"] == subject).cloned();
+        found.unwrap_or_else(|| panic!("no {subject} in {checks}"))
+    };
+    let preferred = check("preferred", "sandbox").await;
+    assert_eq!(preferred["status"], "warn", "{preferred}");
+    assert!(preferred["finding"].as_str().is_some_and(|text| text.contains("WITHOUT CONFINEMENT")), "{preferred}");
+    let shown = check("preferred", "WebKit").await;
+    assert_eq!(shown["status"], "ok", "browsers work all the same: {shown}");
+
+    assert_eq!(check("required", "sandbox").await["status"], "fail");
+    let refused = run(with("required", &["worker"]), "").await.code(1);
+    assert!(format!("{}{}", refused.stdout, refused.stderr).contains("worker.sandbox"), "{refused:?}");
+    app.stop().await;
+}
+
+/// A disk that is nearly full costs the session that wrote most, and no other.
+#[tokio::test]
+async fn a_nearly_full_disk_costs_who_wrote_most() {
+    let folder = TempDir::new().expect("a folder");
+    let environment = [("TMPDIR", folder.path().as_os_str())];
+    run_inside(&["--mount"], "webkit::confinement::on_a_small_disk", &environment).await;
+}
+
+/// See [`a_nearly_full_disk_costs_who_wrote_most`], which starts it.
+#[tokio::test]
+#[ignore = "runs on a disk of its own, where another test starts it"]
+async fn on_a_small_disk() {
+    let disk = std::env::temp_dir();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=200m", "tmpfs"]).arg(&disk).status();
+    assert!(mounted.expect("mount runs").success());
+    let scene = Scene::start().await;
+    let (app, client, site) = (&scene.app, &scene.client, &scene.site);
+    client.navigate(&scene.session, &site.url("/storage?n=100000")).await;
+    let writer = client.session().await;
+    client.navigate(&writer, &site.url("/eater?disk=1")).await;
+    until_errored(client, &writer).await;
+    assert_failed(app, client, &writer, "unknown", "DriverError").await;
+    scene.act(json!({"kind": "scroll"})).await.expect(200);
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// A browser takes its time to take too much.
+async fn until_errored(client: &Client, session: &str) {
+    eventually(Duration::from_secs(90), "the session fails", async || {
+        (client.status(session).await == "errored").then_some(())
+    })
+    .await;
+}

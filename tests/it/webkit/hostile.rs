@@ -1,0 +1,243 @@
+//! Pages that attack: whatever one does, its own session is all that it can harm. The worker and everybody else's sessions are
+//! as they were, and the session can be destroyed.
+
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::get;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::support::{Answer, eventually};
+use crate::webkit::Scene;
+
+/// What a page does a moment after it has loaded, by its name.
+const PAGES: &[(&str, &str)] = &[
+    ("alerts", "while (true) alert('again')"),
+    ("windows", "for (let i = 0; i < 10_000; i++) window.open('/page/nothing'); document.querySelector('#done').textContent = 'done'"),
+    ("data", "const frame = document.createElement('iframe'); frame.src = 'data:text/html,' + 'x'.repeat(50 << 20);
+              document.body.append(frame)"),
+    ("file-input", "document.querySelector('#done').textContent = 'done'"),
+    ("service-worker", "const done = () => { document.querySelector('#done').textContent = 'done' };
+                        navigator.serviceWorker ? navigator.serviceWorker.register('/worker.js').then(done, done) : done()"),
+    ("address", "history.replaceState(null, '', '/page/address?' + 'x'.repeat(30 << 20)); document.title = 't'.repeat(1 << 20);
+                 document.querySelector('#done').textContent = 'done'"),
+    ("downloads", "setInterval(() => { location.href = '/file?' + Math.random() }, 1)"),
+    ("loads", "setInterval(() => { location.href = '/never?' + Math.random() }, 1)"),
+    ("stops", "setInterval(() => stop(), 1)"),
+    ("frames", "for (const src of ['file:///etc/passwd', '/to-file']) { const frame = document.createElement('iframe'); frame.src = src;
+                document.body.append(frame) } setTimeout(() => { document.querySelector('#done').textContent = 'done' }, 500)"),
+    ("nothing", ""),
+];
+
+/// A site of such pages. It ends with this value.
+struct Hostile {
+    base_url: String,
+    _server: JoinSet<()>,
+}
+
+impl Hostile {
+    async fn start() -> Self {
+        let router = Router::new()
+            .route("/page/{name}", get(page))
+            .route("/away/{step}", get(away))
+            .route("/file", get(file))
+            .route("/never", get(never))
+            .route("/to-file", get(|| async { Redirect::temporary("file:///etc/passwd") }))
+            .route("/worker.js", get(worker));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let base_url = format!("http://{}", listener.local_addr().expect("an address"));
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, router).await.expect("the site runs") });
+        Self { base_url, _server: server }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base_url)
+    }
+}
+
+/// What stands at the end of a path.
+fn last_of(uri: &Uri) -> &str {
+    uri.path().rsplit('/').next().unwrap_or_default()
+}
+
+async fn page(uri: Uri) -> Response {
+    let Some((name, script)) = PAGES.iter().find(|(page, _)| *page == last_of(&uri)) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let html = format!(
+        "<!doctype html><title>{name}</title><h1>{name}</h1><p id=done></p><input id=file type=file>
+         <script>onload = () => setTimeout(() => {{ {script} }}, 200)</script>"
+    );
+    Html(html).into_response()
+}
+
+/// A page that leads to the next, without end.
+async fn away(uri: Uri) -> Html<String> {
+    let step: u64 = last_of(&uri).parse().expect("a number");
+    Html(format!("<!doctype html><h1>{step}</h1><script>location.replace('/away/{}')</script>", step + 1))
+}
+
+async fn file() -> Response {
+    let attachment = [(header::CONTENT_DISPOSITION, "attachment; filename=x.bin")];
+    (attachment, vec![0_u8; 1024]).into_response()
+}
+
+async fn never() -> Response {
+    std::future::pending().await
+}
+
+async fn worker() -> Response {
+    let loops = "while (true) {}";
+    ([(header::CONTENT_TYPE, "text/javascript")], loops).into_response()
+}
+
+/// A service with two sessions: one that is attacked, and one of somebody else.
+struct Attack {
+    scene: Scene,
+    hostile: Hostile,
+    bystander: String,
+}
+
+impl Attack {
+    async fn start() -> Self {
+        let scene = Scene::start().await;
+        let bystander = scene.client.session().await;
+        Self { scene, hostile: Hostile::start().await, bystander }
+    }
+
+    async fn visit(&self, path: &str) -> Answer {
+        let url = self.hostile.url(path);
+        self.scene.operate("navigate", json!({"url": url})).await
+    }
+
+    /// Waits until the page has done what it does.
+    async fn done(&self) {
+        let shown = json!({"kind": "selector", "selector": "#done:not(:empty)"});
+        let body = json!({"condition": shown, "timeout_ms": 30_000});
+        self.scene.operate("wait", body).await.expect(200);
+    }
+
+    /// Asserts that nobody else has noticed, destroys the session, and makes another.
+    async fn survive(&mut self) {
+        let Self { scene, bystander, .. } = self;
+        let (client, url) = (&scene.client, scene.site.url("/"));
+        client.navigate(bystander, &url).await;
+        assert_eq!(super::text(client, bystander, "#title").await, "Home");
+        assert_eq!(client.status(bystander).await, "ready");
+        let started = Instant::now();
+        scene.begin_again().await;
+        assert!(started.elapsed() < Duration::from_secs(20), "to begin again took {:?}", started.elapsed());
+    }
+
+    async fn end(self) {
+        self.scene.app.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_makes_trouble_troubles_nobody_else() {
+    let mut attack = Attack::start().await;
+    for page in ["alerts", "service-worker", "data"] {
+        attack.visit(&format!("/page/{page}")).await.expect(200);
+        // Whether it still answers is its own affair.
+        let tap = json!({"action": {"kind": "tap", "selector": "#file"}, "timeout_ms": 1_500, "on_timeout": "return"});
+        attack.scene.operate("interact", tap).await;
+        attack.survive().await;
+    }
+    for page in ["windows", "file-input"] {
+        attack.visit(&format!("/page/{page}")).await.expect(200);
+        attack.done().await;
+        let tap = json!({"kind": "tap", "selector": "#file"});
+        attack.scene.act(tap).await.expect(200);
+        assert_eq!(attack.scene.text("h1").await, page);
+        assert_eq!(attack.scene.visit("/").await.body["status"], 200);
+        attack.scene.assert_ready().await;
+        attack.survive().await;
+    }
+    attack.end().await;
+}
+
+/// A page may begin loads and downloads as often as it likes, or stop every load: a navigation away from it arrives.
+#[tokio::test]
+async fn a_page_does_not_keep_its_visitor() {
+    let mut attack = Attack::start().await;
+    for page in ["downloads", "loads", "stops"] {
+        attack.visit(&format!("/page/{page}")).await.expect(200);
+        // It begins a moment after it has arrived.
+        attack.scene.operate("wait", json!({"condition": {"kind": "time", "ms": 500}})).await.expect(200);
+        let arrived = attack.scene.visit("/redirect?to=/list").await.body;
+        assert_eq!((&arrived["status"], &arrived["final_url"]), (&json!(200), &json!(attack.scene.site.url("/list"))));
+        assert_eq!(attack.scene.text("#price").await, "Price: $1,234.50", "{page} is left");
+        // And what it lost by that is its own.
+        assert_eq!(attack.scene.visit("/").await.body["status"], 200);
+        attack.scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200);
+        assert_eq!(attack.scene.text("#button").await, "trusted");
+        attack.scene.assert_ready().await;
+        attack.survive().await;
+    }
+    attack.end().await;
+}
+
+/// Decisions D5, as for cookies and storage: what a page calls itself is cut, and the state says so.
+#[tokio::test]
+async fn an_address_of_thirty_megabytes_is_cut() {
+    let mut attack = Attack::start().await;
+    attack.visit("/page/address").await.expect(200);
+    attack.done().await;
+    let state = attack.scene.state().await;
+    let chars = |value: &Value| value.as_str().map(|text| text.chars().count());
+    assert_eq!((chars(&state["url"]), chars(&state["title"])), (Some(32_768), Some(4_096)));
+    assert_eq!(state["truncated"], true);
+    let pattern = json!({"kind": "url_matches", "pattern": "/page/address[?]x{100}"});
+    let waited = attack.scene.wait(pattern).await.expect(200).body;
+    let tapped = attack.scene.act(json!({"kind": "tap", "selector": "h1"})).await.expect(200).body;
+    for answer in [waited, tapped] {
+        assert_eq!(chars(&answer["url"]), Some(32_768), "{}", answer["kind"]);
+    }
+    assert_eq!(attack.scene.visit("/").await.body["status"], 200);
+    assert_eq!(attack.scene.state().await["truncated"], Value::Null);
+    attack.scene.assert_ready().await;
+    attack.survive().await;
+    attack.end().await;
+}
+
+#[tokio::test]
+async fn redirects_lead_neither_on_for_ever_nor_to_files() {
+    let mut attack = Attack::start().await;
+    let body = json!({"url": attack.hostile.url("/away/1"), "timeout_ms": 2_000});
+    let away = attack.scene.operate("navigate", body).await;
+    // A page that takes a moment to lead on counts as one that has arrived; and can be left.
+    if away.status == 200 {
+        assert_eq!(attack.scene.visit("/").await.body["status"], 200);
+        attack.scene.assert_ready().await;
+    } else {
+        away.problem(504, "session-timeout");
+    }
+    attack.survive().await;
+
+    attack.visit("/to-file").await.problem(502, "driver-error");
+    attack.survive().await;
+
+    // It shows nothing of this machine; should it have lost its process by that, only its own session has errored.
+    attack.visit("/page/frames").await.expect(200);
+    let ended = eventually(Duration::from_secs(20), "the frames have loaded or failed", async || {
+        let asked = json!({"extractions": [{"name": "it", "selector": "#done", "type": "text"}]});
+        let answer = attack.scene.operate("extract", asked).await;
+        (answer.status != 200 || answer.body["value"]["it"] == "done").then_some(answer)
+    })
+    .await;
+    if ended.status == 200 {
+        let picture = attack.scene.operate("capture", json!({"kind": "dom_snapshot"})).await.expect(200).body;
+        assert!(!picture.to_string().contains("root:"), "{picture}");
+        assert_eq!(attack.scene.visit("/").await.body["status"], 200);
+    } else {
+        assert!(matches!(ended.status.as_u16(), 410 | 502), "{}", ended.body);
+    }
+    attack.survive().await;
+    attack.end().await;
+}

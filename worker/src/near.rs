@@ -1,0 +1,144 @@
+//! How far an address is: what belongs to this machine, and to the networks that it is in, is no place for strangers,
+//! however public it looks.
+//!
+//! A machine that has a public address listens on it, as often as not, with what only its neighbours are to reach; and its
+//! IPv6 neighbours are all public. So the machine's interfaces are asked what they have, again when the answer is some
+//! seconds old. What reaches this machine by other ways, such as a port that a router forwards or a local route without an
+//! interface, cannot be seen here: that is what `sessions.deny_networks` is for.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use kitfleet_domain::addresses::{Destinations, Distance, reached_by};
+use kitfleet_domain::seldom::Seldom;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::sys::socket::SockaddrStorage;
+
+/// How old what is known of the interfaces may be.
+const GOOD_FOR: Duration = Duration::from_secs(5);
+
+/// Judges addresses, where they are dialled.
+#[derive(Debug, Clone)]
+pub struct Judge(Arc<Destinations>);
+
+impl Judge {
+    /// Permits what a deployment does.
+    #[must_use]
+    pub fn new(destinations: Destinations) -> Self {
+        Self(Arc::new(destinations))
+    }
+
+    /// Whether somebody else's wish may lead to this address.
+    #[must_use]
+    pub fn permits(&self, address: IpAddr) -> bool {
+        self.0.permit(address, distance(address))
+    }
+}
+
+/// How far away this address is. Where the interfaces cannot be asked everything counts as the machine's own.
+fn distance(address: IpAddr) -> Distance {
+    let Some(interfaces) = interfaces() else { return Distance::Own };
+    interfaces.distance(reached_by(address))
+}
+
+#[derive(Debug, Default)]
+struct Interfaces {
+    own: HashSet<IpAddr>,
+    networks: Vec<IpNet>,
+}
+
+impl Interfaces {
+    fn of(addresses: impl Iterator<Item = InterfaceAddress>) -> Self {
+        let mut interfaces = Self::default();
+        for interface in addresses {
+            let ip = |address: Option<SockaddrStorage>| address.as_ref().and_then(ip_of);
+            let Some(address) = ip(interface.address) else { continue };
+            interfaces.add(address, ip(interface.netmask), ip(interface.destination));
+        }
+        interfaces
+    }
+
+    fn add(&mut self, address: IpAddr, netmask: Option<IpAddr>, other_end: Option<IpAddr>) {
+        self.own.insert(address);
+        self.networks.extend(other_end.map(IpNet::from));
+        let network = netmask.and_then(|mask| IpNet::with_netmask(address, mask).ok());
+        // A network of everything is how some tunnels spell that they have none.
+        self.networks.extend(network.filter(|network| network.prefix_len() > 0));
+    }
+
+    fn distance(&self, address: IpAddr) -> Distance {
+        if self.own.contains(&address) {
+            Distance::Own
+        } else if self.networks.iter().any(|network| network.contains(&address)) {
+            Distance::Near
+        } else {
+            Distance::Far
+        }
+    }
+}
+
+/// What this machine's interfaces have; `None` when they never could be asked.
+fn interfaces() -> Option<Arc<Interfaces>> {
+    static KNOWN: Mutex<Option<(Instant, Arc<Interfaces>)>> = Mutex::new(None);
+    static FAILED: Seldom = Seldom::new();
+
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.as_ref().is_none_or(|(asked_at, _)| asked_at.elapsed() > GOOD_FOR) {
+        match getifaddrs() {
+            Ok(addresses) => *known = Some((Instant::now(), Arc::new(Interfaces::of(addresses)))),
+            // What was known a moment ago is most likely still so.
+            Err(error) => {
+                FAILED.say(|held_back| tracing::error!(%error, held_back, "this machine's addresses cannot be listed"));
+            }
+        }
+    }
+    known.as_ref().map(|(_, interfaces)| Arc::clone(interfaces))
+}
+
+fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn an_interface_makes_its_network_near() {
+        let mut interfaces = Interfaces::default();
+        interfaces.add(ip("93.184.216.34"), Some(ip("255.255.255.0")), None);
+        interfaces.add(ip("2606:4700::5"), Some(ip("ffff:ffff:ffff:ffff::")), None);
+        interfaces.add(ip("9.9.9.1"), Some(ip("255.255.255.255")), Some(ip("9.9.9.2")));
+        interfaces.add(ip("9.9.8.1"), Some(ip("0.0.0.0")), None);
+        for (address, distance) in [
+            ("93.184.216.34", Distance::Own),
+            ("93.184.216.35", Distance::Near),
+            ("93.184.217.34", Distance::Far),
+            ("2606:4700::5", Distance::Own),
+            ("2606:4700::6", Distance::Near),
+            ("2606:4700:0:1::6", Distance::Far),
+            ("9.9.9.1", Distance::Own),
+            ("9.9.9.2", Distance::Near),
+            ("9.9.9.3", Distance::Far),
+            ("9.9.8.1", Distance::Own),
+            ("1.1.1.1", Distance::Far),
+        ] {
+            assert_eq!(interfaces.distance(ip(address)), distance, "{address}");
+        }
+    }
+
+    #[test]
+    fn this_machine_knows_itself() {
+        assert_eq!(distance(ip("127.0.0.1")), Distance::Own);
+        assert_eq!(distance(ip("::ffff:127.0.0.1")), Distance::Own);
+        assert_eq!(distance(ip("127.1.2.3")), Distance::Near);
+    }
+}
