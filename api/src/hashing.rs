@@ -15,6 +15,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use kitfleet_domain::machine::yield_to_others;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::{Problem, Result};
@@ -24,10 +25,6 @@ use crate::error::{Problem, Result};
 const MOST_WAITING: usize = 256;
 /// Turns a thread: while one hashes, the next gets ready.
 const TURNS_A_THREAD: usize = 2;
-/// What is added to the threads' nice value; 19 is the most. A thread then gets a few hundredths of what one of normal
-/// priority gets of a core that both want: enough for logins to go on, about one a second and core, on a machine that is
-/// busy with everything else.
-const NICENESS: i32 = 19;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -108,8 +105,8 @@ impl Turn {
 }
 
 fn work(waiting: &Mutex<Receiver<Job>>) {
-    // On Linux a nice value is a thread's own.
-    if let Err(error) = rustix::process::nice(NICENESS) {
+    // Logins go on all the same, about one a second and core, on a machine that is busy with everything else.
+    if let Err(error) = yield_to_others() {
         tracing::warn!(%error, "passwords are hashed at normal priority");
     }
     loop {

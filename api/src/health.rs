@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
+use kitfleet_domain::machine::Room;
 use kitfleet_domain::{database, workers};
-use rustix::fs::statvfs;
 use serde::Serialize;
 use sqlx::PgPool;
 use utoipa::ToSchema;
@@ -17,8 +17,7 @@ use crate::error::{Problem, Result};
 use crate::openapi::Database;
 use crate::state::App;
 
-/// A disk with less is as good as full: a few captures, or a segment of the database's log, take the rest. Of a small disk it
-/// is a twentieth.
+/// A disk with less is as good as full: a few captures, or a segment of the database's log, take the rest.
 const LEAST_FREE_BYTES: u64 = 64 * 1024 * 1024;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -84,10 +83,7 @@ async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
 
 /// Whether the disk that holds `folder` has no room for what is written there. A folder that was not made yet holds nothing.
 fn is_full(folder: &Path) -> bool {
-    statvfs(folder).is_ok_and(|disk| {
-        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-        bytes(disk.f_bavail) < LEAST_FREE_BYTES.min(bytes(disk.f_blocks) / 20)
-    })
+    Room::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
 }
 
 async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Option<&'static str>> {

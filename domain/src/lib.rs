@@ -20,6 +20,7 @@ pub mod identities;
 pub mod ids;
 pub mod intents;
 pub mod limits;
+pub mod machine;
 pub mod mail_links;
 pub mod mfa;
 pub mod oauth;

@@ -12,13 +12,11 @@ use std::thread;
 use regex::{Regex, RegexBuilder};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::machine::yield_to_others;
 use crate::validation::Invalid;
 
 /// Bytes of a compiled expression, and of the tables that it fills while it looks at an address.
 const MOST_BYTES: usize = 1024 * 1024;
-
-/// What is added to a thread's nice value; 19 is the most.
-const NICENESS: i32 = 19;
 
 /// A regular expression in the syntax of the `regex` crate, of at most 1 MiB when it is compiled.
 #[derive(Debug, Clone)]
@@ -79,8 +77,8 @@ impl Patterns {
         let (done, result) = oneshot::channel();
         // Not one of the runtime's threads, for which a process that stops would wait.
         thread::Builder::new().name("pattern".to_owned()).spawn(move || {
-            // On Linux a nice value is a thread's own. Where it is refused, everything works as before.
-            let _ = rustix::process::nice(NICENESS);
+            // Where that is refused, everything works as before.
+            let _ = yield_to_others();
             // Nobody waits any more, perhaps.
             let _ = done.send(work());
             drop(turn);

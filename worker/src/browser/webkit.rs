@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::machine::Room;
 use kitfleet_domain::operations::{self, Condition, Failure, FailureClass, Navigate, OnTimeout, Operation, Wait};
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::profiles::keeping::Held;
@@ -14,7 +15,6 @@ use kitfleet_host_protocol::{
     Command, Cookie, Device, HostError, Navigated, Page, PageError, PageErrorKind, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
-use nix::sys::statvfs::statvfs;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -293,9 +293,7 @@ impl Webkit {
 
 /// Refuses what lies on a disk that is full: a browser there loses even what it had stored before.
 fn require_room(folder: &Path) -> io::Result<()> {
-    let disk = statvfs(folder)?;
-    let left = disk.blocks_available().saturating_mul(disk.fragment_size());
-    if left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    if Room::on(folder)?.left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
 impl CallError {
