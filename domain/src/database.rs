@@ -6,6 +6,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, PgTransaction};
 
+use crate::seldom::Seldom;
 use crate::vault::Vault;
 
 /// Ours. apalis brings its own, which `kitfleet-jobs` runs first.
@@ -13,6 +14,9 @@ pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
 /// How long a connection may be idle and still be taken for one that stands.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
+
+/// How long to wait before something is tried again.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// What the server holds against a connection of ours. A transaction that nobody goes on with keeps rows locked and old
 /// versions alive, and a peer that is gone without a word keeps its transaction: both end after about a minute.
@@ -67,6 +71,28 @@ pub fn may_pass(error: &sqlx::Error) -> bool {
                 || ["25006", "25P03"].contains(&&*code)
         }),
         _ => false,
+    }
+}
+
+/// Tries until it is done, as long as what stands in the way may pass. `what` says in a log what cannot be done meanwhile.
+///
+/// # Errors
+/// When the database refuses it: it would do so again and again.
+pub async fn persist<T, F>(what: &str, attempt: impl Fn() -> F) -> sqlx::Result<T>
+where
+    F: Future<Output = sqlx::Result<T>>,
+{
+    let failed = Seldom::new();
+    loop {
+        match attempt().await {
+            Err(error) if may_pass(&error) => {
+                failed.say(
+                    |held_back| tracing::warn!(%error, held_back, "cannot {what} yet; trying again until that passes"),
+                );
+                tokio::time::sleep(RETRY).await;
+            }
+            ended => return ended,
+        }
     }
 }
 

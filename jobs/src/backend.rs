@@ -23,7 +23,7 @@ use apalis_core::backend::{Backend, BackendConfig, WireFormatBackend};
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::context::WorkerContext;
 use apalis_postgres::{Config, Error, PgTask, queries};
-use kitfleet_domain::database::may_pass;
+use kitfleet_domain::database::persist;
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
@@ -301,15 +301,9 @@ impl Persistence for Queue {
                 _ => None,
             })
             .collect();
-        let (queue, failed) = (&self.config.queue, Seldom::new());
-        while let Err(error) = acknowledge(&self.db, &results, worker).await {
-            if !matches!(&error, Error::Database(error) if may_pass(error)) {
-                tracing::error!(%error, %queue, "the database does not take what jobs came to");
-                self.acknowledge_without_words(&results, worker).await;
-                break;
-            }
-            failed.say(|held_back| tracing::warn!(%error, held_back, %queue, "cannot acknowledge jobs yet"));
-            tokio::time::sleep(RETRY).await;
+        if let Err(error) = persist("acknowledge jobs", || acknowledge(&self.db, &results, worker)).await {
+            tracing::error!(%error, queue = %self.config.queue, "the database does not take what jobs came to");
+            self.acknowledge_without_words(&results, worker).await;
         }
         Ok(())
     }
@@ -326,11 +320,14 @@ impl Persistence for Queue {
     }
 }
 
-async fn acknowledge(db: &PgPool, results: &[&queries::ResultPayload], worker: &WorkerContext) -> Result<(), Error> {
+async fn acknowledge(db: &PgPool, results: &[&queries::ResultPayload], worker: &WorkerContext) -> sqlx::Result<()> {
     if results.is_empty() {
         return Ok(());
     }
     let mut conn = db.acquire().await?;
-    queries::handle_results(&mut *conn, results, worker.name()).await?;
-    Ok(())
+    match queries::handle_results(&mut *conn, results, worker.name()).await {
+        Ok(_) => Ok(()),
+        Err(Error::Database(error)) => Err(error),
+        Err(error) => Err(sqlx::Error::Encode(error.into())),
+    }
 }

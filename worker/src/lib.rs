@@ -10,7 +10,6 @@ pub mod incarnations;
 pub mod maintenance;
 mod names;
 mod near;
-mod persistence;
 mod sessions;
 pub mod webhooks;
 
@@ -19,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
-use kitfleet_domain::database::begin;
+use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::intents;
 use kitfleet_domain::sealing::Opener;
@@ -41,7 +40,6 @@ use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
 use crate::emails::Mailer;
 use crate::incarnations::Living;
-use crate::persistence::persist;
 use crate::sessions::Sessions;
 
 /// The channel on which webhook deliveries are announced; see the migration that makes `fan_out_event`.

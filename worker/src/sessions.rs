@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::database::begin;
+use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::intents::{self, Ending, Started};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
@@ -26,7 +26,6 @@ use tracing::Instrument as _;
 
 use crate::Context;
 use crate::browser::{Browser, Ended, NotSaved};
-use crate::persistence::persist;
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
 const GRACE: Duration = Duration::from_secs(3);

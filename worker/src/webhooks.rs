@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use kitfleet_domain::database::{may_pass, pool_options};
+use kitfleet_domain::database::{may_pass, persist, pool_options};
 use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::vault::Vault;
@@ -42,7 +42,6 @@ use self::target::Target;
 pub use self::target::{BadRoots, ExtraRoots};
 use crate::Context;
 use crate::names::Names;
-use crate::persistence::persist;
 
 /// Attempts under way at once, of all, of an account and of an endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
