@@ -2,29 +2,32 @@
 //!
 //! A page decides how much of either its browser takes, so it is looked at, all browsers by one task. One that takes too
 //! much is condemned: it is killed, its session fails, and no other is the worse for it. Looking costs little: the
-//! processes' resident memory, which counts what they share with others in full, is exact enough until it is too much.
+//! processes' resident memory, which counts what they share with others in full, is exact enough until it is too much;
+//! and folders are measured every fourth time, unless the disk is nearly full.
 //! Control groups would bound it to the byte, but few machines give a service one to divide.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use nix::sys::statvfs::statvfs;
+use kitfleet_domain::machine::Room;
+use kitfleet_domain::seldom::Seldom;
 use nix::unistd::Pid;
+use procfs::WithCurrentSystemInfo;
+use procfs::process::{Process, Stat};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::processes::below;
+use super::processes::Processes;
 use crate::config::Bounds;
 
 /// How often browsers are looked at. A page can fill a gigabyte of memory in half a second.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
-/// Of a small disk this part has to stay free at most.
-const FLOOR_SHARE: u64 = 20;
+/// Every how manieth time their folders are measured too: disks are slower than memory.
+const FOLDERS_AFTER: u32 = 4;
 
 /// Bytes on the disk below which a browser is not to blame for a full one.
 const WORTH_BLAMING: u64 = 16 * MIB;
@@ -46,6 +49,17 @@ struct Watched {
     leader: Pid,
     folder: PathBuf,
     verdict: Weak<Verdict>,
+}
+
+impl Watched {
+    /// Condemns who takes more than the limit.
+    fn judge(&self, verdict: &Verdict, bytes: u64, limit: u64, of: &str) {
+        if bytes > limit {
+            let words = format!("the browser took more than {} MiB of {of}", limit / MIB);
+            tracing::warn!(words, folder = %self.folder.display(), "a browser takes too much");
+            verdict.speak(words);
+        }
+    }
 }
 
 /// Whether a browser was condemned.
@@ -84,56 +98,61 @@ impl Watchdog {
 
     /// Looks, for ever.
     pub async fn run(self: Arc<Self>) {
-        loop {
+        for turn in (0..FOLDERS_AFTER).cycle() {
             sleep(LOOK_AFTER).await;
             let this = Arc::clone(&self);
-            if let Err(error) = spawn_blocking(move || this.look()).await {
+            if let Err(error) = spawn_blocking(move || this.look(turn == 0)).await {
                 tracing::error!(%error, "browsers were not looked at");
             }
         }
     }
 
-    fn look(&self) {
-        let watched = self.with(|watched| {
+    fn look(&self, at_folders: bool) {
+        let browsers: Vec<_> = self.with(|watched| {
             watched.retain(|browser| browser.verdict.strong_count() > 0);
-            watched.clone()
+            watched.iter().filter_map(|browser| Some((browser.clone(), browser.verdict.upgrade()?))).collect()
         });
-        let mut writers = Vec::new();
-        for Watched { leader, folder, verdict } in watched {
-            let Some(verdict) = verdict.upgrade() else { continue };
-            let bytes = size(&folder, self.bounds.disk);
-            if let Some(words) = self.trespass(leader, bytes) {
-                tracing::warn!(words, folder = %folder.display(), "a browser takes too much");
-                verdict.speak(words);
+        self.look_at_memory(&browsers);
+        // All folders lie on one disk.
+        let is_full = browsers.first().is_some_and(|(browser, _)| {
+            Room::on(&browser.folder).is_ok_and(|room| room.is_below(self.bounds.free_disk))
+        });
+        if at_folders || is_full {
+            self.look_at_folders(&browsers, is_full);
+        }
+    }
+
+    fn look_at_memory(&self, browsers: &[(Watched, Arc<Verdict>)]) {
+        static FAILED: Seldom = Seldom::new();
+        let processes = match Processes::now() {
+            Ok(processes) => processes,
+            Err(error) => {
+                return FAILED
+                    .say(|held_back| tracing::error!(%error, held_back, "the memory of browsers is not bounded"));
             }
-            writers.push((bytes, folder, verdict));
-        }
-        self.keep_room(writers);
-    }
-
-    /// What a browser has done, if it has done anything.
-    fn trespass(&self, leader: Pid, written: u64) -> Option<String> {
-        // A family that is gone has nobody who could be condemned.
-        let memory = memory(leader, self.bounds.memory).unwrap_or_default();
-        let exceeded = |bytes: u64, limit: u64, of: &str| {
-            (bytes > limit).then(|| format!("the browser took more than {} MiB of {of}", limit / MIB))
         };
-        exceeded(memory, self.bounds.memory, "memory").or_else(|| exceeded(written, self.bounds.disk, "the disk"))
+        for (browser, verdict) in browsers {
+            let bytes = memory(&processes.below(browser.leader), self.bounds.memory);
+            browser.judge(verdict, bytes, self.bounds.memory, "memory");
+        }
     }
 
-    /// Condemns who has written most when the disk is nearly full, one after the other.
-    fn keep_room(&self, mut writers: Vec<(u64, PathBuf, Arc<Verdict>)>) {
-        writers.sort_unstable_by_key(|(bytes, ..)| *bytes);
+    /// Condemns who has written too much, and who has written most when the disk is nearly full, one after the other.
+    fn look_at_folders(&self, browsers: &[(Watched, Arc<Verdict>)], is_full: bool) {
+        let weighed = browsers.iter().map(|(browser, verdict)| {
+            let bytes = size(&browser.folder, self.bounds.disk);
+            browser.judge(verdict, bytes, self.bounds.disk, "the disk");
+            (bytes, browser, verdict)
+        });
+        let most = weighed.max_by_key(|(bytes, ..)| *bytes);
         // What the dead had is free soon.
-        if writers.iter().any(|(.., verdict)| verdict.spoken.is_cancelled()) {
-            return;
-        }
-        let Some((bytes, folder, verdict)) = writers.pop() else { return };
-        let Ok(disk) = statvfs(&folder) else { return };
-        let in_bytes = |blocks: u64| blocks.saturating_mul(disk.fragment_size());
-        let (left, all) = (in_bytes(disk.blocks_available()), in_bytes(disk.blocks()));
-        if bytes >= WORTH_BLAMING && left < self.bounds.free_disk.min(all / FLOOR_SHARE) {
-            tracing::warn!(folder = %folder.display(), bytes, left, "the disk is nearly full: ending who wrote most");
+        let is_dying = browsers.iter().any(|(_, verdict)| verdict.spoken.is_cancelled());
+        if let Some((bytes, browser, verdict)) = most
+            && is_full
+            && !is_dying
+            && bytes >= WORTH_BLAMING
+        {
+            tracing::warn!(folder = %browser.folder.display(), bytes, "the disk is nearly full: ending who wrote most");
             verdict.speak("the disk is nearly full, and this browser wrote most".to_owned());
         }
     }
@@ -143,19 +162,17 @@ impl Watchdog {
     }
 }
 
-/// Bytes of memory that a family has: an upper bound where that is enough to say that it is within its limit.
-fn memory(leader: Pid, limit: u64) -> io::Result<u64> {
-    let family = below(leader)?;
-    let sum = |file: &str, field: &str| family.iter().map(|pid| kib(*pid, file, field)).sum::<u64>() * 1024;
-    let resident = sum("status", "VmRSS:");
-    Ok(if resident <= limit { resident } else { sum("smaps_rollup", "Pss:") })
+/// Bytes of memory that processes have: an upper bound where that is enough to say that it is within the limit.
+fn memory(family: &[&Stat], limit: u64) -> u64 {
+    let resident = family.iter().map(|process| process.rss_bytes().get()).sum();
+    if resident <= limit { resident } else { family.iter().map(|process| own_share(process.pid)).sum() }
 }
 
-/// A number of what the kernel says of a process; 0 for one that is gone.
-fn kib(pid: Pid, file: &str, field: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let value = text.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix("kB")?.trim().parse().ok());
-    value.unwrap_or_default()
+/// A process's memory, with its part of what it shares with others; 0 for one that is gone.
+fn own_share(pid: i32) -> u64 {
+    let maps = Process::new(pid).and_then(|process| process.smaps_rollup());
+    let sums = maps.into_iter().flat_map(|rollup| rollup.memory_map_rollup);
+    sums.filter_map(|map| map.extension.map.get("Pss").copied()).sum()
 }
 
 /// Bytes on the disk of all that lies in a folder, or more than the limit. The browser changes it meanwhile, so that what
@@ -181,6 +198,8 @@ fn size(folder: &Path, limit: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -197,7 +216,12 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_family_is_that_of_its_processes() {
-        let own = memory(Pid::this(), u64::MAX).expect("this process runs");
-        assert!(own > MIB, "{own}");
+        let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
+        let processes = Processes::now().expect("there is a /proc");
+        let family = processes.below(Pid::this());
+        assert!(family.iter().any(|process| process.pid.unsigned_abs() == child.id()));
+        let (resident, shares) = (memory(&family, u64::MAX), memory(&family, 0));
+        assert!(0 < shares && shares <= resident, "{shares} of {resident}");
+        child.kill().and_then(|()| child.wait()).expect("it ends");
     }
 }

@@ -28,7 +28,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::bounds::{Verdict, Watchdog};
 use super::confinement::Confinement;
 use super::directories::BrowserDirectory;
-use super::processes::{self, Family, Spawner};
+use super::processes::{Family, Processes, Spawner};
 
 /// How often the network process is looked at.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
@@ -383,12 +383,10 @@ fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = ()>> {
 }
 
 fn find_network_process(leader: Pid) -> io::Result<Option<Pid>> {
-    let named = |id: &Pid| {
-        let name = std::fs::read_to_string(format!("/proc/{id}/comm"));
-        // The kernel cuts names to 15 characters.
-        name.is_ok_and(|name| name.trim_end() == "WebKitNetworkPr")
-    };
-    Ok(processes::below(leader)?.into_iter().find(named))
+    let processes = Processes::now()?;
+    // The kernel cuts names to 15 characters.
+    let found = processes.below(leader).into_iter().find(|process| process.comm == "WebKitNetworkPr");
+    Ok(found.map(|process| Pid::from_raw(process.pid)))
 }
 
 /// Copies a child's words to the log. They are for people who debug, and hold nothing that was typed.

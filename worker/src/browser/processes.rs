@@ -5,7 +5,7 @@
 //! [`Spawner`]. This process adopts the orphans of its children, so that it can wait for them too. And a host ends by
 //! itself at the end of its input.
 
-use std::fs;
+use std::collections::HashMap;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -17,6 +17,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use procfs::process::Stat;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -153,33 +154,37 @@ impl Family {
     }
 }
 
-/// A process and all that it and its children have started and that still run.
-///
-/// # Errors
-/// When it is gone.
-pub fn below(leader: Pid) -> io::Result<Vec<Pid>> {
-    let mut found = vec![leader];
-    let mut next = 0;
-    while let Some(parent) = found.get(next).copied() {
-        match children(parent) {
-            Ok(children) => found.extend(children),
-            // Of the others anyone may end meanwhile.
-            Err(error) if parent == leader => return Err(error),
-            Err(_) => {}
-        }
-        next += 1;
-    }
-    Ok(found)
+/// The processes of this machine at one moment, all read at once: to ask the kernel for each family's members costs as much
+/// again for each of their threads.
+pub struct Processes {
+    by_parent: HashMap<i32, Vec<Stat>>,
 }
 
-/// Children belong to the thread that started them.
-fn children(parent: Pid) -> io::Result<Vec<Pid>> {
-    let mut found = Vec::new();
-    for thread in fs::read_dir(format!("/proc/{parent}/task"))? {
-        let children = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
-        found.extend(children.split_whitespace().filter_map(|id| id.parse().ok()).map(Pid::from_raw));
+impl Processes {
+    /// Reads them. One that ends meanwhile may be missing, and its children then are nobody's.
+    ///
+    /// # Errors
+    /// When the machine has no `/proc`.
+    pub fn now() -> io::Result<Self> {
+        let mut by_parent = HashMap::<_, Vec<_>>::new();
+        let all = procfs::process::all_processes().map_err(io::Error::other)?;
+        for process in all.filter_map(|process| process.ok()?.stat().ok()) {
+            by_parent.entry(process.ppid).or_default().push(process);
+        }
+        Ok(Self { by_parent })
     }
-    Ok(found)
+
+    /// What a process and its children have started and still runs.
+    pub fn below(&self, leader: Pid) -> Vec<&Stat> {
+        let of = |parent: i32| self.by_parent.get(&parent).into_iter().flatten();
+        let mut found: Vec<&Stat> = of(leader.as_raw()).collect();
+        let mut next = 0;
+        while let Some(parent) = found.get(next) {
+            found.extend(of(parent.pid));
+            next += 1;
+        }
+        found
+    }
 }
 
 impl Drop for Family {
