@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-pub use app::{App, Role};
+pub use app::{App, Builder, Role};
 pub use client::{Answer, Client};
 pub use redis::Redis;
 pub use site::Site;

@@ -86,6 +86,7 @@ impl Site {
             .route("/touches", get(|| page(TOUCHES)))
             .route("/scrolling", get(|| page(SCROLLING)))
             .route("/very-tall", get(|| page(VERY_TALL)))
+            .route("/tower", get(|| page(TOWER)))
             .route("/noise", get(|| page(NOISE)))
             .route("/storage", get(storage))
             .route("/many", get(many))
@@ -181,6 +182,9 @@ box.addEventListener('scroll', () => { document.querySelector('#in').textContent
 
 /// At a device pixel ratio of two it is taller than the 32,767 pixels that one picture of the engine may have.
 const VERY_TALL: &str = "<title>Very tall</title><style>body{margin:0}div{height:8500px}</style>
+<div style='background:rgb(255,0,0)'></div><div style='background:rgb(0,0,255)'></div>";
+
+const TOWER: &str = "<title>Tower</title><style>body{margin:0}div{height:15000px}</style>
 <div style='background:rgb(255,0,0)'></div><div style='background:rgb(0,0,255)'></div>";
 
 const NOISE: &str = "<title>Noise</title><canvas width=1000 height=1000></canvas><script>const context = document.querySelector('canvas').getContext('2d');

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::extract::WebSocketUpgrade;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -11,8 +12,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::support::{Answer, eventually};
+use crate::support::{Answer, App, Builder, eventually};
 use crate::webkit::Scene;
+use crate::webkit::processes::open_files;
 
 /// What a page does a moment after it has loaded, by its name.
 const PAGES: &[(&str, &str)] = &[
@@ -30,6 +32,9 @@ const PAGES: &[(&str, &str)] = &[
     ("stops", "setInterval(() => stop(), 1)"),
     ("frames", "for (const src of ['file:///etc/passwd', '/to-file']) { const frame = document.createElement('iframe'); frame.src = src;
                 document.body.append(frame) } setTimeout(() => { document.querySelector('#done').textContent = 'done' }, 500)"),
+    ("sockets", "const sockets = Array.from({length: 200}, () => new WebSocket('ws://' + location.host + '/socket'));
+                 for (const socket of sockets) socket.onopen = () => {
+                     document.title = sockets.filter(socket => socket.readyState === 1).length }"),
     ("nothing", ""),
 ];
 
@@ -47,7 +52,8 @@ impl Hostile {
             .route("/file", get(file))
             .route("/never", get(never))
             .route("/to-file", get(|| async { Redirect::temporary("file:///etc/passwd") }))
-            .route("/worker.js", get(worker));
+            .route("/worker.js", get(worker))
+            .route("/socket", get(socket));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base_url = format!("http://{}", listener.local_addr().expect("an address"));
         let mut server = JoinSet::new();
@@ -96,6 +102,11 @@ async fn worker() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript")], loops).into_response()
 }
 
+/// A socket that stays open for as long as the page wants it.
+async fn socket(upgrade: WebSocketUpgrade) -> Response {
+    upgrade.on_upgrade(async |mut socket| while socket.recv().await.is_some() {})
+}
+
 /// A service with two sessions: one that is attacked, and one of somebody else.
 struct Attack {
     scene: Scene,
@@ -105,7 +116,11 @@ struct Attack {
 
 impl Attack {
     async fn start() -> Self {
-        let scene = Scene::start().await;
+        Self::on(App::webkit()).await
+    }
+
+    async fn on(app: Builder) -> Self {
+        let scene = Scene::of(app.start().await).await;
         let bystander = scene.client.session().await;
         Self { scene, hostile: Hostile::start().await, bystander }
     }
@@ -180,6 +195,31 @@ async fn a_page_does_not_keep_its_visitor() {
         attack.scene.assert_ready().await;
         attack.survive().await;
     }
+    attack.end().await;
+}
+
+/// A page has as many connections as its session may (`worker.session_connections`), however few files the process may open:
+/// what it opens beyond that waits, and takes nothing from others.
+#[tokio::test]
+async fn a_page_with_two_hundred_sockets_takes_none_from_others() {
+    let app = App::webkit().files(1_024, 2_048).set("worker.max_sessions", "40");
+    let mut attack = Attack::on(app.set("worker.session_connections", "40")).await;
+    let lowered: i32 = sqlx::query_scalar("select max_sessions from workers")
+        .fetch_one(&attack.scene.app.database.pool)
+        .await
+        .expect("one worker");
+    assert!((2..40).contains(&lowered), "{lowered} sessions where files are few");
+    attack.visit("/page/sockets").await.expect(200);
+    let open = async |attack: &Attack| attack.scene.state().await["title"].as_str()?.parse::<u32>().ok();
+    let most = eventually(Duration::from_secs(20), "sockets are open", async || {
+        open(&attack).await.filter(|open| *open >= 24)
+    })
+    .await;
+    assert!(most <= 40, "{most} sockets of a session that may have 40 connections");
+
+    let files = open_files(attack.scene.app.pid(0));
+    assert!(files < 1_024, "{files} files are open");
+    attack.survive().await;
     attack.end().await;
 }
 
