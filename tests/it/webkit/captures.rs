@@ -103,15 +103,16 @@ async fn a_screenshot_of_a_very_tall_page_has_all_of_it() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `full_page`: a page of 30,000 points has ninety screens of pixels, of which few are in memory at once.
+/// Interface, "Sessions", `full_page`: a page of 30,000 points has forty screens of pixels, of which few are in memory at once.
 #[tokio::test]
 async fn a_screenshot_of_thirty_thousand_points_has_all_of_them() {
-    let scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "1000000000").start().await).await;
+    let mut scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "1000000000").start().await).await;
+    scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
     scene.visit("/tower").await;
     let whole = decode(&scene.capture(json!({"kind": "screenshot", "full_page": true})).await);
-    assert_eq!((whole.width, whole.height), (393 * 3, 90_000));
-    assert!(whole.column[..45_000].iter().all(|pixel| *pixel == [255, 0, 0]));
-    assert!(whole.column[45_000..].iter().all(|pixel| *pixel == [0, 0, 255]));
+    assert_eq!((whole.width, whole.height), (750, 60_000));
+    assert!(whole.column[..30_000].iter().all(|pixel| *pixel == [255, 0, 0]));
+    assert!(whole.column[30_000..].iter().all(|pixel| *pixel == [0, 0, 255]));
     scene.assert_ready().await;
     scene.app.stop().await;
 }
