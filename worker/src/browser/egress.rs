@@ -661,7 +661,6 @@ mod tests {
 
         proptest! {
             #![proptest_config(ProptestConfig {
-                cases: 200,
                 failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
                 ..ProptestConfig::default()
             })]
