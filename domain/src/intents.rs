@@ -305,9 +305,13 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
     .transpose()
 }
 
+/// How long a `ready` session of a dead worker is left to its next operation, which is told what has happened. It takes a slot, and
+/// perhaps a profile, and so it is not left for ever.
+const PATIENCE: Duration = Duration::from_mins(10);
+
 /// Ends what dead workers left behind (decisions D5): a session whose browser never opened, or whose operation never
 /// started, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is
-/// left to its next operation. Of workers that stopped in good order nothing is left, whatever kept them from seeing to it.
+/// left to its next operation, and errored when none comes for ten minutes. Of workers that stopped in good order nothing is left, whatever kept them from seeing to it.
 /// What ended sessions had in hand is lost. Answers how many intents were ended. `conn` is in a transaction.
 ///
 /// # Errors
@@ -329,9 +333,13 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
         let finished = finish(&mut alone, intent.id, &outcome.into()).await;
         ended += usize::from(settle(alone, finished).await?);
     }
-    for worker in workers::stopped_with_sessions(&mut *conn).await? {
+    for worker in workers::forsakers(&mut *conn, PATIENCE).await? {
         let mut alone = conn.begin().await?;
-        let failed = fail_sessions_of(&mut alone, worker).await;
+        let failed = if worker.was_lost {
+            fail_sessions(&mut alone, worker.id, &["ready"], &worker_gone()).await
+        } else {
+            fail_sessions_of(&mut alone, worker.id).await
+        };
         settle(alone, failed).await?;
     }
     keeping::forsake(conn, limit).await?;
@@ -390,20 +398,30 @@ pub async fn any_open(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result
 /// # Errors
 /// When the database fails.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
+    let failure = Failure {
+        class: FailureClass::NotIntegrated,
+        detail: "the worker that owned the session's browser was stopped".to_owned(),
+    };
+    fail_sessions(conn, worker, &["creating", "ready", "busy"], &failure).await
+}
+
+async fn fail_sessions(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    statuses: &[&str],
+    failure: &Failure,
+) -> sqlx::Result<()> {
     // Locked first: a claim that comes meanwhile waits, and then finds the session errored. By account, as in [`rescue`]:
     // an account gets one mail about its first failure, and two workers that stop must not wait for each other's.
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!"
-           from sessions where worker_id = $1 and status in ('creating', 'ready', 'busy') order by account_id, id for update"#,
+           from sessions where worker_id = $1 and status = any($2) order by account_id, id for update"#,
         worker as _,
+        statuses as _,
     )
     .fetch_all(&mut *conn)
     .await?;
-    let failure = Failure {
-        class: FailureClass::NotIntegrated,
-        detail: "the worker that owned the session's browser was stopped".to_owned(),
-    };
     for session in live {
         let ending = Outcome::Failed { failure: failure.clone() }.into();
         if let Some(operation) = session.operation_id
@@ -417,7 +435,7 @@ pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx
         )
         .execute(&mut *conn)
         .await?;
-        record_failure(&mut *conn, session.account_id, session.id, session.duration_ms, &failure).await?;
+        record_failure(&mut *conn, session.account_id, session.id, session.duration_ms, failure).await?;
     }
     Ok(())
 }

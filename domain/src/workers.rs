@@ -217,19 +217,33 @@ pub async fn any_silent(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Workers that stopped, and did not get to end their sessions.
+/// Workers that left live sessions which nobody ends any more: all that stopped, and those that have been lost for `patience`
+/// and have some that are `ready`.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn stopped_with_sessions(conn: &mut PgConnection) -> sqlx::Result<Vec<WorkerId>> {
-    sqlx::query_scalar!(
-        "select w.id from workers w
-         where w.status = 'stopped' and exists(
-             select from sessions s where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy'))
-         order by w.id",
+pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<Forsaker>> {
+    sqlx::query_as!(
+        Forsaker,
+        r#"select w.id as "id: _", w.status = 'lost' as "was_lost!" from workers w
+           where w.status = 'stopped' and exists(
+                     select from sessions s where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy'))
+              or w.status = 'lost' and w.last_seen_at < now() - make_interval(secs => $1) and exists(
+                     select from sessions s where s.worker_id = w.id and s.status = 'ready')
+           order by w.id"#,
+        patience.as_secs_f64(),
     )
     .fetch_all(conn)
     .await
+}
+
+/// A worker that left live sessions.
+#[derive(Debug)]
+pub struct Forsaker {
+    /// Which.
+    pub id: WorkerId,
+    /// Whether it was found dead, and did not stop in good order.
+    pub was_lost: bool,
 }
 
 /// Deletes workers that are gone for longer than `age`, of whose sessions none is live and nothing is still to be saved, up

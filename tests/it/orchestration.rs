@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::accounts::Tier;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::support::routes::operations;
 use crate::support::{App, Client, Role, at_once, eventually, members};
@@ -295,6 +296,37 @@ async fn a_worker_killed_while_idle_fails_the_next_operation() {
     assert_eq!(client.status(&sessions[2]).await, "destroyed");
     app.start(Role::Worker);
     eventually(RESCUE, "there is a worker again", async || {
+        (client.post("/v1/sessions", json!({})).await.status == 201).then_some(())
+    })
+    .await;
+    app.stop().await;
+}
+
+/// A `ready` session whose worker is dead and that nobody drives ends by itself, so that its slot and its profile are free.
+#[tokio::test]
+async fn an_idle_session_of_a_dead_worker_does_not_stay_for_ever() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
+    let session = client.session().await;
+    app.signal(1, Signal::SIGKILL).await;
+    let worker = eventually(RESCUE, "the worker is found dead", async || {
+        let lost = sqlx::query_scalar::<_, Uuid>("select id from workers where status = 'lost'");
+        lost.fetch_optional(&app.database.pool).await.expect("workers")
+    })
+    .await;
+    // Whoever drives it first is told what has happened, for ten minutes.
+    assert_eq!(client.status(&session).await, "ready");
+    let long_ago = sqlx::query("update workers set last_seen_at = now() - interval '11 minutes' where id = $1");
+    long_ago.bind(worker).execute(&app.database.pool).await.expect("time passes");
+    eventually(RESCUE, "the session ends", async || (client.status(&session).await == "errored").then_some(())).await;
+    let events = app.events(&session).await;
+    let [(kind, data)] = &events[..] else { panic!("not one event: {events:?}") };
+    assert_eq!(
+        (kind.as_str(), &data["operation"], &data["error_name"]),
+        ("session.failed", &json!("unknown"), &json!("DriverError"))
+    );
+    app.start(Role::Worker);
+    eventually(RESCUE, "its slot is free", async || {
         (client.post("/v1/sessions", json!({})).await.status == 201).then_some(())
     })
     .await;
