@@ -104,13 +104,26 @@ impl Database {
 
     /// One connection.
     pub async fn connect(&self) -> Result<PgConnection> {
-        PgConnection::connect_with(&self.options()).await.context("the database cannot be reached")
+        PgConnection::connect_with(&self.options()).await.with_context(|| self.unreachable())
     }
 
     /// A pool of the configured size.
     pub async fn pool(&self, config: &Config) -> Result<PgPool> {
         let pool = database::connect(self.options(), config.database.max_connections).await;
-        pool.context("the database cannot be reached")
+        pool.with_context(|| self.unreachable())
+    }
+
+    fn unreachable(&self) -> String {
+        match &self.0 {
+            Source::Configured(options) => {
+                format!(
+                    "the database at {}:{} (database.url) cannot be reached",
+                    options.get_host(),
+                    options.get_port()
+                )
+            }
+            Source::Embedded(_) | Source::Attached(_) => "the embedded database cannot be reached".to_owned(),
+        }
     }
 
     /// Brings the schema up to date.

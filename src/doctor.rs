@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
+use kitfleet_domain::machine::Room;
 use kitfleet_domain::workers::{self, Driver};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
@@ -87,6 +88,7 @@ pub async fn examine(config: &Config, format: Format) -> Result<()> {
     checks.push(redis(config).await);
     checks.push(profiles(config).await);
     checks.push(port(config).await);
+    checks.push(disk(&config.data_dir, config.worker.free_disk_bytes));
     checks.push(memory(config));
     checks.push(files(config));
     checks.extend(browsers(&worker).await);
@@ -235,6 +237,18 @@ fn is_up(data_dir: &Path) -> bool {
     data_dir.join("lock").exists() && Lock::take(data_dir).is_ok_and(|lock| lock.is_none())
 }
 
+fn disk(data_dir: &Path, floor: u64) -> Check {
+    // Where it was not made yet, it will be made beside its next of kin.
+    let Some(room) = data_dir.ancestors().find_map(|folder| Room::on(folder).ok()) else {
+        return Check::warn("disk", format!("{} cannot be looked at", data_dir.display()), "mend data_dir");
+    };
+    let finding = format!("{} MiB are free where data_dir is", room.left / (1024 * 1024));
+    if room.is_below(floor) {
+        return Check::fail("disk", finding, "make room: without it nothing is written, and no browser starts");
+    }
+    Check::ok("disk", finding)
+}
+
 fn memory(config: &Config) -> Check {
     let mib = memory_bytes() / (1024 * 1024);
     let sessions = config.worker.max_sessions;
@@ -359,7 +373,14 @@ async fn succeeds(program: &str, arguments: &[&str]) -> io::Result<bool> {
 fn owner_key(data_dir: &Path) -> Check {
     let (subject, file) = ("owner's key", owner::key_file(data_dir));
     match fs::metadata(&file) {
-        Err(_) => Check::ok(subject, "none kept here: the first `kitfleet up` makes one"),
+        Err(_) if Folder::is_in(data_dir) => {
+            Check::warn(subject, "none kept here", "`kitfleet key mint` makes another; `kitfleet up` does so only once")
+        }
+        Err(_) => Check::ok(subject, "none yet: the first `kitfleet up` makes one"),
+        Ok(_) if owner::read(&file).is_none() => {
+            let remove = "remove it; `kitfleet key mint` makes another";
+            Check::warn(subject, format!("{} holds no key", file.display()), remove)
+        }
         Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
             Check::warn(subject, format!("others can read {}", file.display()), format!("chmod 600 {}", file.display()))
         }

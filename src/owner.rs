@@ -61,7 +61,8 @@ async fn kept(conn: &mut PgConnection, data_dir: &Path, oldest: AccountId) -> Re
     Ok(if works { Owner::Kept } else { Owner::Elsewhere(oldest) })
 }
 
-fn read(file: &Path) -> Option<Secret> {
+/// The key that a file holds, if it holds one.
+pub fn read(file: &Path) -> Option<Secret> {
     Secret::parse(fs::read_to_string(file).ok()?.trim())
 }
 
