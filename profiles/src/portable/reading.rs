@@ -17,11 +17,11 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::json::{Json, MAX_TEXT};
 use super::values::{self, Refused};
-use super::{Document, DocumentError, FORMAT, MAX_DATABASES, MAX_RECORDS, MAX_SITES, VERSION};
+use super::{Document, DocumentError, FORMAT, MAX_DATABASES, MAX_INDEX_KEYS, MAX_RECORDS, MAX_SITES, VERSION};
 use crate::cookies::{self, Cookie, MAX_COOKIES};
 use crate::files::{Files, MAX_BYTES};
 use crate::scratch::Scratch;
-use crate::webkit::databases::{Index, MAX_INDEX_KEYS, MAX_INDEXES, MAX_STORES, Store};
+use crate::webkit::databases::{self, Index, MAX_INDEXES, MAX_STORES, Store};
 use crate::webkit::key_paths::KeyPath;
 use crate::webkit::keys::Key;
 use crate::webkit::names::{self, Origin, Site};
@@ -65,7 +65,8 @@ pub async fn receive<E: fmt::Display>(
 /// document itself are added to `unknown`.
 pub fn read(document: &mut dyn Read, into: Scratch, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
-    let mut making = Making { into, left: MAX_BYTES, made: 0, sites: HashSet::new(), databases: 0, records: 0 };
+    let mut making =
+        Making { into, left: MAX_BYTES, made: 0, sites: HashSet::new(), databases: 0, records: 0, index_keys: 0 };
     let (mut format, mut version, mut name, mut archetype) = (None, None, None, None);
     let (mut source_profile_id, mut source_account_id) = (None, None);
     let (mut cookies, mut cookie_bytes) = (Vec::new(), 0);
@@ -124,6 +125,7 @@ struct Making {
     sites: HashSet<Site>,
     databases: usize,
     records: usize,
+    index_keys: usize,
 }
 
 /// A database whose name is read, in a file that has another one.
@@ -222,6 +224,15 @@ impl Making {
         Ok(())
     }
 
+    fn count_index_keys(&mut self, more: usize, at: &str) -> Result<(), DocumentError> {
+        self.index_keys += more;
+        if self.index_keys > MAX_INDEX_KEYS {
+            let message = format!("there must be at most {MAX_INDEX_KEYS} keys in indexes");
+            return Err(Invalid::field(format!("{at}.index_keys"), message).into());
+        }
+        Ok(())
+    }
+
     fn database<R: Read>(&mut self, json: &mut Json<R>) -> Result<Made, DocumentError> {
         let at = json.here();
         self.databases += 1;
@@ -241,8 +252,10 @@ impl Making {
                     Ok(())
                 })?,
                 "records" => json.array(MAX_RECORDS, |json| {
-                    self.count_record(&json.here())?;
-                    database.record(json)
+                    let at = json.here();
+                    self.count_record(&at)?;
+                    let index_keys = database.record(json)?;
+                    self.count_index_keys(index_keys, &at)
                 })?,
                 _ => return Ok(false),
             }
@@ -303,7 +316,8 @@ impl Numbers {
 }
 
 impl DatabaseMaking {
-    fn record<R: Read>(&mut self, json: &mut Json<R>) -> Result<(), DocumentError> {
+    /// Answers under how many keys of indexes it is.
+    fn record<R: Read>(&mut self, json: &mut Json<R>) -> Result<usize, DocumentError> {
         let at = json.here();
         let (mut store, mut key, mut value, mut index_keys) = (None, None, None, Vec::new());
         json.object(|json, member| {
@@ -316,7 +330,7 @@ impl DatabaseMaking {
                     let broken = |error| Invalid::field(format!("{at}.value"), format!("{error}"));
                     value = Some(encoded.map_err(broken)?);
                 }
-                "index_keys" => json.array(MAX_INDEX_KEYS, |json| {
+                "index_keys" => json.array(databases::MAX_INDEX_KEYS, |json| {
                     index_keys.push(json.index_key()?);
                     Ok(())
                 })?,
@@ -335,11 +349,12 @@ impl DatabaseMaking {
         }
         self.records += 1;
         self.building.record(self.records, store, &key, &value)?;
+        let count = index_keys.len();
         for (index, index_key) in index_keys {
             let index = self.numbers.index(store, index);
             self.building.index_key((store, index, self.records), &index_key, &key)?;
         }
-        Ok(())
+        Ok(count)
     }
 }
 

@@ -160,3 +160,16 @@ proptest! {
         let _ = read_text(&text);
     }
 }
+
+/// Each is sorted into a database, so that all of them are bounded, and not only those of a record.
+#[test]
+fn a_document_has_so_many_keys_of_indexes() {
+    let keys = vec![r#"{"index":"by","key":1}"#; 10_000].join(",");
+    let record = |key: usize| format!(r#"{{"store":"items","key":{key},"value":null,"index_keys":[{keys}]}}"#);
+    let mut text = document().to_string();
+    let at = text.find(r#"{"store":"items""#).or_else(|| text.find(r#"{"index_keys""#)).expect("its record");
+    let records: Vec<_> = (0..100).map(record).collect();
+    text.insert_str(at, &format!("{},", records.join(",")));
+    let Err(DocumentError::Invalid(Invalid(fields))) = read_text(&text) else { panic!("it was taken") };
+    assert_eq!(fields[0].field, "origins[0].databases[0].records[100].index_keys");
+}
