@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::patterns::PatternError;
+use kitfleet_domain::turns::NotYet;
 use kitfleet_domain::validation::Invalid;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -149,6 +150,12 @@ impl From<Problem> for Parts {
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
         Self::new(&kinds::VALIDATION_FAILED, invalid.to_string()).with("errors", invalid.0)
+    }
+}
+
+impl From<NotYet> for Problem {
+    fn from(not_yet: NotYet) -> Self {
+        Self::unavailable_for_now(not_yet.to_string())
     }
 }
 

@@ -501,6 +501,7 @@ impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Sealed => Self::internal(&error),
+            ReadError::NotYet(not_yet) => not_yet.into(),
             ReadError::Io(_) => unavailable(&error),
         }
     }

@@ -24,6 +24,7 @@ use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
+use crate::audit_log::Exports;
 use crate::connections::ConnectionLimits;
 use crate::hashing::Hashing;
 use crate::identities::{ProviderConfig, Providers};
@@ -179,6 +180,8 @@ pub struct Shared {
     pub patterns: Patterns,
     /// Who else may say who somebody is.
     pub providers: Providers,
+    /// Whose turn it is to export the audit log.
+    pub exports: Exports,
     /// When credentials were last used.
     pub last_used: LastUsed,
     /// Whether the database answers.
@@ -210,6 +213,7 @@ impl App {
             hashing,
             patterns: Patterns::new(available_parallelism().map_or(1, NonZeroUsize::get)),
             providers,
+            exports: Exports::default(),
             last_used: LastUsed::default(),
             pulse: Pulse::default(),
             handlers,

@@ -36,6 +36,7 @@ pub mod sign_ins;
 pub mod teams;
 pub mod timestamp;
 pub mod tokens;
+pub mod turns;
 pub mod usage;
 pub mod validation;
 pub mod vault;

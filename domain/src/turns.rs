@@ -1,22 +1,22 @@
-//! Whose turn it is to make or read a document or a copy. Each has hundreds of megabytes on disk, and a thread.
+//! Whose turn it is at something that takes much of a process: of an account there are few at once, and whoever comes further waits.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kitfleet_domain::ids::AccountId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// At once, in this process and of an account: nobody's customers can take all of them alone, however slow they are.
-const AT_ONCE: (usize, usize) = (16, 2);
+use crate::ids::AccountId;
+
 /// How long somebody waits for his turn.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The turns of this process.
+#[derive(Debug)]
 pub struct Turns {
     all: Arc<Semaphore>,
+    of_account: usize,
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
 
@@ -27,28 +27,60 @@ pub struct Turn {
     _of_all: OwnedSemaphorePermit,
 }
 
+/// Its turn has not come in time.
+#[derive(Debug, thiserror::Error)]
+#[error("too many of these are under way: wait for one of yours to end")]
+pub struct NotYet;
+
 impl Turns {
-    pub fn new() -> Self {
-        Self { all: Arc::new(Semaphore::new(AT_ONCE.0)), accounts: Mutex::default() }
+    /// So many at once, in this process and of an account.
+    #[must_use]
+    pub fn new(of_all: usize, of_account: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(of_all)), of_account, accounts: Mutex::default() }
     }
 
     /// Waits for the account's turn.
     ///
     /// # Errors
     /// When it does not come in time.
-    pub async fn take(&self, account: AccountId) -> io::Result<Turn> {
+    pub async fn take(&self, account: AccountId) -> Result<Turn, NotYet> {
         let taken = async {
-            let of_account = self.of(account).acquire_owned().await.map_err(io::Error::other)?;
-            let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(io::Error::other)?;
+            let of_account = self.of(account).acquire_owned().await.map_err(|_| NotYet)?;
+            let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(|_| NotYet)?;
             Ok(Turn { _of_account: of_account, _of_all: of_all })
         };
-        timeout(PATIENCE, taken).await.map_err(|_| io::Error::other("too many documents and copies are under way"))?
+        timeout(PATIENCE, taken).await.map_err(|_| NotYet)?
     }
 
     fn of(&self, account: AccountId) -> Arc<Semaphore> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         // Who waits or has a turn refers to the semaphore too.
         accounts.retain(|_, turns| Arc::strong_count(turns) > 1);
-        Arc::clone(accounts.entry(account).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE.1))))
+        Arc::clone(accounts.entry(account).or_insert_with(|| Arc::new(Semaphore::new(self.of_account))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn whoever_has_few_turns_waits_and_keeps_nobody_else() {
+        let turns = Turns::new(3, 2);
+        let (greedy, other) = (AccountId::generate(), AccountId::generate());
+        let take = |account| turns.take(account).now_or_never().and_then(Result::ok);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let _inside = runtime.enter();
+        let (first, second) = (take(greedy).expect("a turn"), take(greedy).expect("another"));
+        assert!(take(greedy).is_none());
+        let third = take(other).expect("a turn of somebody else's");
+        assert!(take(AccountId::generate()).is_none(), "a process has so many");
+        drop(first);
+        assert!(take(greedy).is_some());
+        drop((second, third));
+        take(other).expect("a turn");
+        assert_eq!(turns.accounts.lock().expect("the accounts").len(), 1, "who has none is forgotten");
     }
 }

@@ -12,7 +12,6 @@ mod places;
 mod portable;
 mod scratch;
 mod seal;
-mod turns;
 mod webkit;
 
 use std::fs::File;
@@ -26,6 +25,7 @@ use futures_util::Stream;
 use kitfleet_domain::database::{self, begin};
 use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::profiles::stores;
+use kitfleet_domain::turns::{NotYet, Turns};
 use kitfleet_domain::vault::Vault;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::Mutex;
@@ -42,7 +42,6 @@ use self::places::{CHUNKS_UNDER_WAY, Place, Rows};
 pub use self::portable::{About, Document, DocumentError};
 use self::scratch::Scratch;
 use self::seal::{Opener, Sealer, StoreKey};
-use self::turns::Turns;
 
 /// What the vault is told the keys are for.
 const PURPOSE: &str = "profiles";
@@ -99,6 +98,11 @@ pub struct Saved {
     pub size_bytes: i64,
 }
 
+/// Documents and copies at once, in this process and of an account: each has hundreds of megabytes on disk, and a thread, and
+/// nobody's customers can take all of them alone, however slow they are.
+const AT_ONCE: usize = 16;
+const AT_ONCE_OF_AN_ACCOUNT: usize = 2;
+
 /// Why there is no new store.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
@@ -134,6 +138,9 @@ pub enum ReadError {
     /// The profile's key cannot be opened, or the store is not what was written.
     #[error("the store cannot be opened with the configured keys, or is damaged")]
     Sealed,
+    /// The account has too many of them under way.
+    #[error(transparent)]
+    NotYet(#[from] NotYet),
     /// It cannot be fetched, or put on disk.
     #[error("the store cannot be read: {0}")]
     Io(io::Error),
@@ -195,7 +202,7 @@ impl Stores {
         if let Err(error) = scratch::sweep(&scratch) {
             tracing::warn!(%error, folder = %scratch.display(), "what was left on its way cannot be removed");
         }
-        let (turns, sweep) = (Turns::new(), Mutex::new(()));
+        let (turns, sweep) = (Turns::new(AT_ONCE, AT_ONCE_OF_AN_ACCOUNT), Mutex::new(()));
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
     }
 
@@ -334,7 +341,7 @@ impl Stores {
         B: Stream<Item = Result<Bytes, E>> + Send,
         E: std::fmt::Display,
     {
-        let turn = self.0.turns.take(account).await.map_err(DocumentError::Disk)?;
+        let turn = self.0.turns.take(account).await?;
         let scratch = temporary_file(&self.0.scratch).map_err(DocumentError::Disk)?;
         let mut document = portable::receive(body, scratch, self.0.document_bytes).await?;
         let into = Scratch::new(&self.0.scratch).map_err(DocumentError::Disk)?;

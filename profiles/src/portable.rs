@@ -13,12 +13,12 @@ use std::io;
 
 use kitfleet_domain::ids::{AccountId, ProfileId};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::turns::{NotYet, Turn};
 use kitfleet_domain::validation::{Invalid, Rules};
 
 pub use self::reading::{read, receive};
 pub use self::writing::{write, written};
 use crate::Dump;
-use crate::turns::Turn;
 
 /// `format`
 const FORMAT: &str = "kitfleet.profile";
@@ -28,6 +28,8 @@ const VERSION: u32 = 2;
 const MAX_SITES: usize = 10_000;
 const MAX_DATABASES: usize = 2_000;
 const MAX_RECORDS: usize = 200_000;
+/// Keys under which records are in indexes, in all of a document: each is sorted in.
+const MAX_INDEX_KEYS: usize = 1_000_000;
 /// Bytes of a document that are handed on at once.
 const PIECE: usize = 64 * 1024;
 
@@ -93,6 +95,9 @@ pub enum DocumentError {
     /// It broke off.
     #[error("the document broke off: {0}")]
     Body(String),
+    /// The account has too many of them under way.
+    #[error(transparent)]
+    NotYet(#[from] NotYet),
     /// It cannot be put on disk.
     #[error("the document cannot be put on disk: {0}")]
     Disk(io::Error),

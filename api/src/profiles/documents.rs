@@ -333,6 +333,7 @@ impl From<DocumentError> for Problem {
             }
             DocumentError::Malformed(_) => Self::bad_request(format!("the request's body is no document: {error}")),
             DocumentError::Body(_) => Self::bad_request("the request's body broke off"),
+            DocumentError::NotYet(not_yet) => not_yet.into(),
             DocumentError::Disk(_) => unavailable(&error),
         }
     }
