@@ -5,6 +5,8 @@
 //! it is on.
 
 mod auth;
+#[cfg(test)]
+mod documented;
 mod email;
 mod later;
 mod limits;

@@ -1,0 +1,115 @@
+//! `docs/configuration.md`, held against what there is to set.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::providers::{Issuer, Provider, ProviderName};
+use super::{Config, later};
+
+const PAGE: &str = include_str!("../../docs/configuration.md");
+/// Whose defaults depend on the machine.
+const DERIVED: [&str; 4] = ["server.max_connections", "worker.host_program", "worker.max_sessions", "worker.name"];
+/// What the page calls a provider.
+const SOME_PROVIDER: &str = "auth.providers.<name>.";
+
+/// A line of one of the page's tables.
+struct Row {
+    section: &'static str,
+    key: &'static str,
+    kind: &'static str,
+    default: &'static str,
+}
+
+fn rows() -> Vec<Row> {
+    let mut section = "";
+    let mut rows = Vec::new();
+    for line in PAGE.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            section = title;
+        }
+        let Some(key) = line.strip_prefix("| `").and_then(|rest| rest.split('`').next()) else { continue };
+        let [_, _, kind, default, meaning, _] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("{line:?} has not four cells")
+        };
+        assert!(!meaning.is_empty(), "nobody says what {key} does");
+        rows.push(Row { section, key, kind, default });
+    }
+    rows
+}
+
+/// Every key with its default; those of a provider, which there is none of, with some value.
+fn settings() -> BTreeMap<String, Value> {
+    let mut config = Config::default();
+    let name = ProviderName::try_from("idp".to_owned()).expect("a name");
+    let provider = Provider {
+        issuer: Issuer::try_from("https://idp.example".to_owned()).expect("an issuer"),
+        client_id: "kitfleet".to_owned(),
+        client_secret: serde_json::from_value("secret".into()).expect("a secret"),
+        scopes: Vec::new(),
+        display_name: Some("Work".to_owned()),
+    };
+    config.auth.providers.insert(name, provider);
+    let mut settings = BTreeMap::new();
+    gather("", &serde_json::to_value(config).expect("JSON"), &mut settings);
+    settings.into_iter().map(|(key, default)| (key.replace("auth.providers.idp.", SOME_PROVIDER), default)).collect()
+}
+
+fn gather(prefix: &str, value: &Value, settings: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(members) => members.iter().for_each(|(name, member)| {
+            let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            gather(&key, member, settings);
+        }),
+        other => {
+            settings.insert(prefix.to_owned(), other.clone());
+        }
+    }
+}
+
+#[test]
+fn every_setting_has_one_line_on_the_page_of_the_configuration() {
+    let rows = rows();
+    let documented: BTreeSet<_> = rows.iter().map(|row| row.key.to_owned()).collect();
+    assert_eq!(documented.len(), rows.len(), "a setting has two lines");
+    assert_eq!(documented, settings().into_keys().collect());
+}
+
+#[test]
+fn the_page_of_the_configuration_has_the_defaults() {
+    let settings = settings();
+    for Row { key, kind, default, .. } in rows() {
+        let value = &settings[key];
+        if DERIVED.contains(&key) || key.starts_with(SOME_PROVIDER) {
+            continue;
+        }
+        if value.is_null() {
+            assert!(default.starts_with("none"), "{key} has no default, and not {default}");
+            continue;
+        }
+        let told = default.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(default);
+        let same =
+            value.as_str().map_or_else(|| serde_json::from_str(told).ok().as_ref() == Some(value), |text| text == told);
+        assert!(same, "the default of {key} is {value} and not {default}");
+        let expected = match value {
+            Value::Bool(_) => "boolean",
+            Value::Number(_) => "integer",
+            Value::Array(_) => "list of ",
+            Value::String(text) if humantime::parse_duration(text).is_ok() => "duration",
+            _ => "",
+        };
+        assert!(kind.starts_with(expected), "{key} is a {expected} and not a {kind}");
+    }
+}
+
+#[test]
+fn the_page_of_the_configuration_names_what_is_not_in_use() {
+    let later = |key: &str| {
+        let under =
+            |section: &str| key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        later::KEYS.into_iter().any(under)
+    };
+    for row in rows() {
+        assert_eq!(later(row.key), row.section == "Not in use yet", "{}", row.key);
+    }
+}
