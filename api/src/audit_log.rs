@@ -2,12 +2,11 @@
 //!
 //! An export notes which rows the log has and then reads them, a few at a time, as fast as its reader takes them. Rows of
 //! the log never change, so that it needs no transaction and no connection of the database while it waits: the memory and
-//! the time of a slow reader are its own. Fast readers share what there is: an account has few exports at once, and all of them
-//! together read a few batches at once, so that they leave most connections and processors to others.
+//! the time of a slow reader are its own. Fast readers share what there is: of an account one batch is read at a time, and of all
+//! accounts two, so that exports leave connections and processors to others.
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::Arc;
 
 use axum::Json as Answer;
 use axum::body::Body;
@@ -21,10 +20,8 @@ use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::turns::{Turn, Turns};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -185,7 +182,6 @@ async fn export(caller: Caller, State(app): State<App>, query: Query) -> Result<
     let format = query.text("format")?.and_then(Format::named);
     let format = format.ok_or_else(|| Problem::invalid("format", "must be csv or json"))?;
     let log = log_of(&caller);
-    let turn = Arc::new(app.exports.turns.take(caller.account_id).await?);
     let limit = app.config.limits.audit_export_rows;
     let snapshot = log::snapshot(&mut *app.db.acquire().await?, log.account, limit).await?;
 
@@ -195,7 +191,7 @@ async fn export(caller: Caller, State(app): State<App>, query: Query) -> Result<
     let (begin, end) = (format.beginning(log.account, &snapshot), format.end());
     let batches: Vec<_> = snapshot.ids.chunks(BATCH).map(<[Uuid]>::to_vec).collect();
     let rows = stream::iter(batches).enumerate();
-    let rows = rows.then(move |(nth, ids)| batch(app.clone(), turn.clone(), log, ids, format, nth == 0));
+    let rows = rows.then(move |(nth, ids)| batch(app.clone(), log, ids, format, nth == 0));
     let whole = stream::iter([begin]).chain(rows).chain(stream::iter([Ok(end)]));
     Ok((headers, Body::from_stream(whole)).into_response())
 }
@@ -205,42 +201,15 @@ const BATCH: usize = 200;
 /// About how many bytes a row has.
 const ROW: usize = 1_024;
 
-/// Whose export it is, and whose batch.
-#[derive(Debug)]
-pub struct Exports {
-    turns: Turns,
-    batches: Semaphore,
-}
-
-impl Exports {
-    /// Exports of an account at once, and batches of all of them.
-    const AT_ONCE: (usize, usize) = (2, 2);
-    /// Most are read by somebody slow.
-    const OF_ALL: usize = 1_024;
-}
-
-impl Default for Exports {
-    fn default() -> Self {
-        let (of_account, batches) = Self::AT_ONCE;
-        Self { turns: Turns::new(Self::OF_ALL, of_account), batches: Semaphore::new(batches) }
-    }
-}
+/// Batches that are read at once, in this process and of an account.
+pub const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
 
 /// Reads some rows and writes them in an export's format, in a task of its own: an export is dropped when its reader hangs
 /// up, and what uses the database must not be.
-async fn batch(
-    app: App,
-    turn: Arc<Turn>,
-    log: Log,
-    ids: Vec<Uuid>,
-    format: Format,
-    first: bool,
-) -> io::Result<Vec<u8>> {
+async fn batch(app: App, log: Log, ids: Vec<Uuid>, format: Format, first: bool) -> io::Result<Vec<u8>> {
     let shared = app.clone();
     let read = async move {
-        // The export's turn ends with its last batch, also when nobody waits for that any more.
-        let _turn = turn;
-        let _one_of_few = shared.exports.batches.acquire().await.map_err(io::Error::other)?;
+        let _turn = shared.exports.take(log.account).await.map_err(io::Error::other)?;
         let rows = log::rows(&mut *shared.db.acquire().await.map_err(io::Error::other)?, log, &ids).await;
         let rows = rows.map_err(io::Error::other)?;
         heavy(rows.len() * ROW, || format.rows(rows, first))

@@ -16,6 +16,7 @@ use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::patterns::Patterns;
 use kitfleet_domain::sign_ins::Lifetimes;
+use kitfleet_domain::turns::Turns;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
@@ -24,7 +25,7 @@ use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
-use crate::audit_log::Exports;
+use crate::audit_log::BATCHES_AT_ONCE;
 use crate::connections::ConnectionLimits;
 use crate::hashing::Hashing;
 use crate::identities::{ProviderConfig, Providers};
@@ -180,8 +181,8 @@ pub struct Shared {
     pub patterns: Patterns,
     /// Who else may say who somebody is.
     pub providers: Providers,
-    /// Whose turn it is to export the audit log.
-    pub exports: Exports,
+    /// Whose turn it is to read some of an export of the audit log.
+    pub exports: Turns,
     /// When credentials were last used.
     pub last_used: LastUsed,
     /// Whether the database answers.
@@ -213,7 +214,7 @@ impl App {
             hashing,
             patterns: Patterns::new(available_parallelism().map_or(1, NonZeroUsize::get)),
             providers,
-            exports: Exports::default(),
+            exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
             last_used: LastUsed::default(),
             pulse: Pulse::default(),
             handlers,

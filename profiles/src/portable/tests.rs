@@ -171,5 +171,5 @@ fn a_document_has_so_many_keys_of_indexes() {
     let records: Vec<_> = (0..100).map(record).collect();
     text.insert_str(at, &format!("{},", records.join(",")));
     let Err(DocumentError::Invalid(Invalid(fields))) = read_text(&text) else { panic!("it was taken") };
-    assert_eq!(fields[0].field, "origins[0].databases[0].records[100].index_keys");
+    assert_eq!(fields[0].field, "origins.0.databases.0.records.100.index_keys");
 }
