@@ -1,5 +1,8 @@
-//! What a browser can be told to do, parsed once (interface, "Sessions"): whoever holds one of these types holds the
-//! proof that its bounds were checked. Whether a selector or a key exists only the engine can tell, later.
+//! What a browser can be told to do, and what comes of it: a file a kind of operation, with the types of both.
+//!
+//! Operations are parsed once (interface, "Sessions"): whoever holds one of these types holds the proof that its bounds were
+//! checked. Whether a selector or a key exists only the engine can tell, later. What becomes of their results,
+//! `operations/results.rs` tells.
 
 mod capture;
 mod extract;
@@ -7,6 +10,8 @@ mod forms;
 mod interact;
 mod navigate;
 mod outcome;
+mod results;
+mod state;
 mod wait;
 
 use std::fmt;
@@ -14,13 +19,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::capture::{Capture, CaptureKind};
-pub use self::extract::{Extract, Extraction, SubExtraction, Take, Transform};
-pub use self::forms::{Login, Search, parse_form_timeout, require_selectors};
-pub use self::interact::{Action, Interact, KEY_TAKES};
-pub use self::navigate::{BrowserUrl, Navigate, WaitUntil};
+pub use self::capture::{Capture, CaptureKind, Captured, Encoding};
+pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
+pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
+pub use self::interact::{Action, ActionKind, Interact, Interacted, KEY_TAKES};
+pub use self::navigate::{BrowserUrl, Navigate, Navigated, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome};
-pub use self::wait::{Condition, Wait};
+pub use self::results::{OperationResult, StoredResult};
+pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState};
+pub use self::wait::{Condition, ConditionKind, Wait, Waited};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 

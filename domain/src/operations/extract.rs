@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::require_selector;
 use crate::limits::Limits;
@@ -94,6 +96,17 @@ impl Extract {
         rules.check()?;
         Ok(Self { extractions })
     }
+}
+
+/// The values that were read
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"value": {"title": "Shoes", "price": 89.9, "links": [{"href": "/sale"}]}}))]
+pub struct Extracted {
+    /// By extraction name; null or an empty array where nothing matched. Values of more than 8 MiB in all, and lists of more
+    /// than 10,000 matches, are withheld: a 502 `driver-error` with `bytes` and `limit_bytes`, or `matches` and
+    /// `limit_matches`, that leaves the session ready
+    #[schema(value_type = Object)]
+    pub value: Map<String, Value>,
 }
 
 fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, limits: &Limits, field: &str) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
@@ -23,6 +24,21 @@ pub struct Search {
     pub step_timeout: Duration,
     /// All of the browser work.
     pub work: Duration,
+}
+
+/// What became of a search
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"submitted": true, "query_truncated": false, "results_visible": true, "duration_ms": 1240}))]
+#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+pub struct SearchResult {
+    pub submitted: bool,
+    /// True when typing hit its safety bound; then nothing was submitted
+    pub query_truncated: bool,
+    /// With `wait_for_results_selector`: whether it showed in time
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub results_visible: Option<bool>,
+    pub duration_ms: u64,
 }
 
 /// `POST /v1/sessions/:id/login`
@@ -50,6 +66,24 @@ impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").finish_non_exhaustive()
     }
+}
+
+/// What became of a login
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"submitted": true, "credentials_truncated": false, "logged_in": true,
+    "post_login_url": "https://example.com/home", "duration_ms": 2310}))]
+#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+pub struct LoginResult {
+    pub submitted: bool,
+    /// True when typing hit its safety bound; then nothing was submitted
+    pub credentials_truncated: bool,
+    /// An assessment, not proof
+    pub logged_in: bool,
+    /// Absent when nothing was submitted
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub post_login_url: Option<String>,
+    pub duration_ms: u64,
 }
 
 /// What search and login have in common: selectors of the caller's, each of which may be absent.

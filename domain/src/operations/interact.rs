@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{OnTimeout, parse_timeout, require_selector};
 use crate::limits::Limits;
@@ -56,14 +57,14 @@ pub enum Action {
 }
 
 impl Action {
-    /// As the caller spells it.
+    /// Which of them it is.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> ActionKind {
         match self {
-            Self::Tap { .. } => "tap",
-            Self::Type { .. } => "type",
-            Self::Scroll { .. } => "scroll",
-            Self::Press { .. } => "press",
+            Self::Tap { .. } => ActionKind::Tap,
+            Self::Type { .. } => ActionKind::Type,
+            Self::Scroll { .. } => ActionKind::Scroll,
+            Self::Press { .. } => ActionKind::Press,
         }
     }
 
@@ -84,6 +85,35 @@ impl Action {
         let typing = pauses.saturating_add(KEY_TAKES.saturating_mul(keys));
         Ok(INTERACT_TIMEOUT.saturating_add(typing).min(limits.max_timeout.max(INTERACT_TIMEOUT)))
     }
+}
+
+/// What an act is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionKind {
+    /// [`Action::Tap`]
+    Tap,
+    /// [`Action::Type`]
+    Type,
+    /// [`Action::Scroll`]
+    Scroll,
+    /// [`Action::Press`]
+    Press,
+}
+
+/// What became of an interaction
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}))]
+#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+pub struct Interacted {
+    /// False only with `on_timeout: return`
+    pub ok: bool,
+    /// The action's kind
+    #[schema(value_type = String)]
+    pub kind: ActionKind,
+    pub duration_ms: u64,
+    /// The page's address afterwards
+    pub url: String,
 }
 
 /// The time of an interaction whose caller names none, but for what typing adds to it.

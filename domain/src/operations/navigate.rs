@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
+use utoipa::ToSchema;
 
 use super::parse_timeout;
 use crate::addresses::{Destinations, Distance};
@@ -40,6 +41,21 @@ impl Navigate {
         let target = BrowserUrl::parse(&url, destinations)?;
         Ok(Self { requested_url: url, url: target, wait_until, timeout })
     }
+}
+
+/// A page that was loaded
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"url": "https://example.com", "status": 200, "final_url": "https://example.com/", "duration_ms": 184}))]
+#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+pub struct Navigated {
+    /// As requested
+    pub url: String,
+    /// The HTTP status of the main document
+    #[schema(required = true)]
+    pub status: Option<u16>,
+    /// After redirects; its first 32,768 characters, as of every address here that a page has chosen
+    pub final_url: String,
+    pub duration_ms: u64,
 }
 
 /// An address a browser may be sent to: http or https, and not literally a private host.

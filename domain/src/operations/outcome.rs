@@ -9,11 +9,8 @@ use crate::validation::FieldError;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ended", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done; the session is ready again.
-    Done {
-        /// The answer's body, but for a capture's content.
-        value: Value,
-    },
+    /// Done; the session is ready again. What came of it stands beside this.
+    Done,
     /// The engine refused the input; the session is ready again.
     Invalid {
         /// What was wrong with it.

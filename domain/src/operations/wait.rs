@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{OnTimeout, parse_timeout, require_selector};
 use crate::limits::Limits;
@@ -46,14 +47,14 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// As the caller spells it.
+    /// Which of them it is.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> ConditionKind {
         match self {
-            Self::Selector { .. } => "selector",
-            Self::SelectorHidden { .. } => "selector_hidden",
-            Self::UrlMatches { .. } => "url_matches",
-            Self::Time { .. } => "time",
+            Self::Selector { .. } => ConditionKind::Selector,
+            Self::SelectorHidden { .. } => ConditionKind::SelectorHidden,
+            Self::UrlMatches { .. } => ConditionKind::UrlMatches,
+            Self::Time { .. } => ConditionKind::Time,
         }
     }
 }
@@ -84,4 +85,33 @@ impl Wait {
         rules.check()?;
         Ok(Self { condition, timeout: parse_timeout(timeout_ms, default_timeout, limits)?, on_timeout })
     }
+}
+
+/// What a condition is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConditionKind {
+    /// [`Condition::Selector`]
+    Selector,
+    /// [`Condition::SelectorHidden`]
+    SelectorHidden,
+    /// [`Condition::UrlMatches`]
+    UrlMatches,
+    /// [`Condition::Time`]
+    Time,
+}
+
+/// What became of a wait
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"matched": true, "kind": "selector", "duration_ms": 412, "url": "https://example.com/"}))]
+#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+pub struct Waited {
+    /// False only with `on_timeout: return`
+    pub matched: bool,
+    /// The condition's kind
+    #[schema(value_type = String)]
+    pub kind: ConditionKind,
+    pub duration_ms: u64,
+    /// The page's address afterwards
+    pub url: String,
 }
