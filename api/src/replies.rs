@@ -12,8 +12,9 @@ use std::time::Duration;
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::intents::{self, Ending, ReplyTo};
-use kitfleet_domain::operations::Outcome;
+use kitfleet_domain::operations::{Outcome, StoredResult};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Acquire, Connection, PgPool};
 use tokio::sync::oneshot;
@@ -112,14 +113,16 @@ impl Replies {
         struct Notice {
             intent: IntentId,
             outcome: Option<Outcome>,
+            result: Option<Box<RawValue>>,
             browser_us: Option<u64>,
         }
         match serde_json::from_str::<Notice>(payload) {
             Ok(notice) => {
                 let browser_time = notice.browser_us.map(Duration::from_micros);
+                let result = notice.result.map(|json| StoredResult { json, content: None });
                 let found = notice
                     .outcome
-                    .map_or(Found::InRow, |outcome| Found::Reply(Ending { outcome, content: None, browser_time }));
+                    .map_or(Found::InRow, |outcome| Found::Reply(Ending { outcome, result, browser_time }));
                 self.hand_over(notice.intent, found);
             }
             Err(error) => tracing::warn!(%error, "an outcome could not be read"),

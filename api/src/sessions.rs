@@ -114,7 +114,7 @@ async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<Prof
     tx.commit().await?;
 
     match waiter.outcome(app.config.open_timeout).await? {
-        Some(Ending { outcome: Outcome::Done { .. }, .. }) => {}
+        Some(Ending { outcome: Outcome::Done, .. }) => {}
         Some(other) => return Err(driving::refusal(other.outcome)),
         None => {
             if let Some(failure) = give_up(app, &created).await? {

@@ -4,6 +4,9 @@
 //! more than a moment. What takes time in proportion to something that a customer has sent, or a page has made, goes through
 //! [`heavy`].
 
+use std::io;
+
+use serde::Serialize;
 use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
@@ -15,6 +18,27 @@ const LIGHT: usize = 64 * 1024;
 pub fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
     if bytes > LIGHT && has_others { block_in_place(work) } else { work() }
+}
+
+/// How many bytes something has as JSON. They are counted as they would be written, and held nowhere. What cannot be written has
+/// as many as there can be.
+#[must_use]
+pub fn json_bytes(value: &impl Serialize) -> usize {
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
+}
+
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// About how many bytes a value has as JSON, counted no further than to what is heavy.
@@ -57,6 +81,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn bytes_are_counted_as_they_would_be_written() {
+        for value in [json!(null), json!({"ä": ["\n", 1.5, true, {"b": "\u{1}"}]}), json!(["x".repeat(LIGHT)])] {
+            assert_eq!(json_bytes(&value), value.to_string().len());
+        }
+    }
 
     #[test]
     fn a_value_is_weighed_no_further_than_needed() {

@@ -6,14 +6,17 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection, PgTransaction};
 
 use crate::database::may_pass;
 use crate::emails::{self, Recipient, Template};
 use crate::events::{self, EventType};
+use crate::heavy::heavy;
 use crate::ids::{AccountId, EmailId, IntentId, SessionId, WorkerId};
-use crate::operations::{Failure, FailureClass, Operation, Outcome};
+use crate::operations::{Failure, FailureClass, Operation, Outcome, StoredResult};
 use crate::profiles::keeping;
 use crate::sessions::SessionStatus;
 use crate::workers;
@@ -171,15 +174,15 @@ pub async fn start(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option
 pub struct Ending {
     /// How.
     pub outcome: Outcome,
-    /// A capture's bytes.
-    pub content: Option<Vec<u8>>,
+    /// What an operation that was done came to. Opening a browser comes to nothing.
+    pub result: Option<StoredResult>,
     /// What the browser itself took, if it was asked at all.
     pub browser_time: Option<Duration>,
 }
 
 impl From<Outcome> for Ending {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, content: None, browser_time: None }
+        Self { outcome, result: None, browser_time: None }
     }
 }
 
@@ -191,10 +194,10 @@ impl From<Outcome> for Ending {
 /// # Errors
 /// When the database fails.
 pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<bool> {
-    let Ending { outcome, content, browser_time } = ending;
-    let browser_us = browser_time.and_then(|time| i64::try_from(time.as_micros()).ok());
+    let Ending { outcome, result, browser_time } = ending;
+    let browser_us = browser_time.and_then(microseconds);
     let released = match outcome {
-        Outcome::Done { .. } | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
+        Outcome::Done | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
         Outcome::Failed { .. } => Some("errored"),
         Outcome::Unknown | Outcome::Destroyed => None,
     };
@@ -203,6 +206,8 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
         _ => (None, false),
     };
     let stored = serde_json::to_value(outcome).map_err(|e| sqlx::Error::Encode(e.into()))?;
+    let notice = notice(id, ending)?;
+    let (json, content) = result.as_ref().map(|result| (result.json.get(), result.content.as_deref())).unzip();
     let done = sqlx::query_scalar!(
         r#"with held as (
                select i.id as intent_id, i.kind, i.reply_channel, s.id as session_id, s.account_id, s.created_at,
@@ -213,7 +218,8 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
                where i.id = $1 and i.status <> 'done' for update of s, i
            ), ended as (
                update intents i
-               set status = 'done', outcome = $2, content = $3, browser_us = $11, sealed = null, done_at = now()
+               set status = 'done', outcome = $2, result = $14::text::json, content = $3, browser_us = $11, sealed = null,
+                   done_at = now()
                from held where i.id = held.intent_id
            ), released as (
                update sessions s
@@ -241,23 +247,21 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
                from held where $9 or kind = 'open' and $4::text = 'ready'
                on conflict do nothing
            )
-           select pg_notify(reply_channel, case
-                      when $3::bytea is null and octet_length($10) < 7500 then $10
-                      else json_build_object('intent', 'int_' || intent_id)::text end)::text as notified
-           from held"#,
+           select pg_notify(reply_channel, $10)::text as notified from held"#,
         id as _,
         stored,
-        content.as_deref(),
+        content.flatten(),
         released,
-        matches!(outcome, Outcome::Done { .. }),
+        matches!(outcome, Outcome::Done),
         uuid::Uuid::now_v7(),
         failed.map(FailureClass::name),
         failed.map(FailureClass::message),
         errored,
-        json!({"intent": id, "outcome": stored, "browser_us": browser_us}).to_string(),
+        notice,
         browser_us,
         EmailId::generate() as _,
         emails::NOTICE_GOOD_FOR.as_secs_f64(),
+        json,
     )
     .fetch_optional(conn)
     .await?;
@@ -270,6 +274,7 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
 /// When the database fails.
 pub async fn abandon(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<()> {
     let outcome = json!(Outcome::Destroyed);
+    let notice = notice(id, &Outcome::Destroyed.into())?;
     sqlx::query_scalar!(
         r#"with ended as (
                update intents set status = 'done', outcome = $2, sealed = null, done_at = now()
@@ -278,11 +283,44 @@ pub async fn abandon(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<()> 
            select pg_notify(reply_channel, $3)::text as notified from ended"#,
         id as _,
         outcome,
-        json!({"intent": id, "outcome": outcome}).to_string(),
+        notice,
     )
     .fetch_optional(conn)
     .await?;
     Ok(())
+}
+
+/// Bytes of a notification at most; PostgreSQL takes 8,000.
+const NOTICE_BYTES: usize = 7_500;
+
+/// What the process that waits for an intent is notified of. What does not fit it reads from the row.
+fn notice(intent: IntentId, ending: &Ending) -> sqlx::Result<String> {
+    #[derive(Serialize)]
+    struct Notice<'a> {
+        intent: IntentId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        outcome: Option<&'a Outcome>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        browser_us: Option<i64>,
+    }
+    let written = |notice: &Notice<'_>| serde_json::to_string(notice).map_err(|e| sqlx::Error::Encode(e.into()));
+    let Ending { outcome, result, browser_time } = ending;
+    let may_fit = |result: &StoredResult| result.content.is_none() && result.json.get().len() < NOTICE_BYTES;
+    if result.as_ref().is_none_or(may_fit) {
+        let result = result.as_ref().map(|result| &*result.json);
+        let whole = Notice { intent, outcome: Some(outcome), result, browser_us: browser_time.and_then(microseconds) };
+        let whole = written(&whole)?;
+        if whole.len() < NOTICE_BYTES {
+            return Ok(whole);
+        }
+    }
+    written(&Notice { intent, outcome: None, result: None, browser_us: None })
+}
+
+fn microseconds(time: Duration) -> Option<i64> {
+    i64::try_from(time.as_micros()).ok()
 }
 
 /// How an intent ended; `None` as long as it has not.
@@ -291,7 +329,7 @@ pub async fn abandon(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<()> 
 /// When the database fails, or the row was written by another version of this program.
 pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<Ending>> {
     let row = sqlx::query!(
-        r#"select outcome as "outcome!", content, browser_us from intents
+        r#"select outcome as "outcome!", result::text, content, browser_us from intents
            where id = $1 and status = 'done' and outcome is not null"#,
         id as _,
     )
@@ -299,8 +337,11 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
     .await?;
     row.map(|row| {
         let outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
+        let json = row.result.map(|text| heavy(text.len(), || RawValue::from_string(text))).transpose();
+        let json = json.map_err(|e| sqlx::Error::Decode(e.into()))?;
+        let result = json.map(|json| StoredResult { json, content: row.content });
         let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
-        Ok(Ending { outcome, content: row.content, browser_time })
+        Ok(Ending { outcome, result, browser_time })
     })
     .transpose()
 }
@@ -491,7 +532,7 @@ async fn record_failure(
 /// When the database fails.
 pub async fn wipe_results(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let wiped = sqlx::query!(
-        "update intents set outcome = null, content = null where id in (
+        "update intents set outcome = null, result = null, content = null where id in (
              select id from intents where outcome is not null and done_at < now() - make_interval(secs => $1)
              order by done_at limit $2 for update skip locked)",
         age.as_secs_f64(),

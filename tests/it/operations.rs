@@ -1,15 +1,13 @@
 //! What is asked of sessions, without browsers (interface, "Sessions" and "Session state").
 
-use std::collections::BTreeSet;
-
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
 use crate::support::routes::{Route, direct_operations};
-use crate::support::{Answer, App, Client, assert_timestamp, members, unknown_id};
+use crate::support::{Answer, App, Client, assert_timestamp, unknown_id};
 
-/// Interface, "Sessions" and "Session state", decisions D5: what each operation answers. `last_state_at` is the last
-/// state read, and nothing else touches it.
+/// Interface, "Sessions" and "Session state", decisions D5: what each operation answers, in this order. `last_state_at` is the
+/// last state read, and nothing else touches it.
 #[tokio::test]
 async fn operations_answer_what_the_interface_says() {
     let app = App::simulated().start().await;
@@ -17,7 +15,7 @@ async fn operations_answer_what_the_interface_says() {
     let session = client.session().await;
     let path = format!("/v1/sessions/{session}");
     let has = |answer: &Answer, names: &[&str]| {
-        assert_eq!(members(&answer.body), names.iter().copied().collect(), "{}", answer.body);
+        assert_eq!(in_order(&answer.body), names, "{}", answer.body);
     };
 
     let answer = client.navigate(&session, "https://example.com").await;
@@ -43,7 +41,7 @@ async fn operations_answer_what_the_interface_says() {
     let extraction = json!({"name": "title", "selector": "h1", "type": "text"});
     let answer = client.operate(&session, "extract", json!({"extractions": [extraction]})).await.expect(200);
     has(&answer, &["value"]);
-    assert_eq!(members(&answer.body["value"]), BTreeSet::from(["title"]));
+    assert_eq!(in_order(&answer.body["value"]), ["title"]);
 
     assert_eq!(client.get(&path).await.body["last_state_at"], Value::Null);
     let state = client.get(&format!("{path}/state")).await.expect(200);
@@ -66,7 +64,7 @@ async fn captures(client: &Client, session: &str) {
     ] {
         let answer = client.operate(session, "capture", json!({"kind": kind, "full_page": true})).await.expect(200);
         let names = ["kind", "encoding", "content", "content_type", "bytes", "duration_ms", "url"];
-        assert_eq!(members(&answer.body), BTreeSet::from(names));
+        assert_eq!(in_order(&answer.body), names);
         assert_eq!(answer.body["kind"], kind);
         assert_eq!(answer.body["encoding"], encoding);
         assert_eq!(answer.body["content_type"], content_type);
@@ -78,6 +76,33 @@ async fn captures(client: &Client, session: &str) {
         assert!(bytes.starts_with(magic), "{kind}");
         assert_eq!(answer.body["bytes"], bytes.len());
     }
+}
+
+/// The names of an object's members, in their order.
+fn in_order(object: &Value) -> Vec<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// Interface, "Sessions" (extract): values stand in the order in which they were asked for, also in an answer that is too large
+/// for a notification. What is stored is what is answered.
+#[tokio::test]
+async fn an_answer_is_what_is_stored_whatever_its_size() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    for count in [2, 100] {
+        // In no order of the alphabet, nor of length.
+        let names: Vec<_> = (0..count).map(|i| format!("{i:z>width$}", width = 120 - i * 7 % 53)).collect();
+        let extractions: Vec<_> =
+            names.iter().map(|name| json!({"name": name, "selector": "li", "type": "text"})).collect();
+        let answer = client.operate(&session, "extract", json!({"extractions": extractions})).await.expect(200);
+        assert_eq!(in_order(&answer.body["value"]), names);
+        let stored = "select result::text from intents where kind = 'extract' order by id desc limit 1";
+        let stored: String = sqlx::query_scalar(stored).fetch_one(&app.database.pool).await.expect("a row");
+        assert_eq!(answer.body.to_string(), stored);
+        assert_eq!(stored.len() > 8_000, count == 100, "{}", stored.len());
+    }
+    app.stop().await;
 }
 
 /// Interface, "Sessions" (navigate) and decisions D13: what is no public http or https address is refused on `url`
@@ -425,17 +450,18 @@ async fn search_and_login_check_their_input_with_a_real_driver() {
     refuses(&app, &client, &session, "login", refused).await;
 
     let search = client.operate(&session, "search", json!({"query": "ü".repeat(10_000)})).await.expect(200);
-    assert_eq!(members(&search.body), BTreeSet::from(["submitted", "query_truncated", "duration_ms"]));
+    assert_eq!(in_order(&search.body), ["submitted", "query_truncated", "duration_ms"]);
     assert_eq!((&search.body["submitted"], &search.body["query_truncated"]), (&json!(true), &json!(false)));
     let body = json!({"query": "x", "wait_for_results_selector": "#results", "timeout_seconds": 120});
     let search = client.operate(&session, "search", body).await.expect(200);
+    assert_eq!(in_order(&search.body), ["submitted", "query_truncated", "results_visible", "duration_ms"]);
     assert!(search.body["results_visible"].is_boolean());
     let body = json!({"query": "x", "submit": false, "timeout_seconds": 1});
     assert_eq!(client.operate(&session, "search", body).await.expect(200).body["submitted"], false);
     for more in [json!({}), json!({"timeout_seconds": 1}), json!({"timeout_seconds": 120, "success_selector": "#in"})] {
         let answer = client.operate(&session, "login", login(more)).await.expect(200);
         let names = ["submitted", "credentials_truncated", "logged_in", "post_login_url", "duration_ms"];
-        assert_eq!(members(&answer.body), BTreeSet::from(names));
+        assert_eq!(in_order(&answer.body), names);
         assert_eq!((&answer.body["submitted"], &answer.body["credentials_truncated"]), (&json!(true), &json!(false)));
     }
     app.stop().await;

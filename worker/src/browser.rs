@@ -28,12 +28,13 @@ mod welcome;
 
 use std::io;
 
-use kitfleet_domain::operations::{Failure, Operation};
+use kitfleet_domain::operations::{Failure, Operation, OperationResult, StoredResult};
 use kitfleet_domain::profiles::keeping::Held;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
 use serde_json::{Map, Value};
 
+use self::host::driver_failure;
 pub use self::pool::Pool;
 use self::simulated::Simulated;
 use self::webkit::Webkit;
@@ -101,13 +102,8 @@ impl Browser {
 /// How an operation ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// It is done.
-    Done {
-        /// What the caller is answered.
-        value: Value,
-        /// A capture's bytes.
-        content: Option<Vec<u8>>,
-    },
+    /// It is done, and this is what it came to.
+    Done(StoredResult),
     /// The engine refuses the input; the browser is as before.
     Invalid(Invalid),
     /// It is done, but the result is not to be had; the browser is as before.
@@ -122,6 +118,10 @@ pub enum Ended {
 }
 
 impl Ended {
+    fn done(result: OperationResult) -> Self {
+        result.store().map_or_else(|error| Self::Failed(driver_failure(error.to_string())), Self::Done)
+    }
+
     fn invalid(field: &str, message: impl Into<String>) -> Self {
         Self::Invalid(Invalid::field(field, message))
     }
@@ -136,12 +136,6 @@ pub enum NotSaved {
     /// It cannot be stored.
     #[error(transparent)]
     Store(#[from] SaveError),
-}
-
-/// What an operation answers when all goes well.
-struct Done {
-    value: Value,
-    content: Option<Vec<u8>>,
 }
 
 /// Why a pool does not start. Each says what is missing.

@@ -212,8 +212,7 @@ impl Actor {
         };
         let outcome = match opened {
             Ok(Ok(browser)) => {
-                let done = Outcome::Done { value: serde_json::Value::Null };
-                if finish(&context, intent, &done.into()).await == Written::AsItIs {
+                if finish(&context, intent, &Outcome::Done.into()).await == Written::AsItIs {
                     return Some(browser);
                 }
                 browser.close().await;
@@ -296,8 +295,8 @@ impl Actor {
             ended = timeout(limit, browser.run(&operation)) => ended,
             () = self.close.cancelled() => return After::Close,
         };
-        let (outcome, content) = match ended {
-            Ok(Ended::Done { value, content }) => (Outcome::Done { value }, content),
+        let (outcome, result) = match ended {
+            Ok(Ended::Done(result)) => (Outcome::Done, Some(result)),
             Ok(Ended::Invalid(invalid)) => (Outcome::Invalid { errors: invalid.0 }, None),
             Ok(Ended::Withheld { detail, members }) => (Outcome::Withheld { detail, members }, None),
             Ok(Ended::Failed(failure)) => (Outcome::Failed { failure }, None),
@@ -306,7 +305,7 @@ impl Actor {
         if let Outcome::Failed { failure } = &outcome {
             tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
         }
-        let ending = Ending { outcome, content, browser_time: Some(started.elapsed()) };
+        let ending = Ending { outcome, result, browser_time: Some(started.elapsed()) };
         match finish(&self.context, intent, &ending).await {
             Written::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => After::Fail,
             Written::AsItIs => After::GoOn,

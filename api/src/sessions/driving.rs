@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use axum::Json as Answer;
 use axum::http::HeaderName;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{AppendHeaders, IntoResponse, Response};
-use kitfleet_domain::heavy::{heavy, weight};
 use kitfleet_domain::ids::{IntentId, SessionId};
 use kitfleet_domain::intents::{self, Claim, Ending};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
@@ -13,7 +12,6 @@ use kitfleet_domain::sealing;
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
-use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::auth::Caller;
@@ -24,10 +22,9 @@ use crate::state::App;
 
 /// An operation that was done. As an answer it says in `Server-Timing` which part of the time was the browser's.
 pub struct Done {
-    pub value: Value,
-    /// A capture's bytes.
-    pub content: Option<Vec<u8>>,
-    pub browser_time: Option<Duration>,
+    /// JSON.
+    body: Vec<u8>,
+    browser_time: Option<Duration>,
 }
 
 impl IntoResponse for Done {
@@ -36,7 +33,7 @@ impl IntoResponse for Done {
             [(HeaderName::from_static("server-timing"), format!("browser;dur={:.3}", time.as_secs_f64() * 1e3))]
         });
         let timing = AppendHeaders(timing.into_iter().flatten());
-        heavy(weight(&self.value), || (timing, Answer(self.value)).into_response())
+        ([(CONTENT_TYPE, "application/json")], timing, self.body).into_response()
     }
 }
 
@@ -62,8 +59,9 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
     tx.commit().await?;
 
     match waiter.outcome(budget).await? {
-        Some(Ending { outcome: Outcome::Done { value }, content, browser_time }) => {
-            Ok(Done { value, content, browser_time })
+        Some(Ending { outcome: Outcome::Done, result: Some(result), browser_time }) => {
+            let body = result.into_body().map_err(|error| Problem::internal(&error))?;
+            Ok(Done { body, browser_time })
         }
         Some(other) => Err(refusal(other.outcome)),
         None => Err(give_up(app, intent).await?.into()),
@@ -139,6 +137,6 @@ pub fn refusal(outcome: Outcome) -> Problem {
                           stays busy until it is destroyed";
             Problem::new(&kinds::DRIVER_ERROR, detail)
         }
-        Outcome::Done { .. } => Problem::internal(&"a successful outcome is no refusal"),
+        Outcome::Done => Problem::internal(&"an operation that was done came to nothing"),
     }
 }

@@ -1,15 +1,13 @@
 //! What a session can be told to do.
 
 mod bodies;
-mod results;
 
 use axum::extract::State;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Capture, CaptureKind, Condition, Extract, Interact, Navigate, Operation, Wait};
-use serde_json::{Map, Value};
+use kitfleet_domain::operations::{
+    Capture, Captured, Condition, Extract, Extracted, Interact, Interacted, LoginResult, Navigate, Navigated,
+    Operation, SearchResult, SessionState, Wait, Waited,
+};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -23,7 +21,6 @@ use crate::path::IdPath;
 use crate::state::App;
 
 use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, WaitBody};
-use results::{Captured, Extracted, Interacted, LoginEnded, Navigated, SearchEnded, Snapshot, Waited};
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -106,7 +103,7 @@ async fn wait(
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/state", tag = "Sessions", operation_id = "getSessionState",
     params(IdPath<SessionId>),
-    responses((status = 200, description = "The state", body = Snapshot), Restricted, NoSession, Driving),
+    responses((status = 200, description = "The state", body = SessionState), Restricted, NoSession, Driving),
 )]
 async fn state(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Done> {
     driving::run(&app, &caller, path.id()?, Operation::StateCapture).await
@@ -125,28 +122,7 @@ async fn capture(
     Json(body): Json<CaptureBody>,
 ) -> Result<Done> {
     let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits);
-    let done = driving::run(&app, &caller, path.id()?, Operation::Capture(operation)).await?;
-    with_content(done, body.kind)
-}
-
-/// A capture's bytes travel beside its value; here they come together, in the order the interface shows them.
-fn with_content(done: Done, kind: CaptureKind) -> Result<Done> {
-    let Done { value, content, browser_time } = done;
-    let Value::Object(mut rest) = value else {
-        return Err(Problem::internal(&"the outcome of a capture is no object"));
-    };
-    let bytes = content.unwrap_or_default();
-    let content = heavy(bytes.len(), || match kind {
-        CaptureKind::Screenshot | CaptureKind::Pdf => Ok(BASE64.encode(bytes)),
-        CaptureKind::DomSnapshot => String::from_utf8(bytes).map_err(|error| Problem::internal(&error)),
-    })?;
-    rest.insert("content".to_owned(), content.into());
-    let mut ordered = Map::new();
-    for name in ["kind", "encoding", "content", "content_type", "bytes", "duration_ms", "url"] {
-        ordered.extend(rest.shift_remove_entry(name));
-    }
-    ordered.extend(rest);
-    Ok(Done { value: Value::Object(ordered), content: None, browser_time })
+    driving::run(&app, &caller, path.id()?, Operation::Capture(operation)).await
 }
 
 /// Read values out of the page
@@ -171,7 +147,7 @@ async fn extract(
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "search",
     params(IdPath<SessionId>), request_body = SearchBody,
-    responses((status = 200, description = "It is done", body = SearchEnded), Restricted, Body, NoSession, Driving),
+    responses((status = 200, description = "It is done", body = SearchResult), Restricted, Body, NoSession, Driving),
 )]
 async fn search(
     caller: Caller,
@@ -192,7 +168,7 @@ async fn search(
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "login",
     params(IdPath<SessionId>), request_body = LoginBody,
-    responses((status = 200, description = "It is done", body = LoginEnded), Restricted, Body, NoSession, Driving),
+    responses((status = 200, description = "It is done", body = LoginResult), Restricted, Body, NoSession, Driving),
 )]
 async fn login(
     caller: Caller,
@@ -212,22 +188,4 @@ fn require_real_driver(app: &App) -> Result<()> {
         return Ok(());
     }
     Err(Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "this deployment's direct driver does not offer search and login"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_captures_members_stand_in_order() {
-        let value = serde_json::json!({"url": "u", "kind": "screenshot", "bytes": 2, "encoding": "base64",
-                                       "duration_ms": 3, "content_type": "image/png"});
-        let done = Done { value, content: Some(b"hi".to_vec()), browser_time: None };
-        let answer = with_content(done, CaptureKind::Screenshot).map_err(|_| "an answer");
-        assert_eq!(
-            answer.map(|done| done.value.to_string()),
-            Ok(r#"{"kind":"screenshot","encoding":"base64","content":"aGk=","content_type":"image/png","#.to_owned()
-                + r#""bytes":2,"duration_ms":3,"url":"u"}"#)
-        );
-    }
 }

@@ -1,6 +1,7 @@
 //! What sessions look like on the wire.
 
 use kitfleet_domain::archetypes;
+use kitfleet_domain::heavy::json_bytes;
 use kitfleet_domain::ids::{AccountId, ApiKeyId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus};
@@ -108,11 +109,6 @@ impl CreateBody {
         rules.require(known, "archetype", UNKNOWN_ARCHETYPE);
         rules.check()
     }
-}
-
-/// How long something is as JSON.
-fn json_bytes(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).map_or(usize::MAX, |text| text.len())
 }
 
 /// A session

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::operations::{Login, Search};
+use kitfleet_domain::operations::{Login, LoginResult, Search, SearchResult};
 use kitfleet_host_protocol::Lifecycle;
-use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::Ended;
@@ -42,43 +41,45 @@ impl Form {
 }
 
 impl Webkit {
-    pub(super) async fn search(&mut self, search: &Search, started: Instant) -> Result<Value, Ended> {
+    pub(super) async fn search(&mut self, search: &Search, started: Instant) -> Result<SearchResult, Ended> {
         let form = Form::new(search.step_timeout, search.work, started);
         let field = Target::chosen(search.search_selector.as_deref(), "search_selector", Role::Search);
         match self.fill(field, &search.query, "query", &form).await? {
             None => return Err(Ended::invalid("search_selector", "no search field was found")),
             Some(Typing::Truncated) => {
-                return Ok(json!({
-                    "submitted": false,
-                    "query_truncated": true,
-                    "duration_ms": milliseconds(started),
-                }));
+                return Ok(SearchResult {
+                    submitted: false,
+                    query_truncated: true,
+                    results_visible: None,
+                    duration_ms: milliseconds(started),
+                });
             }
             Some(Typing::Done) => {}
         }
         if search.submit {
             self.press_enter().await?;
         }
-        let mut answer = json!({ "submitted": search.submit, "query_truncated": false });
-        if let Some(selector) = &search.wait_for_results_selector {
-            let results = Target::Selector { selector, field: "wait_for_results_selector" };
-            answer["results_visible"] = self.appears(results, search.step_timeout).await?.into();
-        }
-        answer["duration_ms"] = milliseconds(started).into();
-        Ok(answer)
+        let results_visible = match &search.wait_for_results_selector {
+            Some(selector) => {
+                let results = Target::Selector { selector, field: "wait_for_results_selector" };
+                Some(self.appears(results, search.step_timeout).await?)
+            }
+            None => None,
+        };
+        let duration_ms = milliseconds(started);
+        Ok(SearchResult { submitted: search.submit, query_truncated: false, results_visible, duration_ms })
     }
 
-    pub(super) async fn login(&mut self, login: &Login, started: Instant) -> Result<Value, Ended> {
+    pub(super) async fn login(&mut self, login: &Login, started: Instant) -> Result<LoginResult, Ended> {
         let form = Form::new(login.step_timeout, login.work, started);
         let username = Target::chosen(login.username_selector.as_deref(), "username_selector", Role::Username);
         let password = Target::chosen(login.password_selector.as_deref(), "password_selector", Role::Password);
-        let truncated = || {
-            json!({
-                "submitted": false,
-                "credentials_truncated": true,
-                "logged_in": false,
-                "duration_ms": milliseconds(started),
-            })
+        let truncated = || LoginResult {
+            submitted: false,
+            credentials_truncated: true,
+            logged_in: false,
+            post_login_url: None,
+            duration_ms: milliseconds(started),
         };
 
         // A site that remembers its user shows the password field alone; one that asks in two steps, at first the other.
@@ -102,13 +103,13 @@ impl Webkit {
             }
             None => within(login.step_timeout, self.leaves(password)).await?.is_some(),
         };
-        Ok(json!({
-            "submitted": true,
-            "credentials_truncated": false,
-            "logged_in": logged_in,
-            "post_login_url": self.address().await?,
-            "duration_ms": milliseconds(started),
-        }))
+        Ok(LoginResult {
+            submitted: true,
+            credentials_truncated: false,
+            logged_in,
+            post_login_url: Some(self.address().await?),
+            duration_ms: milliseconds(started),
+        })
     }
 
     /// Types `text` into a field in place of what it has. `None` when there is no such field.

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use kitfleet_domain::operations::{Action, Interact, KEY_TAKES};
+use kitfleet_domain::operations::{Action, Interact, Interacted, KEY_TAKES};
 use kitfleet_host_protocol::{Command, HostError, TouchPhase, TouchStep};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::Ended;
@@ -60,7 +60,7 @@ pub enum Existing {
 }
 
 impl Webkit {
-    pub(super) async fn interact(&mut self, interact: &Interact, started: Instant) -> Result<Value, Ended> {
+    pub(super) async fn interact(&mut self, interact: &Interact, started: Instant) -> Result<Interacted, Ended> {
         match &interact.action {
             Action::Tap { selector } => self.tap(Target::Selector { selector, field: "action.selector" }).await?,
             Action::Type { selector, text, delay_ms, .. } => {
@@ -89,10 +89,14 @@ impl Webkit {
         self.interacted(interact, true, started).await
     }
 
-    pub(super) async fn interacted(&self, interact: &Interact, ok: bool, started: Instant) -> Result<Value, Ended> {
-        let kind = interact.action.kind();
+    pub(super) async fn interacted(
+        &self,
+        interact: &Interact,
+        ok: bool,
+        started: Instant,
+    ) -> Result<Interacted, Ended> {
         let url = self.address().await?;
-        Ok(json!({ "ok": ok, "kind": kind, "duration_ms": milliseconds(started), "url": url }))
+        Ok(Interacted { ok, kind: interact.action.kind(), duration_ms: milliseconds(started), url })
     }
 
     /// Taps an element as soon as a finger reaches it.

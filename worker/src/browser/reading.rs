@@ -4,11 +4,14 @@ use std::io;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
-use chrono::{DateTime, SecondsFormat, Utc};
-use kitfleet_domain::heavy::{heavy, weight};
-use kitfleet_domain::operations::{Capture, CaptureKind, Extract, Extraction, SubExtraction, Take, Transform};
+use chrono::DateTime;
+use kitfleet_domain::heavy::{heavy, json_bytes};
+use kitfleet_domain::operations::{
+    Capture, CaptureKind, Captured, Cookie, Extract, Extracted, Extraction, OperationResult, PageError, PageErrorKind,
+    PageStanding, PageState, SessionState, SubExtraction, Take, Transform,
+};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_host_protocol::{Command, Cookie, HostError, Lifecycle};
+use kitfleet_host_protocol::{self as protocol, Command, HostError, Lifecycle};
 use nix::fcntl::OFlag;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,7 +21,7 @@ use tokio::io::AsyncReadExt;
 use super::host::{CallError, driver_failure};
 use super::page;
 use super::webkit::{Webkit, milliseconds};
-use super::{Done, Ended, numbers};
+use super::{Ended, numbers};
 
 /// The file of a capture, in the browser's folder.
 const CAPTURE: &str = "capture";
@@ -35,11 +38,11 @@ struct Dom {
     html: Option<String>,
 }
 
-/// What a batch of extractions came to. No tags within: a page's process that somebody has taken over must not have us hold
+/// What a batch of extractions found. No tags within: a page's process that somebody has taken over must not have us hold
 /// more than a few times what it says.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Extracted {
+enum Found {
     /// In the order of the questions.
     Values(Vec<Answer>),
     /// The counting stopped here.
@@ -60,53 +63,46 @@ enum Answer {
 }
 
 impl Webkit {
-    pub(super) async fn state(&mut self) -> Result<Value, Ended> {
+    pub(super) async fn state(&mut self) -> Result<SessionState, Ended> {
         let most = self.limits.result_bytes;
         let input = json!({ "limit": self.limits.state_storage_bytes, "most": most / 2 });
         let storage: Storage = page::read(&self.host, page::STORAGE, &input).await?;
         // One more says that there are more.
         let wanted = Command::Cookies { at_most: Some(self.limits.state_cookies.saturating_add(1)) };
-        let listed: Vec<Cookie> = self.host.call(wanted).await?;
+        let listed: Vec<protocol::Cookie> = self.host.call(wanted).await?;
+        let (listed_bytes, there_are) = (listed.len().saturating_mul(COOKIE_BYTES), listed.len());
         let page = self.page().await?;
-        let mut state = json!({
-            "url": page.uri,
-            "title": page.title.map(|title| title.replace('\0', "\u{FFFD}")),
-            "cookies": [],
-            "local_storage": storage.entries.into_iter().map(|(key, value)| (key, value.into())).collect::<Map<_, _>>(),
-            "page_state": page.lifecycle.map(page_state),
-            "captured_at": Timestamp(SystemTime::now().into()),
-        });
-        let rest = size(&state);
-        let cookies = heavy(listed.len().saturating_mul(COOKIE_BYTES), || {
-            let cookies = listed.iter().take(self.limits.state_cookies).map(cookie);
-            let within = cookies.scan(rest, |bytes, cookie| {
-                *bytes += size(&cookie) + 1;
+        let storage_bytes: usize = storage.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let mut state = SessionState {
+            url: page.uri,
+            title: page.title.map(|title| title.replace('\0', "\u{FFFD}")),
+            cookies: Vec::new(),
+            local_storage: storage.entries.into_iter().collect(),
+            captured_at: Timestamp(SystemTime::now().into()),
+            page_state: page.lifecycle.map(page_state),
+            // There has to be room to say so.
+            truncated: true,
+        };
+        state.cookies = heavy(listed_bytes.saturating_add(storage_bytes), || {
+            let cookies = listed.into_iter().take(self.limits.state_cookies).map(cookie);
+            let within = cookies.scan(json_bytes(&state), |bytes, cookie| {
+                *bytes += json_bytes(&cookie) + 1;
                 (*bytes <= most).then_some(cookie)
             });
-            within.collect::<Vec<_>>()
+            within.collect()
         });
-        let truncated = page.truncated || storage.truncated || cookies.len() < listed.len();
-        state["cookies"] = cookies.into();
-        if truncated {
-            state["truncated"] = true.into();
-        }
+        state.truncated = page.truncated || storage.truncated || state.cookies.len() < there_are;
         Ok(state)
     }
 
-    pub(super) async fn capture(&mut self, capture: &Capture, started: Instant) -> Result<Done, Ended> {
+    pub(super) async fn capture(&mut self, capture: &Capture, started: Instant) -> Result<(Captured, Vec<u8>), Ended> {
         let content = match capture.kind {
             CaptureKind::DomSnapshot => self.dom(capture.limit_bytes).await?,
             CaptureKind::Screenshot | CaptureKind::Pdf => self.picture(capture).await?,
         };
-        let value = json!({
-            "kind": capture.kind.name(),
-            "encoding": if capture.kind == CaptureKind::DomSnapshot { "utf8" } else { "base64" },
-            "content_type": capture.kind.content_type(),
-            "bytes": content.len(),
-            "duration_ms": milliseconds(started),
-            "url": self.address().await?,
-        });
-        Ok(Done { value, content: Some(content) })
+        let duration_ms = milliseconds(started);
+        let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.address().await?);
+        Ok((captured, content))
     }
 
     async fn dom(&mut self, limit: Option<u64>) -> Result<Vec<u8>, Ended> {
@@ -145,18 +141,18 @@ impl Webkit {
         }
     }
 
-    pub(super) async fn extract(&mut self, extract: &Extract) -> Result<Value, Ended> {
+    pub(super) async fn extract(&mut self, extract: &Extract) -> Result<Extracted, Ended> {
         let (limit, most) = (self.limits.result_bytes, self.limits.list_matches);
         let questions: Vec<Value> = extract.extractions.iter().enumerate().map(question).collect();
         let input = json!({ "extractions": questions, "limit": limit, "matches": most });
         match page::read(&self.host, page::EXTRACT, &input).await? {
-            Extracted::Values(answers) => Ok(heavy(limit, || {
+            Found::Values(answers) => Ok(heavy(limit, || {
                 let named = extract.extractions.iter().zip(answers);
-                let value: Map<_, _> = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();
-                json!({ "value": value })
+                let value = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();
+                Extracted { value }
             })),
-            Extracted::TooLarge { bytes } => Err(too_large("result", bytes, limit as u64)),
-            Extracted::TooMany { matches } => {
+            Found::TooLarge { bytes } => Err(too_large("result", bytes, limit as u64)),
+            Found::TooMany { matches } => {
                 let detail = format!("A list has {matches} matches; the limit is {most}.");
                 let members = json_map(json!({ "matches": matches, "limit_matches": most }));
                 Err(Ended::Withheld { detail, members })
@@ -164,24 +160,23 @@ impl Webkit {
         }
     }
 
-    /// What an operation answers, unless that is too much.
-    pub(super) fn within_limit(&self, done: Done) -> Ended {
-        let (bytes, limit) = (size(&done.value), self.limits.result_bytes);
-        if bytes > limit {
-            return too_large("result", bytes as u64, limit as u64);
+    /// What an operation came to, unless that is too much.
+    pub(super) fn within_limit(&self, result: OperationResult) -> Ended {
+        let limit = self.limits.result_bytes;
+        match Ended::done(result) {
+            Ended::Done(result) if result.json.get().len() > limit => {
+                too_large("result", result.json.get().len() as u64, limit as u64)
+            }
+            ended => ended,
         }
-        Ended::Done { value: done.value, content: done.content }
     }
 }
 
 /// About what a cookie has, at most: browsers take no longer ones.
 const COOKIE_BYTES: usize = 4_096;
 
-/// Bytes of a value as JSON. A small one is counted roughly.
-fn size(value: &Value) -> usize {
-    let rough = weight(value);
-    heavy(rough, || if rough < 1024 { rough } else { value.to_string().len() })
-}
+/// The last second that a timestamp can say: a year of RFC 3339 has four digits.
+const LAST_SECOND: i64 = 253_402_300_799;
 
 /// Opens what a browser says it has written, and tells its length. A browser that is no longer its own could have put a link
 /// there, to a file of the worker's.
@@ -240,32 +235,30 @@ fn transformed(item: &Extraction, text: Option<String>) -> Value {
     }
 }
 
-fn cookie(cookie: &Cookie) -> Value {
-    let expires = cookie.expires.and_then(|seconds| DateTime::<Utc>::from_timestamp(seconds, 0));
-    json!({
-        "name": cookie.name,
-        "value": cookie.value,
-        "domain": cookie.domain,
-        "path": cookie.path,
-        "expires": expires.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true)),
-        "http_only": cookie.http_only,
-        "secure": cookie.secure,
-        "same_site": cookie.same_site,
-    })
+fn cookie(cookie: protocol::Cookie) -> Cookie {
+    let protocol::Cookie { name, value, domain, path, expires, secure, http_only, same_site } = cookie;
+    let expires = expires.and_then(|seconds| DateTime::from_timestamp(seconds.min(LAST_SECOND), 0)).map(Timestamp);
+    Cookie { name, value, domain, path, expires, http_only, secure, same_site }
 }
 
-fn page_state(lifecycle: Lifecycle) -> Value {
-    match lifecycle {
-        Lifecycle::Loading => json!({ "state": "loading" }),
-        Lifecycle::Loaded => json!({ "state": "loaded" }),
-        Lifecycle::Errored { error } => {
-            let mut told = json!({ "kind": error.kind, "message": error.message });
-            if let Some(status) = error.http_status {
-                told["http_status"] = status.into();
-            }
-            json!({ "state": "errored", "error": told })
-        }
-    }
+fn page_state(lifecycle: Lifecycle) -> PageState {
+    let (state, error) = match lifecycle {
+        Lifecycle::Loading => (PageStanding::Loading, None),
+        Lifecycle::Loaded => (PageStanding::Loaded, None),
+        Lifecycle::Errored { error } => (PageStanding::Errored, Some(page_error(error))),
+    };
+    PageState { state, error }
+}
+
+fn page_error(error: protocol::PageError) -> PageError {
+    let kind = match error.kind {
+        protocol::PageErrorKind::Http => PageErrorKind::Http,
+        protocol::PageErrorKind::Tls => PageErrorKind::Tls,
+        protocol::PageErrorKind::Dns => PageErrorKind::Dns,
+        protocol::PageErrorKind::Net => PageErrorKind::Net,
+        protocol::PageErrorKind::Timeout => PageErrorKind::Timeout,
+    };
+    PageError { kind, http_status: error.http_status, message: error.message }
 }
 
 fn too_large(what: &str, bytes: u64, limit: u64) -> Ended {

@@ -3,14 +3,16 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use kitfleet_domain::operations::{
-    Capture, CaptureKind, Condition, Extraction, Failure, FailureClass, OnTimeout, Operation, Take, Transform, Wait,
+    Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, LoginResult,
+    Navigated, OnTimeout, Operation, OperationResult, PageStanding, PageState, SearchResult, SessionState, Take,
+    Transform, Wait, Waited,
 };
 use kitfleet_domain::timestamp::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
+use super::Ended;
 use super::webkit::milliseconds;
-use super::{Done, Ended};
 
 /// One white pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\nIDAT\x78\x9c\x63\xf8\x0f\0\x01\x01\x01\0\x1b\xb6\xee\x56\0\0\0\0IEND\xaeB\x60\x82";
@@ -43,8 +45,7 @@ impl Simulated {
         if let Operation::Navigate(navigate) = operation {
             navigate.url.as_str().clone_into(&mut self.url);
         }
-        let Done { value, content } = self.answer(operation, started);
-        Ended::Done { value, content }
+        Ended::done(self.result(operation, started))
     }
 
     fn out_of_time(&self, wait: &Wait, started: Instant) -> Ended {
@@ -53,82 +54,75 @@ impl Simulated {
                 let detail = "The operation ran out of its time.".to_owned();
                 Ended::Failed(Failure { class: FailureClass::Timeout, detail })
             }
-            OnTimeout::Return => {
-                let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
-                let value = json!({ "matched": false, "kind": kind, "duration_ms": duration_ms, "url": self.url });
-                Ended::Done { value, content: None }
-            }
+            OnTimeout::Return => Ended::done(OperationResult::Wait(self.waited(wait, false, started))),
         }
     }
 
-    fn answer(&self, operation: &Operation, started: Instant) -> Done {
-        let url = &self.url;
+    fn result(&self, operation: &Operation, started: Instant) -> OperationResult {
+        let url = self.url.clone();
         let duration_ms = milliseconds(started);
-        let value = match operation {
-            Operation::Navigate(navigate) => {
-                json!({ "url": navigate.requested_url, "status": 200, "final_url": url, "duration_ms": duration_ms })
-            }
+        match operation {
+            Operation::Navigate(navigate) => OperationResult::Navigate(Navigated {
+                url: navigate.requested_url.clone(),
+                status: Some(200),
+                final_url: url,
+                duration_ms,
+            }),
             Operation::Interact(interact) => {
-                json!({ "ok": true, "kind": interact.action.kind(), "duration_ms": duration_ms, "url": url })
+                OperationResult::Interact(Interacted { ok: true, kind: interact.action.kind(), duration_ms, url })
             }
-            Operation::Wait(wait) => {
-                json!({ "matched": true, "kind": wait.condition.kind(), "duration_ms": duration_ms, "url": url })
-            }
-            Operation::StateCapture => json!({
-                "url": url,
-                "title": "Simulated",
-                "cookies": [],
-                "local_storage": {},
-                "page_state": { "state": "loaded" },
-                "captured_at": Timestamp(SystemTime::now().into()),
+            Operation::Wait(wait) => OperationResult::Wait(self.waited(wait, true, started)),
+            Operation::StateCapture => OperationResult::StateCapture(SessionState {
+                url,
+                title: Some("Simulated".to_owned()),
+                cookies: Vec::new(),
+                local_storage: std::iter::empty().collect(),
+                captured_at: Timestamp(SystemTime::now().into()),
+                page_state: Some(PageState { state: PageStanding::Loaded, error: None }),
+                truncated: false,
             }),
-            Operation::Capture(capture) => return self.capture(capture, started),
+            Operation::Capture(capture) => self.capture(*capture, started),
             Operation::Extract(extract) => {
-                let value: Map<_, _> =
-                    extract.extractions.iter().map(|item| (item.name.clone(), found(item))).collect();
-                json!({ "value": value })
+                let value = extract.extractions.iter().map(|item| (item.name.clone(), found(item))).collect();
+                OperationResult::Extract(Extracted { value })
             }
-            Operation::Search(search) => {
-                let mut answer = json!({ "submitted": search.submit, "query_truncated": false });
-                if search.wait_for_results_selector.is_some() {
-                    answer["results_visible"] = true.into();
-                }
-                answer["duration_ms"] = duration_ms.into();
-                answer
-            }
-            Operation::Login(_) => json!({
-                "submitted": true,
-                "credentials_truncated": false,
-                "logged_in": true,
-                "post_login_url": url,
-                "duration_ms": duration_ms,
+            Operation::Search(search) => OperationResult::Search(SearchResult {
+                submitted: search.submit,
+                query_truncated: false,
+                results_visible: search.wait_for_results_selector.is_some().then_some(true),
+                duration_ms,
             }),
-        };
-        Done { value, content: None }
+            Operation::Login(_) => OperationResult::Login(LoginResult {
+                submitted: true,
+                credentials_truncated: false,
+                logged_in: true,
+                post_login_url: Some(url),
+                duration_ms,
+            }),
+        }
     }
 
-    fn capture(&self, capture: &Capture, started: Instant) -> Done {
-        let (encoding, content) = match capture.kind {
-            CaptureKind::Screenshot => ("base64", PNG.to_vec()),
-            CaptureKind::Pdf => ("base64", PDF.to_vec()),
-            CaptureKind::DomSnapshot => ("utf8", b"<!DOCTYPE html>\n<html><title>Simulated</title></html>".to_vec()),
+    fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Waited {
+        let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
+        Waited { matched, kind, duration_ms, url: self.url.clone() }
+    }
+
+    fn capture(&self, capture: Capture, started: Instant) -> OperationResult {
+        let content: &[u8] = match capture.kind {
+            CaptureKind::Screenshot => PNG,
+            CaptureKind::Pdf => PDF,
+            CaptureKind::DomSnapshot => b"<!DOCTYPE html>\n<html><title>Simulated</title></html>",
         };
-        let value = json!({
-            "kind": capture.kind.name(),
-            "encoding": encoding,
-            "content_type": capture.kind.content_type(),
-            "bytes": content.len(),
-            "duration_ms": milliseconds(started),
-            "url": self.url,
-        });
-        Done { value, content: Some(content) }
+        let duration_ms = milliseconds(started);
+        let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url.clone());
+        OperationResult::Capture { captured, content: content.to_vec() }
     }
 }
 
 fn found(item: &Extraction) -> Value {
     match (item.take, item.transform) {
-        (Take::List, _) => json!([]),
-        (Take::Text, Some(Transform::Number)) => json!(1),
-        _ => json!("simulated"),
+        (Take::List, _) => Value::Array(Vec::new()),
+        (Take::Text, Some(Transform::Number)) => 1.into(),
+        _ => "simulated".into(),
     }
 }

@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::Room;
-use kitfleet_domain::operations::{self, Condition, Failure, FailureClass, Navigate, OnTimeout, Operation, Wait};
+use kitfleet_domain::operations::{
+    self, Condition, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation, OperationResult, Wait, Waited,
+};
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::profiles::keeping::Held;
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_host_protocol::{
-    Command, Cookie, Device, HostError, Navigated, Page, PageError, PageErrorKind, WaitUntil,
+    self as protocol, Command, Cookie, Device, HostError, Page, PageError, PageErrorKind, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::confinement::Confinement;
@@ -24,7 +26,7 @@ use super::host::{CallError, Host, driver_failure};
 use super::pace::Pace;
 use super::page::{self, POLL, Target};
 use super::sites;
-use super::{Done, Ended, NotSaved};
+use super::{Ended, NotSaved};
 
 /// How long the host itself, which no page can keep busy, may take to say where it is.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
@@ -101,27 +103,29 @@ impl Webkit {
             }
         };
         match timeout(operation.budget(), work).await {
-            Ok(Ok(done)) => self.within_limit(done),
+            Ok(Ok(result)) => self.within_limit(result),
             Ok(Err(ended)) => ended,
             Err(_) => self.out_of_time(operation, started).await.unwrap_or_else(|ended| ended),
         }
     }
 
-    async fn perform(&mut self, operation: &Operation, started: Instant) -> Result<Done, Ended> {
-        let value = match operation {
-            Operation::Navigate(navigate) => self.navigate(navigate, started).await?,
-            Operation::Interact(interact) => self.interact(interact, started).await?,
-            Operation::Wait(wait) => self.wait(wait, started).await?,
-            Operation::StateCapture => self.state().await?,
-            Operation::Capture(capture) => return self.capture(capture, started).await,
-            Operation::Extract(extract) => self.extract(extract).await?,
-            Operation::Search(search) => self.search(search, started).await?,
-            Operation::Login(login) => self.login(login, started).await?,
-        };
-        Ok(Done { value, content: None })
+    async fn perform(&mut self, operation: &Operation, started: Instant) -> Result<OperationResult, Ended> {
+        Ok(match operation {
+            Operation::Navigate(navigate) => OperationResult::Navigate(self.navigate(navigate, started).await?),
+            Operation::Interact(interact) => OperationResult::Interact(self.interact(interact, started).await?),
+            Operation::Wait(wait) => OperationResult::Wait(self.wait(wait, started).await?),
+            Operation::StateCapture => OperationResult::StateCapture(self.state().await?),
+            Operation::Capture(capture) => {
+                let (captured, content) = self.capture(capture, started).await?;
+                OperationResult::Capture { captured, content }
+            }
+            Operation::Extract(extract) => OperationResult::Extract(self.extract(extract).await?),
+            Operation::Search(search) => OperationResult::Search(self.search(search, started).await?),
+            Operation::Login(login) => OperationResult::Login(self.login(login, started).await?),
+        })
     }
 
-    async fn navigate(&mut self, navigate: &Navigate, started: Instant) -> Result<Value, Ended> {
+    async fn navigate(&mut self, navigate: &Navigate, started: Instant) -> Result<Navigated, Ended> {
         let until = match navigate.wait_until {
             operations::WaitUntil::Load => WaitUntil::Load,
             operations::WaitUntil::DomContentLoaded => WaitUntil::DomContentLoaded,
@@ -129,13 +133,13 @@ impl Webkit {
         };
         self.guard.take_refusal();
         let command = Command::Navigate { uri: navigate.url.as_str().to_owned(), until };
-        match self.host.call::<Navigated>(command).await {
-            Ok(Navigated { final_uri, status }) => Ok(json!({
-                "url": navigate.requested_url,
-                "status": status,
-                "final_url": final_uri,
-                "duration_ms": milliseconds(started),
-            })),
+        match self.host.call::<protocol::Navigated>(command).await {
+            Ok(protocol::Navigated { final_uri, status }) => Ok(Navigated {
+                url: navigate.requested_url.clone(),
+                status: Some(status),
+                final_url: final_uri,
+                duration_ms: milliseconds(started),
+            }),
             Err(CallError::Refused(HostError::Navigation(error))) => {
                 Err(Ended::Failed(driver_failure(self.explain(&error))))
             }
@@ -158,7 +162,7 @@ impl Webkit {
         format!("The page did not load ({layer}): {}.", words.trim_end_matches('.'))
     }
 
-    async fn wait(&mut self, wait: &Wait, started: Instant) -> Result<Value, Ended> {
+    async fn wait(&mut self, wait: &Wait, started: Instant) -> Result<Waited, Ended> {
         match &wait.condition {
             Condition::Selector { selector } => self.wait_for_selector(selector, true).await?,
             Condition::SelectorHidden { selector } => self.wait_for_selector(selector, false).await?,
@@ -196,25 +200,26 @@ impl Webkit {
         page::ask(&self.host, page::VISIBLE, &json!({ "target": target })).await
     }
 
-    async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Value, Ended> {
-        let kind = wait.condition.kind();
+    async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, Ended> {
         let url = self.address().await?;
-        Ok(json!({ "matched": matched, "kind": kind, "duration_ms": milliseconds(started), "url": url }))
+        Ok(Waited { matched, kind: wait.condition.kind(), duration_ms: milliseconds(started), url })
     }
 
     async fn out_of_time(&mut self, operation: &Operation, started: Instant) -> Result<Ended, Ended> {
-        let value = match operation {
+        let result = match operation {
             Operation::Interact(interact) if interact.on_timeout == OnTimeout::Return => {
-                self.interacted(interact, false, started).await?
+                OperationResult::Interact(self.interacted(interact, false, started).await?)
             }
-            Operation::Wait(wait) if wait.on_timeout == OnTimeout::Return => self.waited(wait, false, started).await?,
+            Operation::Wait(wait) if wait.on_timeout == OnTimeout::Return => {
+                OperationResult::Wait(self.waited(wait, false, started).await?)
+            }
             _ => {
                 let reason = if self.obstacle.is_empty() { String::new() } else { format!(": {}", self.obstacle) };
                 let detail = format!("The operation ran out of its time{reason}.");
                 return Ok(Ended::Failed(Failure { class: FailureClass::Timeout, detail }));
             }
         };
-        Ok(Ended::Done { value, content: None })
+        Ok(Ended::done(result))
     }
 
     /// The current address.

@@ -1,0 +1,177 @@
+//! Acting as a user does: tapping, typing, scrolling and pressing keys.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{OnTimeout, parse_timeout, require_selector};
+use crate::limits::Limits;
+use crate::validation::{Invalid, Rules};
+
+/// `POST /v1/sessions/:id/interact`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Interact {
+    /// What to do.
+    pub action: Action,
+    /// Until then.
+    pub timeout: Duration,
+    /// And when not.
+    pub on_timeout: OnTimeout,
+}
+
+/// One act of a user.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Action {
+    /// A finger on an element.
+    Tap {
+        /// CSS.
+        selector: String,
+    },
+    /// Text into an element.
+    Type {
+        /// CSS.
+        selector: String,
+        /// Sealed on its way, whatever `sensitive` says.
+        text: String,
+        /// Milliseconds between keys; `None` leaves it to the behavioural profile.
+        delay_ms: Option<u64>,
+        /// Never logged.
+        sensitive: bool,
+    },
+    /// The page, or an element that scrolls.
+    Scroll {
+        /// CSS; `None` is the page.
+        selector: Option<String>,
+        /// CSS pixels to the right.
+        delta_x: i32,
+        /// CSS pixels down.
+        delta_y: i32,
+    },
+    /// One key.
+    Press {
+        /// A character, or a name such as `Enter`.
+        key: String,
+    },
+}
+
+impl Action {
+    /// Which of them it is.
+    #[must_use]
+    pub fn kind(&self) -> ActionKind {
+        match self {
+            Self::Tap { .. } => ActionKind::Tap,
+            Self::Type { .. } => ActionKind::Type,
+            Self::Scroll { .. } => ActionKind::Scroll,
+            Self::Press { .. } => ActionKind::Press,
+        }
+    }
+
+    /// The time that it gets when its caller names none. A text gets more the longer it takes to type.
+    ///
+    /// # Errors
+    /// On `action.delay_ms`, when the pauses alone take longer than any operation may.
+    fn default_timeout(&self, limits: &Limits) -> Result<Duration, Invalid> {
+        let Self::Type { text, delay_ms, .. } = self else { return Ok(INTERACT_TIMEOUT) };
+        let keys = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        let pauses = Duration::from_millis(delay_ms.unwrap_or_default()).saturating_mul(keys);
+        if pauses > limits.max_timeout {
+            let max = limits.max_timeout.as_millis();
+            let message =
+                format!("must leave a text of {keys} characters within {max} ms, the longest timeout there is");
+            return Err(Invalid::field("action.delay_ms", message));
+        }
+        let typing = pauses.saturating_add(KEY_TAKES.saturating_mul(keys));
+        Ok(INTERACT_TIMEOUT.saturating_add(typing).min(limits.max_timeout.max(INTERACT_TIMEOUT)))
+    }
+}
+
+/// What an act is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionKind {
+    /// [`Action::Tap`]
+    Tap,
+    /// [`Action::Type`]
+    Type,
+    /// [`Action::Scroll`]
+    Scroll,
+    /// [`Action::Press`]
+    Press,
+}
+
+/// What became of an interaction
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}))]
+#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+pub struct Interacted {
+    /// False only with `on_timeout: return`
+    pub ok: bool,
+    /// The action's kind
+    #[schema(value_type = String)]
+    pub kind: ActionKind,
+    pub duration_ms: u64,
+    /// The page's address afterwards
+    pub url: String,
+}
+
+/// The time of an interaction whose caller names none, but for what typing adds to it.
+const INTERACT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a machine that is busy may need for a key, besides the pause after it.
+pub const KEY_TAKES: Duration = Duration::from_millis(5);
+
+impl Interact {
+    /// # Errors
+    /// On `timeout_ms` or a field of `action`.
+    pub fn parse(
+        action: Action,
+        timeout_ms: Option<u64>,
+        on_timeout: OnTimeout,
+        limits: &Limits,
+    ) -> Result<Self, Invalid> {
+        let mut rules = Rules::default();
+        match &action {
+            Action::Tap { selector } => require_selector(&mut rules, selector, limits, "action.selector"),
+            Action::Type { selector, text, delay_ms, .. } => {
+                require_selector(&mut rules, selector, limits, "action.selector");
+                rules.length(text, 0, limits.type_text_chars, "action.text");
+                let max = limits.type_delay_ms;
+                rules.require(delay_ms.is_none_or(|ms| ms <= max), "action.delay_ms", format!("must be 0 to {max}"));
+            }
+            Action::Scroll { selector, .. } => {
+                if let Some(selector) = selector {
+                    require_selector(&mut rules, selector, limits, "action.selector");
+                }
+            }
+            Action::Press { key } => rules.length(key, 1, limits.press_key_chars, "action.key"),
+        }
+        rules.check()?;
+        let timeout = parse_timeout(timeout_ms, action.default_timeout(limits)?, limits)?;
+        Ok(Self { action, timeout, on_timeout })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_the_time_that_it_takes_to_type() {
+        let timeout = |chars: usize, delay_ms, timeout_ms| {
+            let (selector, text) = ("#a".to_owned(), "x".repeat(chars));
+            let action = Action::Type { selector, text, delay_ms, sensitive: false };
+            let parsed = Interact::parse(action, timeout_ms, OnTimeout::Fail, &Limits::default());
+            parsed.map(|interact| interact.timeout).map_err(|Invalid(errors)| errors[0].field.clone())
+        };
+        assert_eq!(timeout(0, None, None), Ok(Duration::from_secs(10)));
+        assert_eq!(timeout(100, Some(100), None), Ok(Duration::from_millis(20_500)));
+        assert_eq!(timeout(10_000, None, None), Ok(Duration::from_mins(1)));
+        assert_eq!(timeout(10_000, Some(10), None), Ok(Duration::from_mins(2)));
+        assert_eq!(timeout(10_000, None, Some(3_000)), Ok(Duration::from_secs(3)));
+        for named in [None, Some(120_000)] {
+            assert_eq!(timeout(10_000, Some(13), named), Err("action.delay_ms".to_owned()));
+        }
+    }
+}

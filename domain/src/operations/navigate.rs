@@ -1,0 +1,106 @@
+//! Loading a page.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+use utoipa::ToSchema;
+
+use super::parse_timeout;
+use crate::addresses::{Destinations, Distance};
+use crate::limits::Limits;
+use crate::validation::{Invalid, Rules};
+
+/// `POST /v1/sessions/:id/navigate`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Navigate {
+    /// As the caller wrote it: the answer repeats it.
+    pub requested_url: String,
+    /// Where to.
+    pub url: BrowserUrl,
+    /// How far the page has to come.
+    pub wait_until: WaitUntil,
+    /// Until then, or the session errors.
+    pub timeout: Duration,
+}
+
+impl Navigate {
+    /// # Errors
+    /// On `url` or `timeout_ms`.
+    pub fn parse(
+        url: String,
+        wait_until: WaitUntil,
+        timeout_ms: Option<u64>,
+        destinations: &Destinations,
+        limits: &Limits,
+    ) -> Result<Self, Invalid> {
+        let timeout = parse_timeout(timeout_ms, Duration::from_secs(30), limits)?;
+        let mut rules = Rules::default();
+        rules.length(&url, 0, limits.url_chars, "url");
+        rules.check()?;
+        let target = BrowserUrl::parse(&url, destinations)?;
+        Ok(Self { requested_url: url, url: target, wait_until, timeout })
+    }
+}
+
+/// A page that was loaded
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"url": "https://example.com", "status": 200, "final_url": "https://example.com/", "duration_ms": 184}))]
+#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+pub struct Navigated {
+    /// As requested
+    pub url: String,
+    /// The HTTP status of the main document
+    #[schema(required = true)]
+    pub status: Option<u16>,
+    /// After redirects; its first 32,768 characters, as of every address here that a page has chosen
+    pub final_url: String,
+    pub duration_ms: u64,
+}
+
+/// An address a browser may be sent to: http or https, and not literally a private host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BrowserUrl(Url);
+
+impl BrowserUrl {
+    /// # Errors
+    /// On field `url`, when it is no absolute http or https URL, or names an address outright that the deployment does
+    /// not allow. A name that resolves to one is the egress guard's business, and so is what is near a worker.
+    pub fn parse(text: &str, destinations: &Destinations) -> Result<Self, Invalid> {
+        let url =
+            Url::parse(text.trim()).map_err(|e| Invalid::field("url", format!("must be an absolute URL: {e}")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Invalid::field("url", "must be an http or https URL"));
+        }
+        let permitted = match url.host() {
+            Some(Host::Ipv4(v4)) => destinations.permit(v4.into(), Distance::Far),
+            Some(Host::Ipv6(v6)) => destinations.permit(v6.into(), Distance::Far),
+            Some(Host::Domain(_)) => true,
+            None => return Err(Invalid::field("url", "must name a host")),
+        };
+        if !permitted {
+            return Err(Invalid::field("url", "must not be a private address"));
+        }
+        Ok(Self(url))
+    }
+
+    /// The address, normalised.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+/// How far a page has to come before a navigation is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitUntil {
+    /// The `load` event.
+    #[default]
+    Load,
+    /// The `DOMContentLoaded` event.
+    DomContentLoaded,
+    /// No requests for half a second after `load`.
+    NetworkIdle,
+}

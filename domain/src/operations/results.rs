@@ -1,0 +1,303 @@
+//! What operations come to, from the browser that says it to whoever is told.
+//!
+//! A driver makes the type that stands beside its operation. It is serialized once, where the operation ran, in the order that
+//! the interface shows. That text is stored, is an answer's body as it is, and can be read back into the same type. Only a
+//! capture's content is put into its place at the end: until then it travels beside the text, as bytes.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::ser::Error as _;
+use serde_json::value::{RawValue, to_raw_value};
+use utoipa::PartialSchema;
+use utoipa::openapi::{RefOr, Schema};
+
+use super::{Captured, Extracted, Interacted, LoginResult, Navigated, SearchResult, SessionState, Waited};
+use crate::heavy::{heavy, weight};
+
+/// What an operation that was done came to. As JSON it is what it holds, and nothing more: whoever reads it knows what was
+/// asked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum OperationResult {
+    /// Of `navigate`.
+    Navigate(Navigated),
+    /// Of `interact`.
+    Interact(Interacted),
+    /// Of `wait`.
+    Wait(Waited),
+    /// Of a read of the state.
+    StateCapture(SessionState),
+    /// Of `capture`.
+    Capture {
+        /// All but the content.
+        #[serde(flatten)]
+        captured: Captured,
+        /// The content's bytes.
+        #[serde(skip)]
+        content: Vec<u8>,
+    },
+    /// Of `extract`.
+    Extract(Extracted),
+    /// Of `search`.
+    Search(SearchResult),
+    /// Of `login`.
+    Login(LoginResult),
+}
+
+impl OperationResult {
+    /// As it is stored.
+    ///
+    /// # Errors
+    /// When it cannot be serialized.
+    pub fn store(self) -> serde_json::Result<StoredResult> {
+        let json = heavy(self.weight(), || to_raw_value(&self))?;
+        let content = match self {
+            Self::Capture { content, .. } => Some(content),
+            _ => None,
+        };
+        Ok(StoredResult { json, content })
+    }
+
+    /// About how many bytes a page has put into it. What else there is, addresses and the like, is bounded.
+    fn weight(&self) -> usize {
+        match self {
+            Self::StateCapture(state) => {
+                let storage = state.local_storage.iter().map(|(key, value)| key.len() + value.len());
+                let cookies = state.cookies.iter().map(|cookie| cookie.name.len() + cookie.value.len());
+                storage.chain(cookies).sum()
+            }
+            Self::Extract(extracted) => extracted.value.values().map(weight).sum(),
+            _ => 0,
+        }
+    }
+}
+
+/// A result as text that nobody has to read in order to pass it on.
+#[derive(Debug, Clone)]
+pub struct StoredResult {
+    /// The answer's body, but for a capture's content.
+    pub json: Box<RawValue>,
+    /// A capture's content.
+    pub content: Option<Vec<u8>>,
+}
+
+impl StoredResult {
+    /// The type that it was made of; of a capture, all but the content.
+    ///
+    /// # Errors
+    /// When it was made of another.
+    pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_str(self.json.get())
+    }
+
+    /// What the operation's caller is answered.
+    ///
+    /// # Errors
+    /// When there is content, and the rest is none of a capture.
+    pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
+        let Self { json, content } = self;
+        let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
+        heavy(bytes.len(), || {
+            let captured: Captured = serde_json::from_str(json.get())?;
+            let whole = captured.with_content(bytes).map_err(serde_json::Error::custom)?;
+            let mut body = Vec::with_capacity(json.get().len() + whole.content.len());
+            serde_json::to_writer(&mut body, &whole)?;
+            Ok(body)
+        })
+    }
+}
+
+/// An enumeration's values where a field has them, without the words that describe the type to us.
+pub(super) fn in_place<T: PartialSchema>() -> RefOr<Schema> {
+    let mut schema = T::schema();
+    if let RefOr::T(Schema::Object(values)) = &mut schema {
+        values.description = None;
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use indexmap::IndexMap;
+    use serde_json::{Map, Value, json};
+
+    use super::super::{
+        ActionKind, CaptureKind, ConditionKind, Cookie, PageError, PageErrorKind, PageStanding, PageState,
+    };
+    use super::*;
+    use crate::timestamp::Timestamp;
+
+    const URL: &str = "https://example.com/";
+
+    /// Asserts that a result is stored and answered as this text, and that the text is the same result again.
+    fn assert_kept<T: DeserializeOwned + Debug + PartialEq>(result: OperationResult, part: &T, text: &str) {
+        let stored = result.store().expect("JSON");
+        assert_eq!(stored.json.get(), text);
+        assert_eq!(&stored.read::<T>().expect("the same type"), part);
+        assert_eq!(String::from_utf8(stored.into_body().expect("a body")).as_deref(), Ok(text));
+    }
+
+    /// Interface, "Sessions", and decisions D5: members stand in the order in which they are shown there.
+    #[test]
+    fn a_result_is_text_in_the_order_of_the_interface_and_the_same_type_again() {
+        let navigated = Navigated {
+            url: "https://example.com".to_owned(),
+            status: Some(200),
+            final_url: URL.to_owned(),
+            duration_ms: 1,
+        };
+        assert_kept(
+            OperationResult::Navigate(navigated.clone()),
+            &navigated,
+            r#"{"url":"https://example.com","status":200,"final_url":"https://example.com/","duration_ms":1}"#,
+        );
+        let interacted = Interacted { ok: true, kind: ActionKind::Tap, duration_ms: 2, url: URL.to_owned() };
+        assert_kept(
+            OperationResult::Interact(interacted.clone()),
+            &interacted,
+            r#"{"ok":true,"kind":"tap","duration_ms":2,"url":"https://example.com/"}"#,
+        );
+        let waited =
+            Waited { matched: false, kind: ConditionKind::SelectorHidden, duration_ms: 3, url: URL.to_owned() };
+        assert_kept(
+            OperationResult::Wait(waited.clone()),
+            &waited,
+            r#"{"matched":false,"kind":"selector_hidden","duration_ms":3,"url":"https://example.com/"}"#,
+        );
+        let value =
+            Map::from_iter([("price".to_owned(), json!(89.9)), ("a".to_owned(), json!([{"z": "1", "b": null}]))]);
+        let extracted = Extracted { value };
+        assert_kept(
+            OperationResult::Extract(extracted.clone()),
+            &extracted,
+            r#"{"value":{"price":89.9,"a":[{"z":"1","b":null}]}}"#,
+        );
+        for (results_visible, text) in [
+            (None, r#"{"submitted":true,"query_truncated":false,"duration_ms":4}"#),
+            (Some(false), r#"{"submitted":true,"query_truncated":false,"results_visible":false,"duration_ms":4}"#),
+        ] {
+            let search = SearchResult { submitted: true, query_truncated: false, results_visible, duration_ms: 4 };
+            assert_kept(OperationResult::Search(search.clone()), &search, text);
+        }
+        let left = LoginResult {
+            submitted: true,
+            credentials_truncated: false,
+            logged_in: true,
+            post_login_url: Some(URL.to_owned()),
+            duration_ms: 5,
+        };
+        assert_kept(
+            OperationResult::Login(left.clone()),
+            &left,
+            r#"{"submitted":true,"credentials_truncated":false,"logged_in":true,"post_login_url":"https://example.com/","duration_ms":5}"#,
+        );
+        let stayed = LoginResult {
+            submitted: false,
+            credentials_truncated: true,
+            logged_in: false,
+            post_login_url: None,
+            duration_ms: 6,
+        };
+        assert_kept(
+            OperationResult::Login(stayed.clone()),
+            &stayed,
+            r#"{"submitted":false,"credentials_truncated":true,"logged_in":false,"duration_ms":6}"#,
+        );
+    }
+
+    #[test]
+    fn a_state_is_text_in_the_order_of_the_interface_and_the_same_type_again() {
+        let blank = SessionState {
+            url: "about:blank".to_owned(),
+            title: None,
+            cookies: Vec::new(),
+            local_storage: IndexMap::new(),
+            captured_at: Timestamp::EPOCH,
+            page_state: None,
+            truncated: false,
+        };
+        assert_kept(
+            OperationResult::StateCapture(blank.clone()),
+            &blank,
+            r#"{"url":"about:blank","title":null,"cookies":[],"local_storage":{},"captured_at":"1970-01-01T00:00:00.000Z","page_state":null}"#,
+        );
+        let cookie = Cookie {
+            name: "theme".to_owned(),
+            value: "dark".to_owned(),
+            domain: ".example.com".to_owned(),
+            path: "/".to_owned(),
+            expires: Some(Timestamp::EPOCH),
+            http_only: true,
+            secure: false,
+            same_site: "Lax".to_owned(),
+        };
+        let error = PageError { kind: PageErrorKind::Http, http_status: Some(404), message: "Not Found".to_owned() };
+        let full = SessionState {
+            title: Some("Example".to_owned()),
+            cookies: vec![cookie],
+            local_storage: [("z", "1"), ("a", "2")].map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            page_state: Some(PageState { state: PageStanding::Errored, error: Some(error) }),
+            truncated: true,
+            ..blank
+        };
+        let text = r#"{"url":"about:blank","title":"Example","cookies":[{"name":"theme","value":"dark","domain":".example.com","#
+            .to_owned()
+            + r#""path":"/","expires":"1970-01-01T00:00:00.000Z","http_only":true,"secure":false,"same_site":"Lax"}],"#
+            + r#""local_storage":{"z":"1","a":"2"},"captured_at":"1970-01-01T00:00:00.000Z","page_state":{"state":"errored","#
+            + r#""error":{"kind":"http","http_status":404,"message":"Not Found"}},"truncated":true}"#;
+        assert_kept(OperationResult::StateCapture(full.clone()), &full, &text);
+    }
+
+    /// Decisions D5: the content stands between the encoding and its type, however it has travelled.
+    #[test]
+    fn a_capture_is_answered_with_its_content_in_its_place() {
+        for (kind, bytes, text) in [
+            (
+                CaptureKind::Screenshot,
+                b"hi".as_slice(),
+                r#"{"kind":"screenshot","encoding":"base64","content":"aGk=","content_type":"image/png","bytes":2,"duration_ms":3,"url":"u"}"#,
+            ),
+            (
+                CaptureKind::Pdf,
+                b"",
+                r#"{"kind":"pdf","encoding":"base64","content":"","content_type":"application/pdf","bytes":0,"duration_ms":3,"url":"u"}"#,
+            ),
+            (
+                CaptureKind::DomSnapshot,
+                "<p title=\"é\">".as_bytes(),
+                r#"{"kind":"dom_snapshot","encoding":"utf8","content":"<p title=\"é\">","content_type":"text/html; charset=utf-8","bytes":14,"duration_ms":3,"url":"u"}"#,
+            ),
+        ] {
+            let captured = Captured::without_content(kind, bytes.len(), 3, "u".to_owned());
+            let result = OperationResult::Capture { captured: captured.clone(), content: bytes.to_vec() };
+            let stored = result.store().expect("JSON");
+            assert_eq!(stored.read::<Captured>().expect("a capture"), captured);
+            let whole = captured.with_content(bytes.to_vec()).expect("text");
+            let body = stored.into_body().expect("a body");
+            assert_eq!(serde_json::from_slice::<Captured>(&body).expect("a capture"), whole);
+            assert_eq!(String::from_utf8(body).as_deref(), Ok(text));
+        }
+        let captured = Captured::without_content(CaptureKind::DomSnapshot, 1, 3, "u".to_owned());
+        let no_text = OperationResult::Capture { captured, content: vec![0xff] };
+        assert!(no_text.store().expect("JSON").into_body().is_err());
+    }
+
+    #[test]
+    fn what_a_page_has_put_into_a_result_is_weighed() {
+        let large = "x".repeat(100_000);
+        let value = Map::from_iter([("a".to_owned(), Value::from(vec![large.clone()]))]);
+        assert!(OperationResult::Extract(Extracted { value }).weight() >= 65_536);
+        let state = SessionState {
+            url: URL.to_owned(),
+            title: None,
+            cookies: Vec::new(),
+            local_storage: [("a".to_owned(), large)].into(),
+            captured_at: Timestamp::EPOCH,
+            page_state: None,
+            truncated: false,
+        };
+        assert!(OperationResult::StateCapture(state).weight() >= 100_000);
+    }
+}
