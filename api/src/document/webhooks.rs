@@ -2,6 +2,7 @@
 
 use kitfleet_domain::events::EventType;
 use serde_json::{Map, Value, json};
+use utoipa::openapi::{RefOr, Schema};
 
 use crate::openapi::camel_case;
 use crate::webhooks::events::Payload;
@@ -21,7 +22,7 @@ pub fn section() -> (Map<String, Value>, Map<String, Value>) {
             "security": [],
         });
         operations.insert(event.name().to_owned(), json!({"post": operation}));
-        schemas.insert(format!("{name}Event"), enveloped(event, payload.summary, payload.data));
+        schemas.insert(format!("{name}Event"), enveloped(event, payload.summary, &payload.data));
         schemas.extend(payload.schemas.into_iter().map(|(name, schema)| (name, json!(schema))));
         variants.push(envelope);
     }
@@ -32,7 +33,7 @@ pub fn section() -> (Map<String, Value>, Map<String, Value>) {
     (operations, schemas)
 }
 
-fn enveloped(event: EventType, summary: &str, data: impl serde::Serialize) -> Value {
+fn enveloped(event: EventType, summary: &str, data: &RefOr<Schema>) -> Value {
     json!({
         "type": "object", "description": summary, "required": ["id", "type", "created_at", "data"],
         "properties": {
