@@ -17,7 +17,7 @@ use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::Json;
 use crate::mfa;
-use crate::openapi::{Body, Database, Restricted, SteppingUp, one_of};
+use crate::openapi::{Body, Database, Restricted, SteppingUp, named, one_of};
 use crate::state::App;
 use crate::teams::TeamOwner;
 
@@ -65,11 +65,11 @@ struct OwnAccount {
 }
 
 fn status() -> RefOr<Schema> {
-    one_of(&["active", "suspended", "deleted"], None)
+    named("AccountStatus", one_of(&["active", "suspended", "deleted"], None))
 }
 
-fn tier() -> RefOr<Schema> {
-    one_of(&Tier::ALL.map(Tier::name), None)
+pub fn tier() -> RefOr<Schema> {
+    named("AccountTier", one_of(&Tier::ALL.map(Tier::name), None))
 }
 
 /// What a tier allows
@@ -120,7 +120,7 @@ async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
 
 /// Body of an account's change
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"name": "Ada Lovelace"}))]
+#[schema(as = UpdateAccount, example = json!({"name": "Ada Lovelace"}))]
 struct Rename {
     /// What its owner is called
     #[schema(min_length = 1, max_length = 120)]
@@ -143,7 +143,7 @@ async fn rename(caller: Caller, State(app): State<App>, Json(body): Json<Rename>
 
 /// Body of an account's deletion
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"confirm": "delete-account"}))]
+#[schema(as = DeleteAccount, example = json!({"confirm": "delete-account"}))]
 struct Delete {
     /// `delete-account`
     #[schema(pattern = "^delete-account$")]

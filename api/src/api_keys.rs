@@ -18,7 +18,7 @@ use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
-use crate::lists::{self, Query};
+use crate::lists::{self, Paging, Query};
 use crate::openapi::{Body, Database, Full, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
 use crate::path::{IdPath, not_found};
 use crate::sign_ins::forbid_storing;
@@ -159,10 +159,7 @@ struct ApiKeyList {
 /// Those that were revoked or have expired too.
 #[utoipa::path(
     get, path = "/v1/api-keys", tag = "API keys", operation_id = "listApiKeys",
-    params(
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Keys a page, 50 by default"),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
+    params(Paging),
     responses((status = 200, description = "A page", body = ApiKeyList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<ApiKeyList>> {

@@ -23,14 +23,15 @@ use kitfleet_domain::timestamp::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::auth::Caller;
 use crate::error::{Problem, Result};
-use crate::lists::{self, Query};
-use crate::openapi::{Database, InvalidQuery, Restricted};
+use crate::lists::{self, Paging, Query};
+use crate::openapi::{Database, InvalidQuery, Restricted, one_of};
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -53,7 +54,8 @@ struct AuditEntry {
     /// Whose log it is in
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// `customer`, `system` or `staff`
+    /// Who did it
+    #[schema(schema_with = actor_type)]
     actor_type: String,
     /// The acting account: another than `account_id` when a member of its team acted
     #[schema(value_type = Option<String>, required = true)]
@@ -78,6 +80,10 @@ struct AuditEntry {
     /// When
     #[schema(value_type = String, format = DateTime)]
     timestamp: Timestamp,
+}
+
+fn actor_type() -> RefOr<Schema> {
+    one_of(&["customer", "system", "staff"], None)
 }
 
 impl From<Row> for AuditEntry {
@@ -118,8 +124,7 @@ fn log_of(caller: &Caller) -> Log {
 #[utoipa::path(
     get, path = "/v1/account/audit-log", tag = "Audit log", operation_id = "listAuditLog",
     params(
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Entries a page, 50 by default"),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same `action`"),
+        Paging,
         ("action" = Option<String>, Query, description = "Only entries of this one action", example = "api_key.minted"),
     ),
     responses((status = 200, description = "A page", body = AuditPage), Restricted, InvalidQuery, Database),
@@ -221,7 +226,7 @@ async fn batch(app: App, log: Log, ids: Vec<Uuid>, format: Format, first: bool) 
 
 /// What kind of file an export is.
 #[derive(Debug, Clone, Copy, ToSchema)]
-#[schema(rename_all = "snake_case")]
+#[schema(title = "AuditExportFormat", rename_all = "snake_case")]
 enum Format {
     Csv,
     Json,

@@ -34,7 +34,7 @@ pub fn routes() -> OpenApiRouter<App> {
 
 /// Body of an app's first request
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"state": "b0fd8fce1d7f4e53", "client_label": "Kitfleet for Mac"}))]
+#[schema(as = InitiateDevice, example = json!({"state": "b0fd8fce1d7f4e53", "client_label": "Kitfleet for Mac"}))]
 struct Initiate {
     /// A random nonce of the app's
     #[schema(min_length = 16, max_length = 128)]
@@ -46,7 +46,7 @@ struct Initiate {
 
 /// What an app gets
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({
+#[schema(as = InitiatedDevice, example = json!({
     "code": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "user_code": "4T2Z-9QX1",
     "browser_url": "https://kitfleet.example/activate?user_code=4T2Z-9QX1",
 }))]
@@ -63,7 +63,7 @@ struct Initiated {
 ///
 /// The app shows `user_code`, opens `browser_url`, and polls the exchange every two seconds.
 #[utoipa::path(
-    post, path = "/v1/auth/cli-authorize/initiate", tag = "Devices", operation_id = "initiateDevice",
+    post, path = "/v1/auth/cli-authorize/initiate", tag = "Devices", operation_id = "initiateDeviceCode",
     request_body = Initiate,
     responses((status = 200, description = "The app may wait", body = Initiated), Body, RateLimited, Database),
 )]
@@ -139,7 +139,7 @@ fn no_device() -> Problem {
 
 /// Body of a person's consent
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"user_code": "4T2Z-9QX1", "state": "b0fd8fce1d7f4e53"}))]
+#[schema(as = BindDevice, example = json!({"user_code": "4T2Z-9QX1", "state": "b0fd8fce1d7f4e53"}))]
 struct Bind {
     /// What the app shows
     user_code: String,
@@ -152,7 +152,7 @@ struct Bind {
 
 /// What consenting answers
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({"bound": true, "client_label": "Kitfleet for Mac"}))]
+#[schema(as = BoundDevice, example = json!({"bound": true, "client_label": "Kitfleet for Mac"}))]
 struct Bound {
     /// Always true
     bound: bool,
@@ -165,7 +165,7 @@ struct Bound {
 ///
 /// Mints it on the caller's account. The app has two minutes to come for it.
 #[utoipa::path(
-    post, path = "/v1/auth/cli-authorize/bind-device-code", tag = "Devices", operation_id = "bindDevice",
+    post, path = "/v1/auth/cli-authorize/bind-device-code", tag = "Devices", operation_id = "bindDeviceCode",
     request_body = Bind,
     responses((status = 200, description = "The app can come for it", body = Bound), Restricted, Body, NoDevice, Full, RateLimited, Database),
 )]
@@ -192,7 +192,7 @@ async fn bind(
 
 /// Body of an exchange
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"code": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "state": "b0fd8fce1d7f4e53"}))]
+#[schema(as = ExchangeDeviceCode, example = json!({"code": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "state": "b0fd8fce1d7f4e53"}))]
 struct ExchangeCode {
     /// What the app got
     code: String,
@@ -202,13 +202,14 @@ struct ExchangeCode {
 
 /// How an app's request stands
 #[derive(Serialize, ToSchema)]
+#[schema(as = DeviceExchange)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Exchanged {
     /// Nobody has consented yet
-    #[schema(title = "Pending")]
+    #[schema(title = "DeviceExchangePending")]
     Pending,
     /// The credential, this once
-    #[schema(title = "Bound")]
+    #[schema(title = "DeviceExchangeBound")]
     Bound {
         /// The key
         api_key: String,
@@ -217,7 +218,7 @@ enum Exchanged {
         account_id: AccountId,
     },
     /// There is nothing to wait for: the code is unknown, too old, or was exchanged
-    #[schema(title = "Expired")]
+    #[schema(title = "DeviceExchangeExpired")]
     Expired,
 }
 

@@ -2,18 +2,19 @@
 
 use std::sync::{Arc, LazyLock};
 
+use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{RawPathParams, State};
+use axum::extract::RawPathParams;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::Config;
 
 use crate::error::{Problem, Result};
 use crate::kinds;
-use crate::openapi::openapi;
 use crate::state::App;
 
 /// The page runs only what this service serves, and talks to nobody else.
@@ -24,6 +25,19 @@ static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     let config = Config::new(["/openapi.json"]).validator_url("none").display_request_duration(true);
     Arc::new(config.persist_authorization(false).default_models_expand_depth(0).deep_linking(true))
 });
+
+/// The contract as it is served, which is made when it is first asked for.
+#[derive(Clone)]
+pub struct Contract(Arc<LazyLock<Printed, Box<dyn FnOnce() -> Printed + Send>>>);
+
+type Printed = serde_json::Result<Bytes>;
+
+impl Contract {
+    /// What `make` makes.
+    pub fn new(make: impl FnOnce() -> Value + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(|| serde_json::to_vec(&make()).map(Bytes::from)))))
+    }
+}
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -41,15 +55,14 @@ pub fn routes() -> OpenApiRouter<App> {
     responses((status = 200, description = "An OpenAPI 3.1 document", body = Object,
                example = json!({"openapi": "3.1.0", "info": {"title": "Kitfleet", "version": "1.0.0"}, "paths": {}}))),
 )]
-async fn contract(State(app): State<App>) -> Result<impl IntoResponse> {
-    let print = async || serde_json::to_vec(&openapi(&app.config.base_url)).map(Bytes::from);
-    let printed = app.contract.get_or_try_init(print).await.map_err(|error| Problem::internal(&error))?;
+async fn contract(Extension(Contract(contract)): Extension<Contract>) -> Result<impl IntoResponse> {
+    let printed = LazyLock::force(&contract).as_ref().map_err(|error| Problem::internal(error))?;
     Ok(([(CONTENT_TYPE, "application/json")], printed.clone()))
 }
 
 /// The contract, to browse
 #[utoipa::path(
-    get, path = "/docs", tag = "Contract", operation_id = "browseContract",
+    get, path = "/docs", tag = "Pages", operation_id = "browseContract",
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn index() -> Result<Response> {

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use crate::auth::Caller;
 use crate::error::Result;
 use crate::json::Json;
-use crate::openapi::{Body, Database, Restricted, one_of};
+use crate::openapi::{Body, Database, Restricted, named, one_of};
 use crate::state::App;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -36,7 +36,7 @@ impl From<Preference> for Wire {
 }
 
 fn event_type() -> RefOr<Schema> {
-    one_of(&EventType::ALL.map(EventType::name), None)
+    named("OptionalEmail", one_of(&EventType::ALL.map(EventType::name), None))
 }
 
 /// Every kind of mail that can be opted out of

@@ -1,5 +1,7 @@
 //! The kinds of problems, and what `/errors/<slug>` says about them. A type URI, once published, stays.
 
+use std::ptr;
+
 use axum::http::StatusCode;
 
 /// A kind of problem.
@@ -214,6 +216,29 @@ pub static ALL: [&Kind; 20] = [
     &FEATURE_UNAVAILABLE,
     &SESSION_TIMEOUT,
 ];
+
+/// Those that share another one's slug.
+static LIMITS: [&Kind; 3] = [&PROFILE_LIMIT, &SNAPSHOT_LIMIT, &PROFILE_BYTES_LIMIT];
+
+/// The name of a kind that its title does not name.
+static NAMES: [(&Kind, &str); 4] = [
+    (&MFA_STEP_UP_REQUIRED, "MfaStepUpRequired"),
+    (&PROFILE_LIMIT, "ProfileLimit"),
+    (&SNAPSHOT_LIMIT, "SnapshotLimit"),
+    (&PROFILE_BYTES_LIMIT, "ProfileBytesLimit"),
+];
+
+impl Kind {
+    /// What programs call it: no other kind is called so.
+    pub fn name(&self) -> &'static str {
+        NAMES.into_iter().find(|(kind, _)| ptr::eq(*kind, self)).map_or(self.title, |(_, name)| name)
+    }
+}
+
+/// The kinds that [`Kind::name`] tells apart, in the order of the index page.
+pub fn named() -> impl Iterator<Item = &'static Kind> {
+    ALL.into_iter().chain(LIMITS)
+}
 
 /// The kind of this slug.
 pub fn find(slug: &str) -> Option<&'static Kind> {

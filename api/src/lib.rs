@@ -15,6 +15,7 @@ mod connections;
 mod deprecation;
 mod devices;
 mod docs;
+mod document;
 mod emails;
 mod error;
 mod hashing;
@@ -55,7 +56,7 @@ mod webhooks;
 
 pub use connections::ConnectionLimits;
 pub use identities::ProviderConfig;
-pub use openapi::openapi;
 pub use rate_limits::RateLimits;
+pub use router::openapi;
 pub use server::{ServeError, serve, serve_health};
 pub use state::{ApiConfig, AuthConfig};

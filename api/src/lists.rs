@@ -9,9 +9,13 @@ use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::validation::Invalid;
 use sqlx::PgConnection;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, Type};
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::openapi::{query, shared};
 use crate::state::App;
 
 /// The parameters of a request's query.
@@ -60,6 +64,22 @@ impl Query {
         let Some(text) = self.text(name)? else { return Ok(default) };
         let number = text.parse().ok().filter(|number| (1..=max).contains(number));
         number.ok_or_else(|| Invalid::field(name, Cow::from(format!("must be 1 to {max}"))))
+    }
+}
+
+/// What every list that comes in pages can be asked, for the contract.
+pub struct Paging;
+
+impl IntoParams for Paging {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let number =
+            ObjectBuilder::new().schema_type(Type::Integer).format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)));
+        let limit = RefOr::T(Schema::Object(number.minimum(Some(1)).maximum(Some(100)).build()));
+        let cursor = RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::String).build()));
+        vec![
+            shared("Limit", query("limit", "How many entries a page has, 50 by default", limit)),
+            shared("Cursor", query("cursor", "`next_cursor` of the page before, with the same filters", cursor)),
+        ]
     }
 }
 

@@ -14,6 +14,7 @@ use kitfleet_domain::vault::Vault;
 use kitfleet_domain::web_sessions;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -22,7 +23,9 @@ use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::{Json, OpenJson, Unused};
 use crate::kinds;
-use crate::openapi::{Body, Database, Enrolling, LoggingIn, NotEnrolled, RateLimited, Restricted, SteppingUp};
+use crate::openapi::{
+    Body, Database, Enrolling, LoggingIn, NotEnrolled, RateLimited, Restricted, SteppingUp, named, one_of,
+};
 use crate::rate_limits::Bucket;
 use crate::sign_ins::{WebSession, forbid_storing};
 use crate::state::App;
@@ -60,7 +63,7 @@ struct MfaStatus {
 
 /// See whether there is a second factor
 #[utoipa::path(
-    get, path = "/v1/account/mfa", tag = "MFA", operation_id = "getMfa",
+    get, path = "/v1/account/mfa", tag = "MFA", operation_id = "getMfaStatus",
     responses((status = 200, description = "How it stands", body = MfaStatus), Restricted, Database),
 )]
 async fn status(caller: Caller, State(app): State<App>) -> Result<Answer<MfaStatus>> {
@@ -133,7 +136,7 @@ fn already_enrolled() -> Problem {
 
 /// Body of an enrolment's verification
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"code": "287082"}))]
+#[schema(as = MfaCode, example = json!({"code": "287082"}))]
 struct Code {
     /// Six digits
     #[schema(pattern = "^[0-9]{6}$")]
@@ -152,7 +155,7 @@ struct RecoveryCodes {
 ///
 /// With a code of the authenticator app. A wrong one leaves the secret pending.
 #[utoipa::path(
-    post, path = "/v1/account/mfa/verify", tag = "MFA", operation_id = "verifyMfa",
+    post, path = "/v1/account/mfa/verify", tag = "MFA", operation_id = "verifyMfaEnrollment",
     request_body = Code,
     responses((status = 200, description = "Recovery codes", body = RecoveryCodes), Restricted, Body, Enrolling, RateLimited),
 )]
@@ -202,7 +205,7 @@ impl From<NotVerified> for Problem {
 
 /// Body of both disable routes
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"confirm": "disable-mfa"}))]
+#[schema(as = DisableMfa, example = json!({"confirm": "disable-mfa"}))]
 struct Disable {
     /// `disable-mfa`
     #[schema(pattern = "^disable-mfa$")]
@@ -296,9 +299,13 @@ struct ChallengeProof {
 struct ChallengeMet {
     /// The session
     session: WebSession,
-    /// `totp` or `recovery`
-    #[schema(pattern = "^(totp|recovery)$", example = "totp")]
+    /// What proved it
+    #[schema(schema_with = second_factor)]
     via: &'static str,
+}
+
+fn second_factor() -> RefOr<Schema> {
+    named("SecondFactor", one_of(&["totp", "recovery"], None))
 }
 
 /// Meet a login's challenge
@@ -405,7 +412,7 @@ impl Presented<'_> {
 
 /// Body of a step-up
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"code": "287082"}))]
+#[schema(as = StepUpProof, example = json!({"code": "287082"}))]
 struct AnyCode {
     /// Six digits, or a recovery code
     code: String,
@@ -414,8 +421,8 @@ struct AnyCode {
 /// What a step-up answers
 #[derive(Serialize, ToSchema)]
 struct SteppedUp {
-    /// `totp` or `recovery`
-    #[schema(pattern = "^(totp|recovery)$", example = "totp")]
+    /// What proved it
+    #[schema(schema_with = second_factor)]
     via: &'static str,
     /// When the proof was given; it is fresh for 15 minutes
     #[schema(value_type = String, format = DateTime)]
@@ -426,7 +433,7 @@ struct SteppedUp {
 ///
 /// For operations that need a fresh proof. The web session stays the same.
 #[utoipa::path(
-    post, path = "/v1/auth/mfa/step-up", tag = "Authentication", operation_id = "stepUpMfa",
+    post, path = "/v1/auth/mfa/step-up", tag = "Authentication", operation_id = "stepUpWebSession",
     request_body = AnyCode,
     responses((status = 200, description = "The proof is noted", body = SteppedUp), Restricted, Body, RateLimited, Database),
 )]

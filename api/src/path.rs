@@ -15,7 +15,7 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 
 use crate::error::{Problem, Result};
 use crate::kinds;
-use crate::openapi::id_schema;
+use crate::openapi::{id_schema, shared};
 
 /// What has an id that stands in paths.
 pub trait Resource: FromStr + Display {
@@ -23,6 +23,8 @@ pub trait Resource: FromStr + Display {
     const NAME: &'static str;
     /// How its ids begin.
     const PREFIX: &'static str;
+    /// What the contract calls them.
+    const IDS: &'static str;
 }
 
 macro_rules! resources {
@@ -30,6 +32,7 @@ macro_rules! resources {
         impl Resource for $id {
             const NAME: &'static str = $name;
             const PREFIX: &'static str = $id::PREFIX;
+            const IDS: &'static str = stringify!($id);
         }
     )*};
 }
@@ -87,6 +90,6 @@ impl<T: Resource> utoipa::IntoParams for IdPath<T> {
             .required(Required::True)
             .description(Some(description))
             .schema(Some(id_schema(T::PREFIX)));
-        vec![id.build()]
+        vec![shared(T::IDS, id)]
     }
 }

@@ -34,7 +34,7 @@ use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
-use crate::lists::{self, Query};
+use crate::lists::{self, Paging, Query};
 use crate::openapi::{
     AnotherProfile, BeingKept, Body, Creating, Database, InvalidQuery, NoProfile, NotDeleted, ProfileInUse, Restricted,
 };
@@ -198,8 +198,7 @@ struct ProfileList {
 #[utoipa::path(
     get, path = "/v1/profiles", tag = "Profiles", operation_id = "listProfiles",
     params(
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Profiles a page, 50 by default"),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same `deleted`"),
+        Paging,
         ("deleted" = Option<bool>, Query, description = "`true` for those in the recycle bin"),
     ),
     responses((status = 200, description = "A page", body = ProfileList), Restricted, InvalidQuery, Database),

@@ -19,6 +19,8 @@ use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -26,8 +28,8 @@ use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
-use crate::lists::{self, Query};
-use crate::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted};
+use crate::lists::{self, Paging, Query};
+use crate::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
 use crate::path::{IdPath, not_found};
 use crate::state::App;
 
@@ -141,16 +143,22 @@ async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     Ok(Some(failure))
 }
 
+/// The filter of a list, for the contract.
+struct ByStatus;
+
+impl IntoParams for ByStatus {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![query("status", "Only sessions of this status", wire::status()).build()]
+    }
+}
+
 /// List sessions
 ///
 /// The account's sessions, newest first.
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "Sessions", operation_id = "listSessions",
     params(
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Sessions a page, 50 by default"),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same filters"),
-        ("status" = Option<String>, Query, description = "Only sessions of this status",
-         pattern = "^(creating|ready|busy|destroyed|errored)$", example = "ready"),
+        Paging, ByStatus,
         ("label" = Option<String>, Query, description = "Only sessions with exactly this label"),
     ),
     responses((status = 200, description = "A page", body = SessionList), Restricted, InvalidQuery, Database),

@@ -27,7 +27,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::{Postgres, Transaction};
 use utoipa::ToSchema;
-use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -35,7 +34,7 @@ use crate::client::ClientInfo;
 use crate::error::{Problem, Result};
 use crate::json::OpenJson;
 use crate::kinds;
-use crate::openapi::{Body, Database, LoggingIn, RateLimited, SigningUp, Unauthorized};
+use crate::openapi::{Body, Database, LoggingIn, RateLimited, SigningUp, Unauthorized, literally_true};
 use crate::rate_limits::Bucket;
 use crate::state::App;
 
@@ -215,7 +214,7 @@ pub async fn complete(
 
 /// Body of the routes that send mail
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"email": "ada@example.com"}))]
+#[schema(as = EmailRequest, example = json!({"email": "ada@example.com"}))]
 struct Address {
     /// Whom to write to
     #[schema(max_length = 254, format = Email)]
@@ -224,6 +223,7 @@ struct Address {
 
 /// What they answer, whoever has the address
 #[derive(Serialize, ToSchema)]
+#[schema(as = SentEmail)]
 struct Sent {
     /// Always true
     sent: bool,
@@ -244,7 +244,7 @@ async fn send_to(app: &App, email: &EmailAddress, template: Template, good_for: 
 /// The one before is worthless then. Whoever follows this one signs in, and has to choose a password anew. The answer is
 /// the same whoever has the address.
 #[utoipa::path(
-    post, path = "/v1/auth/resend-verification", tag = "Authentication", operation_id = "resendVerification",
+    post, path = "/v1/auth/resend-verification", tag = "Authentication", operation_id = "resendVerificationEmail",
     request_body = Address,
     responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
 )]
@@ -260,7 +260,7 @@ async fn resend_verification(
 
 /// Body of a login
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"email": "ada@example.com", "password": "correct horse battery"}))]
+#[schema(as = SignIn, example = json!({"email": "ada@example.com", "password": "correct horse battery"}))]
 struct LogIn {
     /// The account's address
     #[schema(format = Email)]
@@ -510,11 +510,6 @@ pub enum LoginResult {
         #[schema(value_type = String, format = DateTime)]
         challenge_expires_at: Timestamp,
     },
-}
-
-fn literally_true() -> RefOr<Schema> {
-    let schema = ObjectBuilder::new().schema_type(Type::Boolean).enum_values(Some([true]));
-    RefOr::T(Schema::Object(schema.build()))
 }
 
 impl From<SignedIn> for LoginResult {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use axum::body::Bytes;
 use ipnet::IpNet;
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::cursors::CursorSigner;
@@ -190,8 +189,6 @@ pub struct Shared {
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
     pub metrics: PrometheusHandle,
-    /// The contract, which is made when it is first asked for.
-    pub contract: OnceCell<Bytes>,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
     stores: OnceCell<Stores>,
@@ -219,7 +216,6 @@ impl App {
             pulse: Pulse::default(),
             handlers,
             metrics,
-            contract: OnceCell::new(),
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
             stores: OnceCell::new(),

@@ -11,7 +11,7 @@ use kitfleet_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -20,7 +20,9 @@ use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
-use crate::openapi::{Accepting, Body, Database, Inviting, NoMembership, NoTeam, RateLimited, Restricted, one_of};
+use crate::openapi::{
+    Accepting, Body, Database, Inviting, NoMembership, NoTeam, RateLimited, Restricted, named, one_of,
+};
 use crate::path::{IdPath, not_found};
 use crate::rate_limits::Bucket;
 use crate::sign_ins::LinkToken;
@@ -39,7 +41,7 @@ pub fn routes() -> OpenApiRouter<App> {
 
 /// `member` reads what is the owner's, `admin` changes it too
 fn role() -> RefOr<Schema> {
-    one_of(&Role::ALL.map(Role::name), None)
+    named("TeamRole", one_of(&Role::ALL.map(Role::name), None))
 }
 
 /// Somebody to invite
@@ -56,7 +58,7 @@ struct NewInvite {
 
 /// What inviting answers
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({"message": "An invitation to grace@example.com is on its way."}))]
+#[schema(as = SentInvite, example = json!({"message": "An invitation to grace@example.com is on its way."}))]
 struct Invited {
     /// For people
     message: String,
@@ -212,6 +214,7 @@ impl From<members::Membership> for Membership {
 
 /// What accepting answers
 #[derive(Serialize, ToSchema)]
+#[schema(as = AcceptedInvite)]
 struct Accepted {
     membership: Membership,
 }
@@ -340,7 +343,7 @@ struct Team {
     /// What it is called
     name: String,
     /// Always null
-    #[schema(schema_with = nothing, required = true)]
+    #[schema(value_type = Option<String>, required = true)]
     slug: Option<()>,
     /// Whose it is
     #[schema(value_type = String)]
@@ -351,10 +354,6 @@ struct Team {
     /// When it was last renamed
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-}
-
-fn nothing() -> RefOr<Schema> {
-    RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::Null).description(Some("Always null")).build()))
 }
 
 impl From<teams::Team> for Team {
@@ -390,7 +389,7 @@ async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<TeamList>
 
 /// Body of a team's change
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"name": "Engine room"}))]
+#[schema(as = UpdateTeam, example = json!({"name": "Engine room"}))]
 struct TeamChange {
     /// What it is called
     #[schema(min_length = 1, max_length = 120)]
@@ -399,6 +398,7 @@ struct TeamChange {
 
 /// What changing a team answers
 #[derive(Serialize, ToSchema)]
+#[schema(as = UpdatedTeam)]
 struct ChangedTeam {
     team: Team,
 }

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::accounts::tier;
 use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::lists::Query;
@@ -41,7 +42,7 @@ struct UsageSummary {
     #[schema(value_type = String, format = DateTime)]
     period_end: Timestamp,
     /// The account's tier
-    #[schema(value_type = String, example = "api_builder")]
+    #[schema(schema_with = tier)]
     tier: Tier,
     totals: MonthTotals,
     quotas: Quotas,

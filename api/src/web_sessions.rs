@@ -102,7 +102,7 @@ async fn revoke(
 
 /// What a bulk revocation answers
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({"revoked": 2}))]
+#[schema(as = RevokedWebSessions, example = json!({"revoked": 2}))]
 struct Revoked {
     /// How many devices were signed out
     revoked: u64,

@@ -1,5 +1,7 @@
 //! Webhook endpoints and their deliveries (interface, "Webhooks"; decisions D10 and D13 "Webhooks").
 
+pub mod events;
+
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
@@ -14,8 +16,9 @@ use kitfleet_domain::webhooks::deliveries::{self, Asked, DeliveryStatus, ReplayE
 use kitfleet_domain::webhooks::endpoints::{self, ChangeError, Changes, CreateError, NewEndpoint};
 use kitfleet_domain::webhooks::{Subscriptions, WebhookUrl};
 use serde::{Deserialize, Deserializer, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -24,8 +27,8 @@ use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
-use crate::lists::{self, Query};
-use crate::openapi::{Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, one_of};
+use crate::lists::{self, Paging, Query};
+use crate::openapi::{Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, named, one_of, query};
 use crate::path::{IdPath, not_found};
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
@@ -102,8 +105,12 @@ struct DeliveryCounts {
 }
 
 fn subscriptions() -> RefOr<Schema> {
-    let event = one_of(&EventType::SUBSCRIBABLE.map(EventType::name), None);
+    let event = named("SubscribableEventType", one_of(&EventType::SUBSCRIBABLE.map(EventType::name), None));
     utoipa::openapi::ArrayBuilder::new().items(event).min_items(Some(1)).max_items(Some(10)).into()
+}
+
+fn event_type() -> RefOr<Schema> {
+    named("EventType", one_of(&EventType::ALL.map(EventType::name), None))
 }
 
 impl From<endpoints::Endpoint> for Endpoint {
@@ -230,7 +237,7 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<WebhookId>) ->
 
 /// Body of an endpoint's change: any of its fields, but at least one
 #[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"active": false}))]
+#[schema(min_properties = 1, example = json!({"active": false}))]
 struct UpdateWebhook {
     /// Where deliveries go
     url: Option<String>,
@@ -320,6 +327,7 @@ struct SentDelivery {
     /// Its event
     event_id: Uuid,
     /// What kind of event that is
+    #[schema(schema_with = event_type)]
     event_type: String,
 }
 
@@ -424,6 +432,7 @@ struct Delivery {
     /// Of which event
     event_id: Uuid,
     /// Of what kind that is
+    #[schema(schema_with = event_type)]
     event_type: String,
     /// Where it stands
     #[schema(schema_with = delivery_status)]
@@ -457,7 +466,16 @@ struct Delivery {
 }
 
 fn delivery_status() -> RefOr<Schema> {
-    one_of(&DeliveryStatus::ALL.map(DeliveryStatus::name), None)
+    named("WebhookDeliveryStatus", one_of(&DeliveryStatus::ALL.map(DeliveryStatus::name), None))
+}
+
+/// The filter of a list, for the contract.
+struct ByStatus;
+
+impl IntoParams for ByStatus {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![query("status", "Only those that stand there", delivery_status()).build()]
+    }
 }
 
 impl From<deliveries::Delivery> for Delivery {
@@ -495,12 +513,7 @@ struct DeliveryList {
 /// List a webhook endpoint's deliveries
 #[utoipa::path(
     get, path = "/v1/webhooks/{id}/deliveries", tag = "Webhooks", operation_id = "listWebhookDeliveries",
-    params(
-        IdPath<WebhookId>,
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Deliveries a page, 50 by default"),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same filter"),
-        ("status" = Option<String>, Query, description = "Only those that stand there", example = "dlq"),
-    ),
+    params(IdPath<WebhookId>, Paging, ByStatus),
     responses(
         (status = 200, description = "A page", body = DeliveryList),
         Restricted, InvalidQuery, NoWebhook, Database,

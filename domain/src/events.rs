@@ -30,6 +30,19 @@ pub enum EventType {
 }
 
 impl EventType {
+    /// Every one.
+    pub const ALL: [Self; 9] = [
+        Self::SessionCompleted,
+        Self::SessionFailed,
+        Self::ApiKeyRevoked,
+        Self::SessionEgressCapabilityChanged,
+        Self::CryptoOrderPaid,
+        Self::CryptoOrderFailed,
+        Self::SessionChallengeDetected,
+        Self::SessionProfileSaveFailed,
+        Self::TestPing,
+    ];
+
     /// Those that an endpoint can be told of.
     pub const SUBSCRIBABLE: [Self; 8] = [
         Self::SessionCompleted,

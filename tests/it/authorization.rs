@@ -513,7 +513,7 @@ async fn a_cursor_is_good_for_its_list_and_its_account_only() {
     let lists = ROUTES.iter().filter(|route| {
         let operation = &contract["paths"][route.path][route.method.as_str().to_lowercase()];
         let parameters = operation["parameters"].as_array().into_iter().flatten();
-        parameters.into_iter().any(|parameter| parameter["name"] == "cursor")
+        parameters.into_iter().any(|parameter| parameter["$ref"] == "#/components/parameters/Cursor")
     });
     let lists: Vec<_> = lists.map(|list| list.path).collect();
     assert!(lists.len() > 1, "{lists:?}");

@@ -13,13 +13,14 @@ use kitfleet_domain::profiles::{self, NewProfile, Origin};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_profiles::{About, DocumentError};
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Created, Profile, check, content, insert, not_kept, require_room, unavailable, wait_until_kept};
 use crate::auth::Caller;
 use crate::error::{Problem, Result};
-use crate::openapi::{AnotherProfile, BeingKept, Body, Database, NoProfile, Restricted};
+use crate::openapi::{AnotherProfile, BeingKept, Body, Database, NoProfile, Restricted, one_of};
 use crate::path::{IdPath, not_found};
 use crate::sign_ins::forbid_storing;
 use crate::state::App;
@@ -93,8 +94,12 @@ struct DocumentCookie {
     /// Whether scripts cannot see it
     http_only: bool,
     /// `Strict`, `Lax` or `None`
-    #[schema(pattern = "^(Strict|Lax|None)$")]
+    #[schema(schema_with = same_site)]
     same_site: String,
+}
+
+fn same_site() -> RefOr<Schema> {
+    one_of(&["Strict", "Lax", "None"], None)
 }
 
 /// What an origin stores
@@ -215,10 +220,14 @@ struct DocumentLack {
     #[schema(nullable = false)]
     store: Option<String>,
     /// Why: it holds what only a browser has, there is too much of it, or it cannot be read
-    #[schema(pattern = "^(unsupported|too_large|unreadable)$")]
+    #[schema(schema_with = left_out_because)]
     reason: String,
     /// How many
     count: i64,
+}
+
+fn left_out_because() -> RefOr<Schema> {
+    one_of(&["unsupported", "too_large", "unreadable"], None)
 }
 
 /// A document may take so many times as long to arrive as another body, which is far smaller.

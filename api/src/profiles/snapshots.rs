@@ -18,7 +18,7 @@ use crate::auth::Caller;
 use crate::error::{Problem, Result};
 use crate::json::{Json, Unused};
 use crate::kinds;
-use crate::lists::{self, Query};
+use crate::lists::{self, Paging, Query};
 use crate::openapi::{
     AnotherProfile, AnotherSnapshot, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted,
 };
@@ -131,11 +131,7 @@ struct SnapshotList {
 /// List a profile's snapshots
 #[utoipa::path(
     get, path = "/v1/profiles/{id}/snapshots", tag = "Profiles", operation_id = "listProfileSnapshots",
-    params(
-        IdPath<ProfileId>,
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Snapshots a page, 50 by default"),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
+    params(IdPath<ProfileId>, Paging),
     responses(
         (status = 200, description = "A page", body = SnapshotList),
         Restricted, InvalidQuery, NoProfile, Database,

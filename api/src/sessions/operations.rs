@@ -39,7 +39,7 @@ pub fn routes() -> OpenApiRouter<App> {
 /// An HTTP error page is a success with its `status`. A page that cannot be reached (DNS, TLS, network) is a 502, and
 /// the session is errored.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigate",
+    post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigateInSession",
     params(IdPath<SessionId>), request_body = NavigateBody,
     responses((status = 200, description = "It is loaded", body = Navigated), Restricted, Body, NoSession, Driving),
 )]
@@ -59,7 +59,7 @@ async fn navigate(
 ///
 /// Typed text is sealed on its way to the browser: it is neither stored in clear nor logged.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interact",
+    post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
     params(IdPath<SessionId>), request_body = InteractBody,
     responses((status = 200, description = "It is done", body = Interacted), Restricted, Body, NoSession, Driving),
 )]
@@ -76,7 +76,7 @@ async fn interact(
 
 /// Wait for an element, an address or a time
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "wait",
+    post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "waitInSession",
     params(IdPath<SessionId>), request_body = WaitBody,
     responses((status = 200, description = "It came", body = Waited), Restricted, Body, NoSession, Driving),
 )]
@@ -111,7 +111,7 @@ async fn state(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) 
 
 /// Take a screenshot, the DOM or a PDF
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "capture",
+    post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "captureInSession",
     params(IdPath<SessionId>), request_body = CaptureBody,
     responses((status = 200, description = "The capture", body = Captured), Restricted, Body, NoSession, Driving),
 )]
@@ -127,7 +127,7 @@ async fn capture(
 
 /// Read values out of the page
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/extract", tag = "Sessions", operation_id = "extract",
+    post, path = "/v1/sessions/{id}/extract", tag = "Sessions", operation_id = "extractFromSession",
     params(IdPath<SessionId>), request_body = ExtractBody,
     responses((status = 200, description = "The values", body = Extracted), Restricted, Body, NoSession, Driving),
 )]
@@ -145,7 +145,7 @@ async fn extract(
 ///
 /// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "search",
+    post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "searchInSession",
     params(IdPath<SessionId>), request_body = SearchBody,
     responses((status = 200, description = "It is done", body = SearchResult), Restricted, Body, NoSession, Driving),
 )]
@@ -166,7 +166,7 @@ async fn search(
 /// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds. The
 /// credentials are sealed on their way to the browser. `logged_in` is an assessment, not proof.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "login",
+    post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "loginInSession",
     params(IdPath<SessionId>), request_body = LoginBody,
     responses((status = 200, description = "It is done", body = LoginResult), Restricted, Body, NoSession, Driving),
 )]

@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::openapi::one_of;
+use crate::openapi::{named, one_of};
+use crate::webhooks::events::EgressCapabilities;
 
 /// The purpose of every customer's session.
 pub const CUSTOMER_PURPOSE: &str = "production_customer";
@@ -29,7 +30,7 @@ const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_
 pub struct CreateBody {
     /// An id of `GET /v1/archetypes`; when absent the profile's, or the one with status `launch`.
     pub archetype: Option<String>,
-    /// Only `production_customer`; the other purposes are reserved.
+    /// `production_customer`; others are reserved.
     #[schema(default = "production_customer")]
     pub purpose: Option<String>,
     /// Free words.
@@ -54,7 +55,7 @@ pub struct CreateBody {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ProfileLaunch, example = json!({"label": "checkout test"}))]
 pub struct LaunchBody {
-    /// Only `production_customer`; the other purposes are reserved.
+    /// `production_customer`; others are reserved.
     #[schema(default = "production_customer")]
     purpose: Option<String>,
     /// Free words.
@@ -84,7 +85,7 @@ fn refuse_proxy<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
 }
 
 fn behavioral_profile() -> RefOr<Schema> {
-    one_of(&["casual", "regular", "power_user"], Some("regular"))
+    named("BehavioralProfile", one_of(&["casual", "regular", "power_user"], Some("regular")))
 }
 
 impl CreateBody {
@@ -136,7 +137,6 @@ pub struct Session {
     /// The device it is
     archetype: String,
     /// What it is for
-    #[schema(schema_with = purpose)]
     purpose: String,
     /// The customer's words
     #[schema(max_length = 120, required = true)]
@@ -144,8 +144,8 @@ pub struct Session {
     /// The customer's data
     #[schema(value_type = Option<Object>, required = true)]
     metadata: Option<Box<RawValue>>,
-    /// What its egress can do, once it is known: `udp_associate`, `quic_route`, `dns_remote_resolve`, `warnings`
-    #[schema(value_type = Option<Object>, required = true)]
+    /// What its egress can do, once it is known
+    #[schema(value_type = Option<EgressCapabilities>, required = true)]
     egress_capabilities: Option<Value>,
     /// The same as the harness reported it
     #[schema(value_type = Option<Object>, required = true)]
@@ -164,12 +164,8 @@ pub struct Session {
     destroyed_at: Option<Timestamp>,
 }
 
-fn status() -> RefOr<Schema> {
-    one_of(&["creating", "ready", "busy", "destroyed", "errored"], None)
-}
-
-fn purpose() -> RefOr<Schema> {
-    one_of(&[CUSTOMER_PURPOSE, RESERVED_PURPOSES[0], RESERVED_PURPOSES[1]], None)
+pub fn status() -> RefOr<Schema> {
+    named("SessionStatus", one_of(&["creating", "ready", "busy", "destroyed", "errored"], None))
 }
 
 impl From<sessions::Session> for Session {

@@ -49,6 +49,16 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every one.
+    pub const ALL: [Self; 6] = [
+        Self::SerializeFailed,
+        Self::SealFailed,
+        Self::TooLarge,
+        Self::UploadFailed,
+        Self::DegenerateDump,
+        Self::Superseded,
+    ];
+
     /// As the interface spells it.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -14,7 +14,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::json;
-use crate::openapi::{one_of, tagged};
+use crate::openapi::{named, one_of, tagged};
 
 /// Body of `navigate`
 #[derive(Deserialize, ToSchema)]
@@ -31,11 +31,11 @@ pub struct NavigateBody {
 }
 
 fn wait_until() -> RefOr<Schema> {
-    one_of(&["load", "domcontentloaded", "networkidle"], Some("load"))
+    named("WaitUntil", one_of(&["load", "domcontentloaded", "networkidle"], Some("load")))
 }
 
 fn on_timeout() -> RefOr<Schema> {
-    one_of(&["fail", "return"], Some("fail"))
+    named("OnTimeout", one_of(&["fail", "return"], Some("fail")))
 }
 
 /// Body of `interact`
@@ -100,7 +100,9 @@ struct Press {
 }
 
 fn action_schema() -> RefOr<Schema> {
-    tagged([("tap", Tap::schema()), ("type", Type::schema()), ("scroll", Scroll::schema()), ("press", Press::schema())])
+    let variants =
+        [("tap", Tap::schema()), ("type", Type::schema()), ("scroll", Scroll::schema()), ("press", Press::schema())];
+    tagged("Action", variants)
 }
 
 /// # Errors
@@ -169,12 +171,13 @@ struct Time {
 }
 
 fn condition_schema() -> RefOr<Schema> {
-    tagged([
+    let variants = [
         ("selector", Selector::schema()),
         ("selector_hidden", Selector::schema()),
         ("url_matches", UrlMatches::schema()),
         ("time", Time::schema()),
-    ])
+    ];
+    tagged("Condition", variants)
 }
 
 /// # Errors
@@ -316,7 +319,7 @@ impl From<ExtractionBody> for Extraction {
 
 /// Body of `search`
 #[derive(Deserialize, ToSchema)]
-#[schema(as = Search, example = json!({"query": "running shoes"}))]
+#[schema(as = SessionSearch, example = json!({"query": "running shoes"}))]
 pub struct SearchBody {
     /// What to type
     #[schema(min_length = 1, max_length = 10_000)]
@@ -360,7 +363,7 @@ impl SearchBody {
 
 /// Body of `login`
 #[derive(Deserialize, ToSchema)]
-#[schema(as = Login, example = json!({"username": "ada@example.com", "password": "…"}))]
+#[schema(as = SessionLogin, example = json!({"username": "ada@example.com", "password": "…"}))]
 pub struct LoginBody {
     #[schema(max_length = 10_000)]
     username: String,

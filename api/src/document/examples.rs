@@ -1,55 +1,49 @@
-//! Examples of bodies. A type may have one of its own; where it has none, one is composed of those of its fields, so that
-//! they are written once, beside what they are examples of.
+//! Examples of bodies. A schema may have one of its own; where it has none, one is composed of those of its members, so
+//! that they are written once, beside what they are examples of.
 
 use serde_json::{Map, Value};
-use utoipa::openapi::{Content, OpenApi, RefOr};
 
-use super::operations;
+use super::schemas::{holders, is, resolved};
 
 /// When everything happens.
 const MOMENT: &str = "2026-11-20T18:05:00.123Z";
 
-/// Puts an example beside every body that has none yet.
-pub fn add(document: &mut OpenApi) {
-    let components = serde_json::to_value(&document.components).unwrap_or_default();
-    let composer = Composer { schemas: &components["schemas"] };
-    for item in document.paths.paths.values_mut() {
-        for (_, operation) in operations(item) {
-            let asked = operation.request_body.iter_mut().filter_map(inline).flat_map(|body| &mut body.content);
-            let answers = operation.responses.responses.values_mut().filter_map(inline);
-            for (media_type, content) in asked.chain(answers.flat_map(|answer| &mut answer.content)) {
-                let Some(content) = inline(content) else { continue };
-                if !media_type.starts_with("text/") && content.example.is_none() && content.examples.is_empty() {
-                    content.example = composer.example_of(content);
-                }
+/// Gives every schema of a body an example, if it has none yet.
+pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
+    for operation in operations {
+        for holder in holders(operation) {
+            let name = holder["schema"]["$ref"].as_str().and_then(|to| Some(to.rsplit_once('/')?.1.to_owned()));
+            let Some(name) = name else { continue };
+            if schemas.get(&name).is_some_and(|schema| own_example(schema).is_none() && is_composed(schema))
+                && let Some(example) = (Composer { schemas }).compose(&schemas[&name])
+            {
+                schemas[&name]["example"] = example;
             }
         }
     }
 }
 
-fn inline<T>(this: &mut RefOr<T>) -> Option<&mut T> {
-    match this {
-        RefOr::T(this) => Some(this),
-        RefOr::Ref(_) => None,
-    }
+/// A text needs none.
+fn is_composed(schema: &Value) -> bool {
+    ["properties", "allOf", "oneOf"].iter().any(|keyword| schema.get(keyword).is_some())
+}
+
+fn own_example(schema: &Value) -> Option<&Value> {
+    schema.get("example").or_else(|| schema.get("examples")?.get(0))
 }
 
 struct Composer<'a> {
-    schemas: &'a Value,
+    schemas: &'a Map<String, Value>,
 }
 
 impl Composer<'_> {
-    fn example_of(&self, content: &Content) -> Option<Value> {
-        self.compose(&serde_json::to_value(content.schema.as_ref()?).ok()?)
-    }
-
     /// `None` when something that has to be there has no example.
     fn compose(&self, schema: &Value) -> Option<Value> {
-        if let Some(own) = schema.get("example").or_else(|| schema.get("examples")?.get(0)) {
+        if let Some(own) = own_example(schema).or_else(|| schema.get("const")) {
             return Some(own.clone());
         }
-        if let Some(reference) = schema["$ref"].as_str() {
-            return self.compose(&self.schemas[reference.rsplit('/').next()?]);
+        if schema.get("$ref").is_some() {
+            return self.compose(resolved(schema, self.schemas));
         }
         if let Some(values) = schema["enum"].as_array() {
             return values.first().cloned();
@@ -94,9 +88,4 @@ fn into_object(value: Value) -> Option<Map<String, Value>> {
         Value::Object(object) => Some(object),
         _ => None,
     }
-}
-
-/// Whether a schema allows this type.
-fn is(schema: &Value, kind: &str) -> bool {
-    schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()))
 }

@@ -1,0 +1,50 @@
+//! Names for what schemas hold: an SDK has no good one for what has none, and a set of texts or a variant that is used in
+//! two places is one type.
+
+use serde_json::{Map, Value, json};
+
+use super::schemas::{holders, parts};
+use crate::openapi::camel_case;
+
+/// Puts what has a title, and every set of texts, among the named schemas, and refers to it where it was.
+pub fn give(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
+    for name in schemas.keys().cloned().collect::<Vec<_>>() {
+        // It stays where it is meanwhile, so that nothing in it can be called as it is.
+        let mut schema = schemas[&name].clone();
+        give_inside(&mut schema, &name, schemas);
+        schemas[&name] = schema;
+    }
+    for operation in operations {
+        let place = camel_case(operation["operationId"].as_str().unwrap_or_default());
+        for holder in holders(operation) {
+            give_inside(holder, &place, schemas);
+        }
+    }
+}
+
+fn give_inside(schema: &mut Value, place: &str, schemas: &mut Map<String, Value>) {
+    for (member, part) in parts(schema) {
+        let place = member.map_or_else(|| place.to_owned(), |member| format!("{place}{}", camel_case(&member)));
+        give_inside(part, &place, schemas);
+        let Some(name) = name_of(part, place) else { continue };
+        let mut reference = json!({"$ref": format!("#/components/schemas/{name}")});
+        let mut named = part.clone();
+        if let Value::Object(keywords) = &mut named {
+            keywords.shift_remove("title");
+            // A default is of the place, not of the type.
+            if let Some(default) = keywords.shift_remove("default") {
+                reference["default"] = default;
+            }
+        }
+        // Something else that is called so keeps its name.
+        if schemas.get(&name).is_none_or(|other| *other == named) {
+            schemas.insert(name, named);
+            *part = reference;
+        }
+    }
+}
+
+fn name_of(schema: &Value, place: String) -> Option<String> {
+    let title = schema["title"].as_str().map(str::to_owned);
+    title.or_else(|| schema["enum"].as_array().is_some_and(|values| values.len() > 1).then_some(place))
+}

@@ -1,0 +1,197 @@
+//! Problems in the contract: each kind is a schema, and all operations that answer the same kinds with a status refer to
+//! one answer, which is called by them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ptr;
+
+use serde_json::{Map, Value, json};
+
+use super::{RATE_LIMITS, REQUEST_ID, RETRY_AFTER, add_headers, sorted};
+use crate::kinds::{self, Kind};
+use crate::openapi::problem_key;
+use crate::problems::MEDIA_TYPE;
+
+/// Answers that are problems, by their names.
+#[derive(Default)]
+pub struct Answers(BTreeMap<String, Answer>);
+
+struct Answer {
+    kinds: Vec<&'static Kind>,
+    headers: BTreeSet<&'static str>,
+}
+
+impl Answers {
+    /// Brings together by status the problems of an operation, which may have these `headers`.
+    pub fn share(&mut self, responses: &mut Map<String, Value>, headers: &[&'static str]) {
+        let mut by_status: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for kind in kinds::named() {
+            if responses.shift_remove(&problem_key(kind)).is_some() {
+                by_status.entry(kind.status.as_str()).or_default().push(kind);
+            }
+        }
+        for (status, kinds) in by_status {
+            let name = kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join("Or");
+            responses.insert(status.to_owned(), json!({"$ref": format!("#/components/responses/{name}")}));
+            let answer = self.0.entry(name).or_insert_with(|| Answer { kinds, headers: BTreeSet::from([REQUEST_ID]) });
+            answer.headers.extend(headers);
+        }
+    }
+
+    /// The answers and the schemas for the contract's components.
+    pub fn components(self) -> (Value, Map<String, Value>) {
+        let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
+        let mut answers = Map::new();
+        for (name, answer) in self.0 {
+            schemas.extend(answer.kinds.iter().map(|kind| (schema_name(kind), schema(kind))));
+            answers.insert(name, answer.into());
+        }
+        (answers.into(), schemas)
+    }
+}
+
+impl From<Answer> for Value {
+    fn from(Answer { kinds, mut headers }: Answer) -> Self {
+        let is = |one: &Kind| kinds.iter().any(|kind| ptr::eq(*kind, one));
+        if is(&kinds::RATE_LIMITED) {
+            headers.extend(RATE_LIMITS);
+        }
+        if is(&kinds::RATE_LIMITED) || is(&kinds::FEATURE_UNAVAILABLE) {
+            headers.insert(RETRY_AFTER);
+        }
+        let lines: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.slug, kind.meaning)).collect();
+        let mut schemas =
+            kinds.iter().map(|kind| json!({"$ref": format!("#/components/schemas/{}", schema_name(kind))}));
+        let schema = match (schemas.next(), schemas.collect::<Vec<_>>()) {
+            (Some(only), more) if more.is_empty() => only,
+            (first, more) => json!({"oneOf": first.into_iter().chain(more).collect::<Vec<_>>()}),
+        };
+        let mut response = json!({"description": lines.join("\n\n")});
+        add_headers(&mut response, &headers.into_iter().collect::<Vec<_>>());
+        response["content"] = json!({MEDIA_TYPE: {"schema": schema}});
+        response
+    }
+}
+
+fn schema_name(kind: &Kind) -> String {
+    format!("{}Problem", kind.name())
+}
+
+/// What every problem says.
+fn problem() -> Value {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    json!({
+        "type": "object",
+        "description": "A problem document (RFC 9457)",
+        "required": ["type", "title", "status", "detail", "instance", "request_id"],
+        "properties": {
+            "type": text("What kind of problem it is: a page that explains it, whose last segment names it"),
+            "title": text("The kind, in a word"),
+            "status": {"type": "integer", "description": "The HTTP status"},
+            "detail": text("What went wrong this time"),
+            "instance": text("The request's path"),
+            "request_id": text("The request's id, also in `X-Request-Id`"),
+        },
+    })
+}
+
+/// A problem of this kind. The service's address is nobody's business: a kind is told by the end of its `type`.
+fn schema(kind: &'static Kind) -> Value {
+    let own: Vec<_> = members().into_iter().filter(|member| member.of.iter().any(|of| ptr::eq(*of, kind))).collect();
+    let mut properties = json!({
+        "type": {"type": "string", "pattern": format!("/{}$", kind.slug)},
+        "status": {"const": kind.status.as_u16()},
+    });
+    let mut example = json!({
+        "type": format!("https://kitfleet.example/errors/{}", kind.slug), "title": kind.title,
+        "status": kind.status.as_u16(), "detail": kind.meaning, "instance": "/v1/sessions",
+        "request_id": "019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e",
+    });
+    let mut required = vec!["type", "status"];
+    for Member { name, schema, example: shown, always, .. } in own {
+        properties[name] = schema;
+        if always {
+            required.push(name);
+            example[name] = shown;
+        }
+    }
+    json!({
+        "allOf": [
+            {"$ref": "#/components/schemas/Problem"},
+            {"type": "object", "required": required, "properties": sorted(super::members(&mut properties))},
+        ],
+        "example": example,
+    })
+}
+
+/// What kinds of problems say beside what all of them say.
+struct Member {
+    of: Vec<&'static Kind>,
+    name: &'static str,
+    schema: Value,
+    example: Value,
+    /// Whether every problem of these kinds says it.
+    always: bool,
+}
+
+fn members() -> Vec<Member> {
+    let number = |description: &str| json!({"type": "integer", "description": description});
+    let errors = json!({
+        "type": "array", "description": "What is wrong with which field",
+        "items": {
+            "title": "FieldError", "type": "object", "required": ["field", "message"],
+            "properties": {
+                "field": {"type": "string", "description": "A dotted path, such as `action.text`"},
+                "message": {"type": "string", "description": "What the field must be"},
+            },
+        },
+    });
+    let reason = json!({
+        "type": "string", "title": "StepUpReason", "enum": ["never_satisfied", "expired"],
+        "description": "Whether the session never gave a proof, or its last one is too old",
+    });
+    let member = |of, name, schema, example| Member { of, name, schema, example, always: true };
+    let at_times = |of, name, schema| Member { of, name, schema, example: Value::Null, always: false };
+    let withheld = || vec![&kinds::DRIVER_ERROR];
+    vec![
+        member(
+            vec![&kinds::VALIDATION_FAILED],
+            "errors",
+            errors,
+            json!([{"field": "label", "message": "must have at most 120 characters"}]),
+        ),
+        member(vec![&kinds::CONCURRENCY_LIMIT], "current_sessions", number("Live sessions of the account"), 2.into()),
+        member(vec![&kinds::PROFILE_LIMIT], "current_profiles", number("Profiles of the account"), 25.into()),
+        member(vec![&kinds::SNAPSHOT_LIMIT], "current_snapshots", number("Snapshots of the profile"), 50.into()),
+        member(
+            vec![&kinds::CONCURRENCY_LIMIT, &kinds::PROFILE_LIMIT, &kinds::SNAPSHOT_LIMIT],
+            "limit",
+            number("How many of them there may be"),
+            2.into(),
+        ),
+        at_times(vec![&kinds::CONFLICT], "limit", number("Of what there is too much: how many there may be")),
+        member(
+            vec![&kinds::PROFILE_BYTES_LIMIT],
+            "current_bytes",
+            number("Bytes that the account's profiles and snapshots hold, sealed"),
+            17_179_869_184_i64.into(),
+        ),
+        member(
+            vec![&kinds::PROFILE_IN_USE],
+            "active_session_id",
+            json!({"type": "string", "description": "Who has the profile"}),
+            "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e".into(),
+        ),
+        member(vec![&kinds::MFA_STEP_UP_REQUIRED], "requires_mfa_step_up", json!({"const": true}), true.into()),
+        member(vec![&kinds::MFA_STEP_UP_REQUIRED], "reason", reason, "expired".into()),
+        member(
+            vec![&kinds::PAYLOAD_TOO_LARGE, &kinds::PROFILE_BYTES_LIMIT],
+            "limit_bytes",
+            number("Bytes that are allowed"),
+            1_048_576.into(),
+        ),
+        at_times(withheld(), "bytes", number("Of a result that is too large: its size")),
+        at_times(withheld(), "limit_bytes", number("Of a result that is too large: the bytes that are allowed")),
+        at_times(withheld(), "matches", number("Of a list that is too long: how many elements matched")),
+        at_times(withheld(), "limit_matches", number("Of a list that is too long: how many may match")),
+    ]
+}

@@ -1,0 +1,118 @@
+//! What schemas lack when they come from derive macros, and generators of SDKs need.
+
+use serde_json::{Map, Value, json};
+
+/// Says of free objects that they are, of unions which member tells their variants apart, and of bodies whether they may be
+/// absent.
+pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
+    let known = schemas.clone();
+    let finish = |schema: &mut Value| {
+        open_free_object(schema);
+        tell_variants_apart(schema, &known);
+    };
+    for schema in schemas.values_mut() {
+        visit(schema, &finish);
+    }
+    for operation in operations {
+        for holder in holders(operation) {
+            visit(holder, &finish);
+        }
+        if let Some(body) = operation.get_mut("requestBody") {
+            let mut contents = body["content"].as_object().into_iter().flat_map(Map::values);
+            let required = contents.all(|content| asks_for_something(resolved(&content["schema"], &known)));
+            body["required"] = required.into();
+        }
+    }
+}
+
+/// An object without a word about its members has any.
+fn open_free_object(schema: &mut Value) {
+    if is(schema, "object") && schema.get("properties").is_none() && schema.get("additionalProperties").is_none() {
+        schema["additionalProperties"] = json!(true);
+    }
+}
+
+/// Where the variants of a union have a member that can be one text only, another one in each, that tells them apart.
+fn tell_variants_apart(schema: &mut Value, known: &Map<String, Value>) {
+    let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else { return };
+    let members = variants.iter().flat_map(|variant| resolved(variant, known)["properties"].as_object());
+    let names: Vec<_> = members.flat_map(Map::keys).cloned().collect();
+    for name in names {
+        let tags = variants.iter().map(|variant| {
+            let tag = only_text(&resolved(variant, known)["properties"][&name])?;
+            Some((tag.to_owned(), variant.get("$ref")?.clone()))
+        });
+        if let Some(mapping) = tags.collect::<Option<Map<_, _>>>() {
+            schema["discriminator"] = json!({"propertyName": name, "mapping": mapping});
+            return;
+        }
+    }
+}
+
+fn only_text(schema: &Value) -> Option<&str> {
+    match schema["enum"].as_array()?.as_slice() {
+        [only] => only.as_str(),
+        _ => None,
+    }
+}
+
+/// Whether an empty object is not enough: without a body a request has one (see [`crate::json::Json`]).
+fn asks_for_something(schema: &Value) -> bool {
+    schema.get("required").is_some() || schema.get("minProperties").is_some()
+}
+
+/// The schema that a schema refers to, or else itself.
+pub fn resolved<'a>(schema: &'a Value, known: &'a Map<String, Value>) -> &'a Value {
+    let name = schema["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
+    name.and_then(|name| known.get(name)).unwrap_or(schema)
+}
+
+/// Whether a schema allows this type.
+pub fn is(schema: &Value, kind: &str) -> bool {
+    schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()))
+}
+
+/// What of an operation has a schema: its parameters and its contents.
+pub fn holders(operation: &mut Value) -> Vec<&mut Value> {
+    let Value::Object(operation) = operation else { return Vec::new() };
+    let mut holders = Vec::new();
+    for (name, value) in operation {
+        match (name.as_str(), value) {
+            ("parameters", Value::Array(parameters)) => holders.extend(parameters),
+            ("requestBody", body) => holders.extend(contents(body)),
+            ("responses", Value::Object(responses)) => holders.extend(responses.values_mut().flat_map(contents)),
+            _ => {}
+        }
+    }
+    holders
+}
+
+/// The contents of a body, by media type.
+fn contents(body: &mut Value) -> impl Iterator<Item = &mut Value> {
+    body.get_mut("content").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+}
+
+/// Has a schema, and all that it is made of, changed.
+fn visit(schema: &mut Value, change: &impl Fn(&mut Value)) {
+    change(schema);
+    for (_, part) in parts(schema) {
+        visit(part, change);
+    }
+}
+
+/// The schemas that a schema is made of, each with the name of the member that it is of.
+pub fn parts(schema: &mut Value) -> Vec<(Option<String>, &mut Value)> {
+    let Value::Object(keywords) = schema else { return Vec::new() };
+    let mut parts = Vec::new();
+    for (keyword, value) in keywords {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(members)) => {
+                parts.extend(members.iter_mut().map(|(name, part)| (Some(name.clone()), part)));
+            }
+            ("oneOf" | "anyOf" | "allOf", Value::Array(all)) => parts.extend(all.iter_mut().map(|part| (None, part))),
+            ("items" | "additionalProperties" | "schema", part) => parts.push((None, part)),
+            _ => {}
+        }
+    }
+    parts
+}

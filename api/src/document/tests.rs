@@ -1,0 +1,497 @@
+//! The rules of a contract that makes good SDKs, held against ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use chrono::NaiveDate;
+use kitfleet_domain::events::EventType;
+
+use super::*;
+use crate::kinds::Kind;
+use crate::problems::MEDIA_TYPE;
+use crate::router;
+
+#[test]
+fn a_route_that_will_go_is_marked_with_its_replacement() {
+    let day = |month| NaiveDate::from_ymd_opt(2027, month, 1).expect("a day");
+    let deprecation = Deprecation { since: day(1), sunset: day(6), replacement: "`GET /v1/new`" };
+    let shared = json!({"$ref": "#/components/responses/NotFound"});
+    let mut operation = json!({
+        "description": "Old.", "responses": {"200": {"description": "The old one"}, "404": shared},
+    });
+    describe_deprecation(&mut operation, &deprecation);
+    assert_eq!(operation["deprecated"], true);
+    let description =
+        "Old.\n\nDeprecated since 2027-01-01, and may be missing from 2027-06-01 on: use `GET /v1/new` instead.";
+    assert_eq!(operation["description"], description);
+    let sunset = &operation["responses"]["200"]["headers"]["sunset"]["description"];
+    assert_eq!(sunset, "`Tue, 01 Jun 2027 00:00:00 GMT`: the route's end is announced");
+    assert_eq!(operation["responses"]["404"], shared);
+}
+
+#[test]
+fn the_contract_is_the_same_every_time() {
+    let printed = || router::openapi("http://localhost").to_string();
+    let first = printed();
+    assert!((0..8).all(|_| printed() == first));
+}
+
+/// A contract and its operations, with a name for each.
+struct Contract {
+    document: Value,
+    operations: Vec<(String, Value)>,
+}
+
+impl Contract {
+    fn ours() -> Self {
+        let document = router::openapi("http://localhost");
+        let operations = Self::operations_of(&document["paths"]);
+        Self { document, operations }
+    }
+
+    fn operations_of(paths: &Value) -> Vec<(String, Value)> {
+        let items = paths.as_object().expect("paths").iter();
+        let operations = items.flat_map(|(path, item)| {
+            let operations = item.as_object().expect("operations").iter();
+            operations.map(move |(method, operation)| (format!("{method} {path}"), operation.clone()))
+        });
+        operations.collect()
+    }
+
+    fn schemas(&self) -> &Map<String, Value> {
+        self.document["components"]["schemas"].as_object().expect("schemas")
+    }
+
+    /// What a reference leads to, or else the value itself.
+    fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
+        match value["$ref"].as_str() {
+            Some(to) => {
+                self.document.pointer(to.trim_start_matches('#')).unwrap_or_else(|| panic!("{to} leads nowhere"))
+            }
+            None => value,
+        }
+    }
+
+    fn response<'a>(&'a self, operation: &'a Value, status: &str) -> Option<&'a Value> {
+        Some(self.resolved(operation["responses"].get(status)?))
+    }
+}
+
+/// The pretty-printed document, as it lies in the repository and is reviewed. Each had 10,160 when it had its own errors.
+#[test]
+fn an_operation_takes_four_and_a_half_kilobytes() {
+    let Contract { document, operations } = Contract::ours();
+    let printed = serde_json::to_string_pretty(&document).expect("JSON");
+    let each = printed.len() / operations.len();
+    assert!(each <= 4_500, "{each} bytes an operation: something stands in many places that has no name");
+}
+
+#[test]
+fn every_operation_is_described_with_examples() {
+    let contract = Contract::ours();
+    let tags: BTreeSet<_> = TAGS.iter().map(|(name, _)| Some(*name)).collect();
+    let mut wanting = Vec::new();
+    for (name, operation) in &contract.operations {
+        let mut must = |holds: bool, what: &str| {
+            if !holds {
+                wanting.push(format!("{name}: {what}"));
+            }
+        };
+        must(operation["summary"].is_string(), "a summary");
+        must(operation["x-retryable"].is_boolean(), "whether it may be sent again");
+        must(
+            operation["tags"].as_array().is_some_and(|own| own.iter().all(|tag| tags.contains(&tag.as_str()))),
+            "a tag",
+        );
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let parameter = contract.resolved(parameter);
+            must(parameter["description"].is_string(), &format!("what {} is", parameter["name"]));
+        }
+        let mut bodies = vec![("the request".to_owned(), &operation["requestBody"])];
+        for (status, answer) in operation["responses"].as_object().expect("answers") {
+            let answer = contract.resolved(answer);
+            must(answer["description"].as_str().is_some_and(|text| !text.is_empty()), "what an answer means");
+            bodies.push((status.clone(), answer));
+        }
+        for (whose, body) in bodies {
+            for (media_type, content) in body["content"].as_object().into_iter().flatten() {
+                let mut schemas = vec![&content["schema"]];
+                schemas.extend(content["schema"]["oneOf"].as_array().into_iter().flatten());
+                let shown = schemas.into_iter().any(|schema| contract.resolved(schema).get("example").is_some());
+                let shown = shown || content.get("example").is_some() || media_type.starts_with("text/");
+                must(shown, &format!("an example of the body of {whose}"));
+            }
+        }
+    }
+    assert!(wanting.is_empty(), "{}", wanting.join("\n"));
+}
+
+/// What may happen to a request whatever its route does: what fuzzing cannot bring about is documented, too.
+#[test]
+fn every_operation_tells_of_what_can_always_happen() {
+    let contract = Contract::ours();
+    let mut wanting = Vec::new();
+    for (name, operation) in &contract.operations {
+        let mut must = |status: &str| {
+            if operation["responses"].get(status).is_none() {
+                wanting.push(format!("{name}: {status}"));
+            }
+        };
+        must("500");
+        if name.contains('{') {
+            must("404");
+        }
+        // Whoever says nothing else wants a bearer.
+        if operation.get("security").is_none() {
+            ["400", "401", "403", "429", "503"].into_iter().for_each(&mut must);
+        }
+        if let Some(body) = operation["requestBody"]["content"].as_object() {
+            ["400", "408", "413"].into_iter().for_each(&mut must);
+            if body.contains_key("application/json") {
+                must("415");
+            }
+        }
+    }
+    assert!(wanting.is_empty(), "{}", wanting.join("\n"));
+}
+
+/// Each kind that a route names, whatever set it is of, and no other.
+#[test]
+fn problems_of_one_status_are_brought_together() {
+    let contract = Contract::ours();
+    let kinds = |name: &str, status| {
+        let (_, operation) = contract.operations.iter().find(|(own, _)| own == name).expect("an operation");
+        let schema = &contract.response(operation, status).expect("an answer")["content"][MEDIA_TYPE]["schema"];
+        let schemas = schema["oneOf"].as_array().cloned().unwrap_or_else(|| vec![schema.clone()]);
+        let names =
+            schemas.iter().map(|schema| schema["$ref"].as_str().and_then(|to| Some(to.rsplit_once('/')?.1.to_owned())));
+        names.collect::<Option<Vec<_>>>().expect("named schemas")
+    };
+    assert_eq!(kinds("get /v1/sessions/{id}/state", "400"), ["ValidationFailedProblem"]);
+    assert_eq!(kinds("post /v1/sessions/{id}/wait", "400"), ["BadRequestProblem", "ValidationFailedProblem"]);
+    assert_eq!(kinds("delete /v1/account/me", "403"), ["ForbiddenProblem", "MfaStepUpRequiredProblem"]);
+    let full = ["ForbiddenProblem", "ProfileLimitProblem", "ProfileBytesLimitProblem"];
+    assert_eq!(kinds("post /v1/profiles", "403"), full);
+    assert_eq!(kinds("post /v1/sessions", "429"), ["RateLimitedProblem", "ConcurrencyLimitProblem"]);
+    for (name, operation) in &contract.operations {
+        if operation["x-access"]["step_up"] == true {
+            assert!(kinds(name, "403").contains(&"MfaStepUpRequiredProblem".to_owned()), "{name}");
+        }
+        for (status, answer) in operation["responses"].as_object().expect("answers") {
+            let is_problem = contract.resolved(answer)["content"].get(MEDIA_TYPE).is_some();
+            assert!(!is_problem || answer.get("$ref").is_some(), "{name} has a problem of its own for {status}");
+        }
+    }
+    let answers = contract.document["components"]["responses"].as_object().expect("answers");
+    let bodies: BTreeSet<_> = answers.values().map(|answer| answer["content"].to_string()).collect();
+    assert_eq!(bodies.len(), answers.len(), "two answers say the same");
+}
+
+/// An answer of a route's own would hide its problems of that status.
+#[test]
+fn no_status_is_a_problem_and_something_else() {
+    let described = serde_json::to_value(router::routes().into_openapi()).expect("JSON");
+    for (name, operation) in Contract::operations_of(&described["paths"]) {
+        let answers: BTreeSet<_> = operation["responses"].as_object().expect("answers").keys().cloned().collect();
+        for kind in kinds::named().filter(|kind| answers.contains(&problem_key(kind))) {
+            assert!(!answers.contains(kind.status.as_str()), "{name}: {}", kind.status);
+        }
+    }
+}
+
+#[test]
+fn no_two_kinds_of_problems_have_one_name() {
+    let names: BTreeSet<_> = kinds::named().map(Kind::name).collect();
+    assert_eq!(names.len(), kinds::named().count());
+    assert!(names.iter().all(|name| name.chars().all(char::is_alphanumeric)), "{names:?}");
+}
+
+/// SDKs have files and classes of these names, and some machines tell no cases apart.
+#[test]
+fn no_two_names_differ_by_case_only() {
+    let contract = Contract::ours();
+    let sections = contract.document["components"].as_object().expect("components").values();
+    let mut names: Vec<Vec<&str>> =
+        sections.map(|section| section.as_object().expect("names").keys().map(String::as_str).collect()).collect();
+    let events = Contract::operations_of(&contract.document["webhooks"]);
+    let operations = contract.operations.iter().chain(&events);
+    names.push(operations.map(|(name, operation)| operation["operationId"].as_str().expect(name)).collect());
+    for names in names {
+        let mut seen = BTreeMap::new();
+        for name in names {
+            let other = seen.insert(name.to_lowercase(), name);
+            assert!(other.is_none(), "{name} and {other:?}");
+        }
+    }
+}
+
+/// As methods of an SDK: a verb, and what it is done to.
+#[test]
+fn operations_are_called_by_a_verb_and_a_noun() {
+    let verbs = [
+        "accept",
+        "bind",
+        "capture",
+        "clone",
+        "confirm",
+        "consume",
+        "create",
+        "delete",
+        "destroy",
+        "disable",
+        "enroll",
+        "exchange",
+        "export",
+        "extract",
+        "finish",
+        "get",
+        "import",
+        "initiate",
+        "interact",
+        "invite",
+        "launch",
+        "list",
+        "log",
+        "login",
+        "meet",
+        "navigate",
+        "purge",
+        "refresh",
+        "regenerate",
+        "remove",
+        "replay",
+        "request",
+        "resend",
+        "restore",
+        "revoke",
+        "rotate",
+        "search",
+        "set",
+        "sign",
+        "start",
+        "step",
+        "test",
+        "update",
+        "verify",
+        "wait",
+    ];
+    for (name, operation) in Contract::ours().operations {
+        let id = operation["operationId"].as_str().expect("an id");
+        let verb = id.split(char::is_uppercase).next().unwrap_or_default();
+        assert!(verbs.contains(&verb) && verb.len() < id.len(), "{name} is called {id}");
+    }
+}
+
+/// A value, and everything in it.
+fn parts(value: &Value) -> Vec<&Value> {
+    let members = value.as_object().into_iter().flat_map(Map::values);
+    let inside = members.chain(value.as_array().into_iter().flatten()).flat_map(parts);
+    std::iter::once(value).chain(inside).collect()
+}
+
+/// The parts of the contract that are schemas, without those that have a name.
+fn unnamed_schemas(contract: &Contract) -> Vec<&Value> {
+    let of_schemas = contract.schemas().values().flat_map(|schema| parts(schema).into_iter().skip(1));
+    let rest = ["paths", "webhooks"].into_iter().flat_map(|section| parts(&contract.document[section]));
+    let shared =
+        ["parameters", "responses"].into_iter().flat_map(|section| parts(&contract.document["components"][section]));
+    of_schemas.chain(rest).chain(shared).filter(|part| part.is_object()).collect()
+}
+
+#[test]
+fn every_enum_and_every_variant_has_a_name() {
+    let contract = Contract::ours();
+    for part in unnamed_schemas(&contract) {
+        let values = part["enum"].as_array().map_or(0, Vec::len);
+        assert!(values <= 1, "a set of texts has no name, or the name of something else: {part}");
+    }
+    let all = contract.schemas().values().flat_map(parts).chain(unnamed_schemas(&contract));
+    let variants = all.flat_map(|part| ["oneOf", "anyOf"].into_iter().filter_map(|keyword| part[keyword].as_array()));
+    for variant in variants.flatten() {
+        assert!(variant.get("$ref").is_some() || variant["type"] == "null", "a variant has no name: {variant}");
+    }
+    for name in
+        ["TapAction", "SelectorCondition", "UrlMatchesCondition", "SignedIn", "MfaRequired", "DeviceExchangeBound"]
+    {
+        assert!(contract.schemas().contains_key(name), "{name}");
+    }
+    let mut sets = BTreeMap::new();
+    for (name, schema) in contract.schemas().iter().filter(|(_, schema)| schema.get("enum").is_some()) {
+        let other = sets.insert(schema["enum"].to_string(), name);
+        assert!(other.is_none(), "{name} and {other:?} are the same");
+    }
+}
+
+#[test]
+fn unions_say_what_tells_their_variants_apart() {
+    let contract = Contract::ours();
+    let telling = |name: &str| {
+        let discriminator = &contract.schemas()[name]["discriminator"];
+        let mapping = discriminator["mapping"].as_object().expect(name);
+        for to in mapping.values() {
+            contract.resolved(&json!({"$ref": to}));
+        }
+        (discriminator["propertyName"].as_str().expect(name), mapping.keys().map(String::as_str).collect::<Vec<_>>())
+    };
+    assert_eq!(telling("Action"), ("kind", vec!["tap", "type", "scroll", "press"]));
+    assert_eq!(telling("Condition"), ("kind", vec!["selector", "selector_hidden", "url_matches", "time"]));
+    assert_eq!(telling("DeviceExchange"), ("status", vec!["pending", "bound", "expired"]));
+    assert_eq!(telling("WebhookEvent").0, "type");
+}
+
+/// Where nothing is said of an object's members, generators make a type of it that has none.
+#[test]
+fn free_objects_say_that_they_are() {
+    let contract = Contract::ours();
+    let metadata = &contract.schemas()["Session"]["properties"]["metadata"];
+    assert_eq!((&metadata["type"], &metadata["additionalProperties"]), (&json!(["object", "null"]), &json!(true)));
+    let objects = contract.schemas().values().flat_map(parts).chain(unnamed_schemas(&contract));
+    for object in objects.filter(|part| part["type"] == "object" || part["type"] == json!(["object", "null"])) {
+        let said = object.get("properties").or_else(|| object.get("additionalProperties"));
+        assert!(said.is_some(), "{object}");
+    }
+}
+
+#[test]
+fn a_teams_slug_is_a_text_that_is_not_there() {
+    let contract = Contract::ours();
+    let slug = &contract.schemas()["Team"]["properties"]["slug"];
+    assert_eq!(slug["type"], json!(["string", "null"]));
+}
+
+/// A request without a body has an empty one.
+#[test]
+fn bodies_that_need_nothing_may_be_absent() {
+    let contract = Contract::ours();
+    let mut optional = BTreeSet::new();
+    for (name, operation) in &contract.operations {
+        let Some(body) = operation.get("requestBody") else { continue };
+        let contents = body["content"].as_object().expect("contents").values();
+        let needs = |content: &Value| {
+            let schema = contract.resolved(&content["schema"]);
+            schema.get("required").is_some() || schema.get("minProperties").is_some()
+        };
+        let required = contents.into_iter().all(needs);
+        assert_eq!(body["required"], required, "{name}");
+        if !required {
+            optional.insert(operation["operationId"].as_str().expect("an id"));
+        }
+    }
+    let expected =
+        ["cloneProfile", "createProfileSnapshot", "createSession", "launchProfile", "restoreProfileSnapshot"];
+    assert_eq!(optional.into_iter().collect::<Vec<_>>(), expected);
+}
+
+/// Interface, "Event payloads".
+#[test]
+fn every_type_of_event_is_typed() {
+    let contract = Contract::ours();
+    let sent = contract.document["webhooks"].as_object().expect("events");
+    let names: Vec<_> = EventType::ALL.into_iter().map(EventType::name).collect();
+    assert_eq!(sent.keys().collect::<Vec<_>>(), names);
+    assert!(EventType::SUBSCRIBABLE.iter().all(|event| EventType::ALL.contains(event)));
+    let any = &contract.schemas()["WebhookEvent"];
+    for (event, item) in sent {
+        let envelope = &item["post"]["requestBody"]["content"]["application/json"]["schema"];
+        assert_eq!(&any["discriminator"]["mapping"][event], &envelope["$ref"]);
+        let envelope = contract.resolved(envelope);
+        assert_eq!(envelope["required"], json!(["id", "type", "created_at", "data"]), "{event}");
+        assert_eq!(envelope["properties"]["type"]["enum"], json!([event]));
+        assert!(envelope["example"]["data"].is_object(), "{event} has no example");
+        let data = contract.resolved(&envelope["properties"]["data"]);
+        assert!(data["properties"].as_object().is_some_and(|members| members.len() > 1), "{event} tells nothing");
+    }
+}
+
+#[test]
+fn what_is_for_people_or_operators_is_not_for_programs() {
+    let contract = Contract::ours();
+    for (name, operation) in &contract.operations {
+        let contents = operation["responses"]["200"]["content"].as_object().into_iter().flat_map(Map::keys);
+        assert!(!contents.into_iter().any(|media_type| media_type.starts_with("text/html")), "{name} is a page");
+    }
+    let printed = contract.document.to_string();
+    for internal in ["cumulative_rig_validation", "test_domain_probe"] {
+        assert!(!printed.contains(internal), "{internal}");
+    }
+    assert!(printed.contains("production_customer"));
+}
+
+/// What is never null is not said to be so because it may be left out: clients would look for both.
+#[test]
+fn no_member_of_an_answer_is_optional_in_two_ways() {
+    let contract = Contract::ours();
+    let mut answered = BTreeSet::new();
+    for (_, operation) in &contract.operations {
+        for answer in operation["responses"].as_object().expect("answers").values() {
+            note_schemas(&contract, contract.resolved(answer), &mut answered);
+        }
+    }
+    assert!(answered.len() > 20, "the answers' schemas were not found: {answered:?}");
+    for name in answered {
+        for part in parts(&contract.schemas()[&name]) {
+            let required: Vec<_> = part["required"].as_array().into_iter().flatten().collect();
+            for (member, schema) in part["properties"].as_object().into_iter().flatten() {
+                let nullable = schema["type"].as_array().is_some_and(|types| types.contains(&json!("null")))
+                    || schema["oneOf"].as_array().is_some_and(|either| either.contains(&json!({"type": "null"})));
+                let optional = !required.contains(&&json!(member));
+                assert!(!(nullable && optional), "{name}: {member} may be null, and may be missing");
+            }
+        }
+    }
+}
+
+/// The names of the schemas that `value` refers to, and those that they refer to.
+fn note_schemas(contract: &Contract, value: &Value, names: &mut BTreeSet<String>) {
+    for part in parts(value) {
+        let name = part["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
+        if let Some(name) = name
+            && names.insert(name.to_owned())
+        {
+            note_schemas(contract, &contract.schemas()[name], names);
+        }
+    }
+}
+
+/// Of two schemas with one name the contract shows only one, and utoipa does not say so.
+#[test]
+fn no_two_schemas_have_one_name() {
+    // The api's own, and the results of operations.
+    let folders = ["src", "../domain/src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let mut names = BTreeSet::new();
+    for (name, file) in folders.iter().flat_map(|folder| declared_schemas(folder)) {
+        assert!(names.insert(name.clone()), "another schema is called {name}, too: {}", file.display());
+    }
+    // If a declaration were overlooked, so would be one of the same name.
+    let described = serde_json::to_value(router::routes().into_openapi()).expect("JSON");
+    for name in described["components"]["schemas"].as_object().expect("schemas").keys() {
+        assert!(names.contains(name), "{name} is declared in a way that this test does not know");
+    }
+}
+
+/// The names of the types that derive a schema, as `as` or the type itself spells them.
+fn declared_schemas(folder: &Path) -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("our sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(declared_schemas(&path));
+            continue;
+        }
+        let source = fs::read_to_string(&path).expect("UTF-8");
+        for declaration in source.split("\n#[derive(").skip(1) {
+            let (derived, rest) = declaration.split_once(")]").expect("a whole attribute");
+            if derived.split([',', ' ', '\n']).any(|name| name == "ToSchema") {
+                let renamed = rest.split_once("#[schema(as = ").filter(|(before, _)| !before.contains('{'));
+                let name = renamed.map(|(_, name)| name).or_else(|| {
+                    let mut lines = rest.lines().map(|line| line.strip_prefix("pub ").unwrap_or(line));
+                    lines.find_map(|line| line.strip_prefix("struct ").or(line.strip_prefix("enum ")))
+                });
+                let name = name.and_then(|name| name.split(|c: char| !c.is_alphanumeric()).next());
+                found.push((name.expect("a name").to_owned(), path.clone()));
+            }
+        }
+    }
+    found
+}
