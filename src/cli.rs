@@ -1,4 +1,4 @@
-//! The command line (decisions D3).
+//! The command line (contract: command-line).
 
 use std::path::PathBuf;
 

@@ -51,7 +51,7 @@ use crate::descriptors;
 
 /// Read when no other file is named.
 const DEFAULT_FILE: &str = "kitfleet.toml";
-/// The names of D2 that are read without our prefix, as the rest of the world spells them.
+/// The names that are read without our prefix too, as the rest of the world spells them (contract: configuration 2).
 const BARE_VARIABLES: [(&str, &str); 4] = [
     ("DATABASE_URL", "KITFLEET_DATABASE__URL"),
     ("REDIS_URL", "KITFLEET_REDIS__URL"),
@@ -85,7 +85,7 @@ pub struct Config {
     pub metrics: Metrics,
     /// Messages to customers.
     pub email: Email,
-    /// The interface's Limits table.
+    /// Bounds of requests and results (contract: limits).
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
     /// How often somebody may ask.

@@ -1,4 +1,4 @@
-//! One's own account (decisions D4).
+//! One's own account (contract: accounts).
 
 use axum::Json as Answer;
 use axum::extract::State;

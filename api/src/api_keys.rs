@@ -1,4 +1,4 @@
-//! API keys (decisions D4): minting, listing, rotating and revoking them.
+//! API keys (contract: api-keys): minting, listing, rotating and revoking them.
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The catalogue of devices (interface, "Archetypes").
+//! The catalogue of devices (contract: archetypes 1, 2).
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The audit log (interface, "Audit log"): a page at a time, and whole.
+//! The audit log (contract: audit-log 7 to 9, 18): a page at a time, and whole.
 //!
 //! An export notes which rows the log has and then reads them, a few at a time, as fast as its reader takes them. Rows of
 //! the log never change, so that it needs no transaction and no connection of the database while it waits: the memory and
@@ -291,7 +291,7 @@ impl Format {
     }
 }
 
-/// In the interface's order, and so are [`cells`].
+/// In the contract's order (contract: audit-log 9), and so are [`cells`].
 const COLUMNS: [&str; 9] = [
     "timestamp",
     "action",

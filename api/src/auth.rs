@@ -1,6 +1,6 @@
-//! Who calls, and whether they may (interface, "Authentication"). Callers are admitted before their route's handler runs,
-//! by the row of the route in [`permissions::ROUTES`]: a handler cannot forget to ask, and one whose route lets anybody in
-//! has no [`Caller`].
+//! Who calls, and whether they may (contract: authorization). Callers are admitted before their route's handler runs, by the
+//! row of the route in [`permissions::ROUTES`]: a handler cannot forget to ask, and one whose route lets anybody in has no
+//! [`Caller`].
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Caller {
         self.credential.web_session().ok_or_else(Problem::web_session_needed)
     }
 
-    /// Insists on a second-factor proof that is fresh (interface, "Authentication" 5).
+    /// Insists on a second-factor proof that is fresh (contract: mfa 12).
     ///
     /// # Errors
     /// The step-up problem, when the last one is too old or was never given.
@@ -193,7 +193,7 @@ fn check_scope(bearer: &Bearer, scope: Scope) -> Result<(), Refused> {
 }
 
 /// Keys and OAuth tokens do not work on the free tier, but for a desktop app's, which does for what the app is for
-/// (interface, "Authentication" 2; decisions D4).
+/// (contract: authorization 4, 5).
 fn check_tier(bearer: &Bearer, rule: Rule) -> Result<(), Refused> {
     let works = match bearer.credential {
         Credential::WebSession { .. } => true,
@@ -240,7 +240,7 @@ fn credential_name(credential: Credential) -> String {
     }
 }
 
-/// The account that the request wants to be about (interface, "Authentication" 8).
+/// The account that the request wants to be about (contract: authorization 9, 12).
 fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
     const HEADER: &str = "x-service-account";
     let malformed = |rule: &'static str| {

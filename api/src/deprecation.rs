@@ -1,5 +1,5 @@
-//! Announces that a route will go (interface, "Versioning" 4): every answer of a route whose row says so, also one that
-//! refuses, tells it.
+//! Announces that a route will go (contract: versioning 4): every answer of a route whose row says so, also one that refuses,
+//! tells it.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::permissions::ROUTES;
 
-    /// Interface, "Versioning" 4: at least 90 days between announcement and removal.
+    /// Contract: versioning 4. At least 90 days between announcement and removal.
     fn is_fair(deprecation: &Deprecation) -> bool {
         deprecation.sunset - deprecation.since >= TimeDelta::days(90)
     }

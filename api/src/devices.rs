@@ -1,4 +1,4 @@
-//! Desktop apps that ask for a credential (interface, "Desktop device activation"; decisions D4 and D13 "Auth").
+//! Desktop apps that ask for a credential (contract: devices).
 
 use axum::Json as Answer;
 use axum::extract::{RawPathParams, State};

@@ -1,5 +1,5 @@
-//! The contract (interface, "Versioning" 1), made of what the routes say of themselves: the document that programs read,
-//! and SDKs are made of. What routes have in common stands in it once and has a name, which an SDK gives it, too.
+//! The contract (contract: versioning 1), made of what the routes say of themselves: the document that programs read, and SDKs
+//! are made of. What routes have in common stands in it once and has a name, which an SDK gives it, too.
 //!
 //! It is put together as JSON, in one order, so that it is the same every time.
 
@@ -182,7 +182,7 @@ fn describe_access(operation: &mut Value, rule: &Rule) {
     operation["x-access"] = asked.into();
 }
 
-/// Interface, "Versioning" 4.
+/// Contract: versioning 4.
 fn describe_deprecation(operation: &mut Value, deprecation: &Deprecation) {
     operation["deprecated"] = json!(true);
     let Deprecation { since, sunset, replacement } = deprecation;

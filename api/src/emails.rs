@@ -1,4 +1,4 @@
-//! What mails an account wants (interface, "Email preferences").
+//! What mails an account wants (contract: emails 6, 7).
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -67,7 +67,7 @@ impl Problem {
         Self::new(&kinds::FORBIDDEN, detail)
     }
 
-    /// Decisions D4.
+    /// Contract: accounts 6.
     pub fn account_suspended() -> Self {
         Self::forbidden("the account is suspended").titled("AccountSuspended")
     }
@@ -77,7 +77,7 @@ impl Problem {
         Self::forbidden("this needs a web session; keys and tokens of programs are not accepted")
     }
 
-    /// Interface, "Errors" 3.
+    /// Contract: errors 6.
     pub fn step_up_required(reason: &'static str) -> Self {
         let detail = "the last second-factor proof is not fresh; post a code to /v1/auth/mfa/step-up and try again";
         Self::new(&kinds::MFA_STEP_UP_REQUIRED, detail).with("requires_mfa_step_up", true).with("reason", reason)

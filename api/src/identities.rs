@@ -1,4 +1,4 @@
-//! Signing in through an identity provider (decisions D4, "Identity providers"; interface, "Authentication" 3).
+//! Signing in through an identity provider (contract: identities).
 //!
 //! A browser leaves for the provider with a state, and comes back with it and a code. That trip is good once, for ten
 //! minutes, and for the browser that left, which a cookie tells: nobody can be signed in as somebody else by a link. The

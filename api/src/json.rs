@@ -43,7 +43,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// The same of somebody who was not authenticated, who is not told of unknown fields (interface, "Versioning" 5).
+/// The same of somebody who was not authenticated, who is not told of unknown fields (contract: requests 8).
 pub struct OpenJson<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {

@@ -1,4 +1,4 @@
-//! Queries of lists (decisions D1).
+//! Queries of lists (contract: lists).
 
 use std::borrow::Cow;
 use std::convert::Infallible;

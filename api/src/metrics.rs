@@ -1,4 +1,4 @@
-//! The operator metrics (interface, "Operator metrics"). Labels come from closed sets; no account, key or address is one.
+//! The operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is one.
 
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Second factors (interface, "MFA", "MFA challenge / step-up results" and "Errors").
+//! Second factors (contract: mfa).
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -1,9 +1,8 @@
-//! OAuth client credentials (RFC 6749, section 4.4; interface, "Authentication" 2 and 11; decisions D4): clients, and the
-//! tokens they get.
+//! OAuth client credentials (RFC 6749, section 4.4; contract: oauth): clients, and the tokens they get.
 //!
-//! What is wrong with a token request is told as section 5.2 of the RFC says, because OAuth libraries read that and no
-//! problem documents (decisions D13). What has nothing to do with OAuth, such as a body that is too large, is a problem
-//! like everywhere else.
+//! What is wrong with a token request is told as section 5.2 of the RFC says, because OAuth libraries read that and no problem
+//! documents (contract: oauth 4). What has nothing to do with OAuth, such as a body that is too large, is a problem like
+//! everywhere else.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! What each route asks of its caller (interface, "Authentication" 5 to 8; decisions D4 and D13 "Scopes"): one table, from
-//! which callers are admitted, the contract describes it, and the tests know what to expect.
+//! What each route asks of its caller (contract: authorization 4 to 14): one table, from which callers are admitted, the
+//! contract describes it, and the tests know what to expect.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Announces its end (interface, "Versioning" 4).
+    /// Announces its end (contract: versioning 4).
     #[must_use]
     pub const fn deprecated(mut self, deprecation: Deprecation) -> Self {
         self.deprecation = Some(deprecation);

@@ -1,4 +1,4 @@
-//! Writes problem documents (interface, "Errors"; decisions D1): every failure is one, whoever answers it.
+//! Writes problem documents (contract: errors 1): every failure is one, whoever answers it.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -13,7 +13,7 @@ use crate::kinds;
 use crate::request_id::RequestId;
 use crate::state::App;
 
-/// Marks the answer of a handler that tells of a failure in the words of another standard (decisions D13, OAuth).
+/// Marks the answer of a handler that tells of a failure in the words of another standard (contract: oauth 4).
 #[derive(Clone)]
 pub struct Untouched;
 

@@ -1,4 +1,4 @@
-//! Profiles (interface, "Profiles and launch"; decisions D8).
+//! Profiles (contract: profiles).
 //!
 //! What profiles hold is read and written by [`Stores`](kitfleet_profiles::Stores), without a transaction: it takes as long
 //! as its size wants. So a profile that is made of something gets its store first, which nobody refers to, and its row when

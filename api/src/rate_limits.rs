@@ -1,5 +1,4 @@
-//! How often somebody may ask (interface, "Limits" and "Errors"). A limit is a bucket of so many requests, which fills up
-//! again evenly.
+//! How often somebody may ask (contract: rate-limits). A limit is a bucket of so many requests, which fills up again evenly.
 //!
 //! Each [`Bucket`] counts by a [`Key`]: a client's address, a credential, an e-mail address, a code. With a Redis the
 //! counts are those of all replicas ([`shared`]); without one, and whenever it does not answer at once, they are those of
@@ -311,7 +310,7 @@ mod tests {
         RateLimiter::new(&RateLimits::default(), None).expect("there is no Redis to fail")
     }
 
-    /// Interface, "Limits": 3 requests a minute and address on each of the routes that send mail.
+    /// Contract: rate-limits 3. Three requests a minute and address on each of the routes that send mail.
     #[tokio::test]
     async fn three_mails_a_minute_can_be_asked_for_from_an_address_on_each_route() {
         let limiter = three_a_minute();

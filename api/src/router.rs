@@ -166,7 +166,7 @@ mod tests {
         assert!(!body.to_string().contains("42"), "{body}");
     }
 
-    /// Interface, "Versioning" 4.
+    /// Contract: versioning 4.
     #[tokio::test]
     async fn every_answer_of_a_route_that_will_go_says_so() {
         const fn day(month: u32) -> NaiveDate {
@@ -189,7 +189,8 @@ mod tests {
         assert_eq!(ask(Method::GET, "/nowhere").await, (404, None, None));
     }
 
-    /// Issue 3, "Build" 9: the client's address by `server.trusted_proxies` only. Interface, "Errors": `Retry-After`.
+    /// Contract: requests 10; rate-limits 1. The client's address is taken by `server.trusted_proxies` only, and a refusal has
+    /// `Retry-After`.
     #[tokio::test]
     async fn a_forwarded_address_counts_only_from_a_trusted_proxy() {
         async fn limited(client: ClientInfo, State(app): State<App>) -> Result<()> {

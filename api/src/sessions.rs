@@ -1,4 +1,4 @@
-//! Sessions (interface, "Sessions"): making, finding and ending them. Driving them is in [`operations`].
+//! Sessions (contract: sessions): making, finding and ending them. Driving them is in [`operations`].
 
 mod driving;
 mod operations;
@@ -80,7 +80,7 @@ pub async fn launch(
     open(app, caller, body, Some(profile.id()?)).await
 }
 
-/// Interface, "Sessions" 2: where customer egress is required, what cannot have any fails closed, for every body.
+/// Contract: sessions 4. Where customer egress is required, what cannot have any fails closed, for every body.
 fn require_no_egress_policy(app: &App) -> Result<()> {
     if app.config.require_customer_egress {
         let message = "this deployment requires customer egress, which a direct create cannot have; use an agent \

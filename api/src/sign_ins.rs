@@ -1,4 +1,4 @@
-//! Signing up, in and out (interface, "Authentication endpoints"; decisions D4 and D13 "Auth").
+//! Signing up, in and out (contract: sign-ins).
 //!
 //! None of these routes needs a credential, and none tells a stranger whether an address has an account: where mail is
 //! sent, only the worker looks whether there is anybody to send it to, and a password is checked against somebody's hash

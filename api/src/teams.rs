@@ -1,4 +1,4 @@
-//! Teams (interface, "Team" and "Team records"): who may act on one's account, and on whose account one may.
+//! Teams (contract: teams): who may act on one's account, and on whose account one may.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -298,7 +298,7 @@ pub struct TeamOwner {
     membership_id: MembershipId,
 }
 
-/// Every account has an address and a name, so that neither of the interface's fallbacks is ever needed.
+/// Every account has an address and a name, so that neither is ever missing here.
 impl From<members::TeamOwner> for TeamOwner {
     fn from(owner: members::TeamOwner) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Tells writers which of their body's fields were not recognised (interface, "Versioning" 5; decisions D13 "Other").
+//! Tells writers which of their body's fields were not recognised (contract: requests 8).
 //!
 //! The names are noted where the body is read and reported here, so that an answer carries the header whether the
 //! request then succeeded or not. A body is read only after its sender was authenticated, so that nobody else is told.

@@ -1,4 +1,4 @@
-//! Usage (interface, "Usage"): what an account did this month, and day by day.
+//! Usage (contract: usage): what an account did this month, and day by day.
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Signed-in devices (interface, "Web sessions management"; decisions D4).
+//! Signed-in devices (contract: web-sessions 2 to 4).
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Webhook endpoints and their deliveries (interface, "Webhooks"; decisions D10 and D13 "Webhooks").
+//! Webhook endpoints and their deliveries (contract: webhooks 1 to 14, 20).
 
 pub mod events;
 

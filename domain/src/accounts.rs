@@ -1,4 +1,4 @@
-//! Accounts and their tiers (interface, "Account facts" and "Limits").
+//! Accounts and their tiers (contract: accounts).
 
 use std::fmt;
 use std::str::FromStr;
@@ -50,13 +50,13 @@ impl Tier {
         Self::Enterprise,
     ];
 
-    /// Whether API keys work (interface, "Authentication" 2).
+    /// Whether API keys work (contract: authorization 4).
     #[must_use]
     pub fn has_api_access(self) -> bool {
         self != Self::Free
     }
 
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -216,7 +216,7 @@ pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select id from accounts order by id limit 1").fetch_optional(conn).await
 }
 
-/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions stay (decisions D13). Answers
+/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions stay (contract: accounts 5). Answers
 /// the tier before, or `None` when there is no such account.
 ///
 /// # Errors

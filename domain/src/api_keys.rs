@@ -1,4 +1,4 @@
-//! API keys and scopes (interface, "Authentication"; decisions D4 and D13 "Scopes").
+//! API keys and scopes (contract: api-keys; authorization 6).
 
 use std::fmt;
 use std::str::FromStr;
@@ -73,7 +73,7 @@ impl Scope {
         Self::Admin,
     ];
 
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -173,7 +173,7 @@ impl Scopes {
         self.0.iter().any(|scope| scope.satisfies(needed))
     }
 
-    /// As the interface spells them.
+    /// As the contract spells them.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|scope| scope.name().to_owned()).collect()
@@ -204,7 +204,7 @@ pub struct Secret(String);
 impl Secret {
     /// Of every key but those that end in the next.
     const LIVE: &str = "svc_live_";
-    /// Of devices on the free tier (interface, "Authentication" 1).
+    /// Of devices on the free tier (contract: devices 9).
     const TEST: &str = "svc_test_";
 
     fn generate(kind: KeyKind, tier: Tier) -> Self {

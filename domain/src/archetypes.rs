@@ -1,5 +1,5 @@
-//! The catalogue of devices a session can be (interface, "Archetypes"; decisions D7). Its entries are data, in
-//! `archetypes.json` beside this file: adding a device changes no code.
+//! The catalogue of devices a session can be (contract: archetypes). Its entries are data, in `archetypes.json` beside this
+//! file: adding a device changes no code.
 
 use std::sync::LazyLock;
 
@@ -57,7 +57,7 @@ pub enum ArchetypeStatus {
 }
 
 impl ArchetypeStatus {
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,4 @@
-//! The audit log (interface, "Audit-log actions"): append-only, written in the transaction of what it records.
-//! [`log`] reads it.
+//! The audit log (contract: audit-log 2): append-only, written in the transaction of what it records. [`log`] reads it.
 
 pub mod actions;
 pub mod log;
@@ -88,7 +87,7 @@ pub struct Entry {
 /// # Errors
 /// When the database fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
-    debug_assert!(actions::find(entry.action).is_some(), "{} is no action of the interface", entry.action);
+    debug_assert!(actions::find(entry.action).is_some(), "{} is no action of the contract", entry.action);
     let (by_account, by_key, ip_address, user_agent) = match actor {
         // Where somebody is who acts on another's account is none of its owner's business.
         Actor::Customer { account: by, key, .. } if *by != account => (Some(*by), *key, None, None),

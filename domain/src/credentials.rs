@@ -1,4 +1,4 @@
-//! Bearer tokens of every kind (interface, "Authentication" 1): what the token says of who sends it.
+//! Bearer tokens of every kind (contract: authorization 1 to 3): what the token says of who sends it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Cursors of lists (decisions D1): opaque, signed, and bound to the account, the list and its filters.
+//! Cursors of lists (contract: lists 3): opaque, signed, and bound to the account, the list and its filters.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

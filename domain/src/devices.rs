@@ -1,5 +1,5 @@
-//! Desktop apps that ask for a credential (interface, "Desktop device activation"): the app shows a code, a signed-in
-//! person enters it, and the app comes for its key.
+//! Desktop apps that ask for a credential (contract: devices): the app shows a code, a signed-in person enters it, and the app
+//! comes for its key.
 //!
 //! The key is minted when the person agrees, but its secret is made when the app comes, so that it is known to the app
 //! alone and stored by nobody. Until then the key has a secret that was thrown away, and expires.

@@ -1,5 +1,4 @@
-//! Mails to customers (interface, "Transactional emails" and "Email preferences"): what is to be sent, what was, and what
-//! they do not want.
+//! Mails to customers (contract: emails): what is to be sent, what was, and what they do not want.
 //!
 //! A mail is a row before it is a message. Whoever wants one sent writes the row in the transaction of its reason; a
 //! worker claims it, renders it and sends it, and keeps the row until then, however often it has to try. A row that

@@ -1,4 +1,4 @@
-//! Events for webhooks (interface, "Events"): an outbox, written in the transaction of what happened.
+//! Events for webhooks (contract: events): an outbox, written in the transaction of what happened.
 
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -55,7 +55,7 @@ impl EventType {
         Self::SessionProfileSaveFailed,
     ];
 
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,4 @@
-//! Accounts at identity providers that sign in here (decisions D4, "Identity providers"), and sign-ins on their way
-//! through one.
+//! Accounts at identity providers that sign in here (contract: identities), and sign-ins on their way through one.
 //!
 //! A provider vouches for an address, but whoever holds an account here by that address may be somebody else, or may
 //! not trust the provider. So an identity signs in to an account only when it is linked, and it is linked by its making
@@ -188,7 +187,7 @@ mod tests {
     use super::*;
     use crate::validation::Invalid;
 
-    /// Decisions D4: what signup asks of a name holds for one that a provider tells.
+    /// Contract: identities 9. What signup asks of a name holds for one that a provider tells.
     #[test]
     fn a_visitor_has_a_name_that_an_account_can_have() -> Result<(), Invalid> {
         let email = EmailAddress::parse("ada@example.com")?;

@@ -1,4 +1,4 @@
-//! Identifiers: a visible prefix and a UUID of version 7, so that ids sort by time (interface, "Id conventions").
+//! Identifiers: a visible prefix and a UUID of version 7, so that ids sort by time (contract: requests 1).
 
 use std::fmt;
 use std::str::FromStr;

@@ -350,10 +350,11 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
 /// perhaps a profile, and so it is not left for ever.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Ends what dead workers left behind (decisions D5): a session whose browser never opened, or whose operation never
-/// started, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is
-/// left to its next operation, and errored when none comes for ten minutes. Of workers that stopped in good order nothing is left, whatever kept them from seeing to it.
-/// What ended sessions had in hand is lost. Answers how many intents were ended. `conn` is in a transaction.
+/// Ends what dead workers left behind (contract: workers 4, 7): a session whose browser never opened, or whose operation never
+/// started, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is left to
+/// its next operation, and errored when none comes for ten minutes. Of workers that stopped in good order nothing is left,
+/// whatever kept them from seeing to it. What ended sessions had in hand is lost. Answers how many intents were ended. `conn`
+/// is in a transaction.
 ///
 /// # Errors
 /// When the database fails. An intent whose end it does not take is logged and left, so that the others are ended.

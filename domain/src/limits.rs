@@ -1,4 +1,4 @@
-//! The interface's Limits table, as configuration (decisions D2: every value there can be changed).
+//! Every bound that there is, as configuration (contract: limits; configuration 5).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::accounts::Tier;
 /// What `result_bytes` may be at most: what a browser may say in one piece, with some room for what stands around it.
 pub const MOST_RESULT_BYTES: usize = 15 * 1024 * 1024;
 
-/// Bounds of requests and results. [`Limits::default`] is the interface's table.
+/// Bounds of requests and results. [`Limits::default`] is the contract's.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Sessions of one account that may live at once.
@@ -85,7 +85,7 @@ pub struct Limits {
     pub usage_days_max: u32,
     /// Profiles of one account, by its tier.
     pub profiles: Profiles,
-    /// Profiles of an enterprise account (decisions D13).
+    /// Profiles of an enterprise account (contract: limits 3).
     pub enterprise_profiles: u32,
     /// Bytes of what a profile holds, sealed.
     pub profile_store_bytes: u64,
@@ -93,7 +93,7 @@ pub struct Limits {
     pub profile_bytes_per_account: u64,
     /// Snapshots of one profile.
     pub snapshots_per_profile: u32,
-    /// Bytes of a profile's document that is imported (decisions D13).
+    /// Bytes of a profile's document that is imported (contract: profiles 20).
     pub profile_document_bytes: u64,
     /// API keys of one account that work.
     pub api_keys: u32,

@@ -1,4 +1,4 @@
-//! Links in mails (interface, "Transactional emails"): single-use, and one of each purpose at a time.
+//! Links in mails (contract: sign-ins 13, 14): single-use, and one of each purpose at a time.
 
 use serde_json::Value;
 use sqlx::PgConnection;

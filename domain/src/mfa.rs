@@ -1,4 +1,4 @@
-//! Second factors (interface, "MFA" and "Authentication" 4): a TOTP secret, sealed at rest, and recovery codes, hashed.
+//! Second factors (contract: mfa): a TOTP secret, sealed at rest, and recovery codes, hashed.
 //!
 //! Whoever presents a proof holds the factor's row until the transaction ends, so that of several callers with the same
 //! code one succeeds, and wrong guesses are counted whoever makes them.
@@ -245,7 +245,7 @@ pub enum Via {
 }
 
 impl Via {
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! OAuth clients and the access tokens they get (RFC 6749, section 4.4; interface, "Authentication" 2 and 11).
+//! OAuth clients and the access tokens they get (RFC 6749, section 4.4; contract: oauth).
 
 use std::fmt;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What a browser can be told to do, and what comes of it: a file a kind of operation, with the types of both.
 //!
-//! Operations are parsed once (interface, "Sessions"): whoever holds one of these types holds the proof that its bounds were
+//! Operations are parsed once (contract: operations): whoever holds one of these types holds the proof that its bounds were
 //! checked. Whether a selector or a key exists only the engine can tell, later. What becomes of their results,
 //! `operations/results.rs` tells.
 
@@ -115,7 +115,7 @@ impl Operation {
     }
 }
 
-/// The time reads of a page may take; the interface lets no caller choose it. A PDF of a monstrous page needs it.
+/// The time reads of a page may take; the contract lets no caller choose it. A PDF of a monstrous page needs it.
 const READ_BUDGET: Duration = Duration::from_secs(30);
 
 /// What must not be stored in clear.
@@ -135,7 +135,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// What happens when an interaction or a wait runs out of its time (decisions D5).
+/// What happens when an interaction or a wait runs out of its time (contract: operations 3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnTimeout {

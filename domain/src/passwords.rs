@@ -1,4 +1,4 @@
-//! Passwords (interface, "Authentication" 10).
+//! Passwords (contract: sign-ins 2).
 //!
 //! A password is compared in Unicode's compatibility form (NIST SP 800-63B, section 5.1.1.2), so that it does not matter
 //! by which keyboard a letter was composed. Spaces and case count. Hashing takes tens of milliseconds of a core: call it

@@ -1,4 +1,4 @@
-//! Profiles (interface, "Profiles and launch"; decisions D8): what sessions begin with, and leave behind.
+//! Profiles (contract: profiles): what sessions begin with, and leave behind.
 //!
 //! Here are their rows. What a profile holds is a store, which crate `kitfleet-profiles` writes and reads, and which is never
 //! changed: a profile and its snapshots refer to stores, under the lock of the profile's row, and whoever refers to one no
@@ -122,7 +122,7 @@ impl Origin {
         let mut action = "profile.created";
         match self {
             Self::New => {}
-            // The interface spells this one's prefix out.
+            // The contract spells this one's prefix out (contract: profiles 6).
             Self::Clone(id) => payload["cloned_from"] = format!("profile_{}", id.as_uuid()).into(),
             Self::Snapshot(id) => payload["restored_from_snapshot"] = id.to_string().into(),
             Self::Document { profile, account } => {
@@ -472,7 +472,7 @@ async fn remove(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<u64> {
     Ok(snapshots.rows_affected())
 }
 
-/// How long profiles stay in the recycle bin (decisions D12).
+/// How long profiles stay in the recycle bin (contract: retention 2, 3).
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
     /// Those that their owner may take out again.

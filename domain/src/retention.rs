@@ -1,4 +1,4 @@
-//! What is kept for a term only (decisions D12).
+//! What is kept for a term only (contract: retention).
 //!
 //! Every table that grows with use is one of an [`Arm`]'s, which says when its rows have ended and are old. The SQL stands
 //! with the area of the table.

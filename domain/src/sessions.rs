@@ -1,4 +1,4 @@
-//! Browser sessions (interface, "Session" and "Driver session").
+//! Browser sessions (contract: sessions).
 //!
 //! A session's status is its lock: an operation claims it by moving it from `ready` to `busy` under the operation's
 //! id, and only that id may release it. Creating counts as the first claim. What a claim is for stands in
@@ -70,7 +70,7 @@ pub enum SessionStatus {
 }
 
 impl SessionStatus {
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ pub enum CreateError {
 /// Takes the profile, one of the account's slots and a worker's, and writes the session, the intent that opens its browser
 /// and `session.created`. The account's row is locked meanwhile, so that creates of one account count each other.
 ///
-/// A session is the device that its profile was made for, also when that has left the catalogue (interface, "Sessions" 3).
+/// A session is the device that its profile was made for, also when that has left the catalogue (contract: sessions 5).
 ///
 /// # Errors
 /// When there is no slot, or the database fails.
@@ -467,7 +467,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Free-tier sessions older than `cap`, at most `limit`, beginning behind `after` (interface, "Driver session").
+/// Free-tier sessions older than `cap`, at most `limit`, beginning behind `after` (contract: sessions 20).
 ///
 /// # Errors
 /// When the database fails.

@@ -1,5 +1,5 @@
-//! What becomes of somebody who has proven to hold an account: a web session or, when the account has a second factor,
-//! a challenge (interface, "Login result").
+//! What becomes of somebody who has proven to hold an account: a web session or, when the account has a second factor, a
+//! challenge (contract: sign-ins 9).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Teams (interface, "Team records", "Team" and "Authentication" 8): other people's accounts that may act on an owner's.
+//! Teams (contract: teams; authorization 9): other people's accounts that may act on an owner's.
 //!
 //! Locks are taken in one order: accounts, then the owner's team, then invites or memberships, then keys.
 
@@ -31,7 +31,7 @@ impl Role {
     /// From the lesser to the greater.
     pub const ALL: [Self; 2] = [Self::Member, Self::Admin];
 
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

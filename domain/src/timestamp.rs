@@ -1,4 +1,4 @@
-//! Instants as the interface writes them (decisions D1): RFC 3339 in UTC, milliseconds, `Z`.
+//! Instants as the contract writes them (contract: requests 2): RFC 3339 in UTC, milliseconds, `Z`.
 
 use std::fmt;
 

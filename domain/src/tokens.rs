@@ -44,8 +44,8 @@ pub fn hash(text: &str) -> Vec<u8> {
     Sha256::digest(text.as_bytes()).to_vec()
 }
 
-/// Deletes tokens of every kind that expired more than a day ago (decisions D12): for so long their bearers hear why they
-/// are refused. Up to `batch` of each; answers how many.
+/// Deletes tokens of every kind that expired more than a day ago (contract: retention 7): for so long their bearers hear why
+/// they are refused. Up to `batch` of each; answers how many.
 ///
 /// # Errors
 /// When the database fails.

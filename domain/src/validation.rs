@@ -1,4 +1,4 @@
-//! Input that breaks a rule, told field by field (decisions D1, `errors`).
+//! Input that breaks a rule, told field by field (contract: errors 4).
 
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;

@@ -1,4 +1,4 @@
-//! Web sessions: signed-in devices (interface, "Web session" and "Web sessions management").
+//! Web sessions: signed-in devices (contract: web-sessions).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Webhooks (interface, "Webhooks", "Webhook endpoint", "Webhook delivery" and "Events").
+//! Webhooks (contract: webhooks).
 //!
 //! An event's deliveries are rows that the database writes along with the event (`fan_out_event` in the migrations), in the
 //! transaction of what happened: who is told is decided in that moment, and nothing that was committed is lost.
@@ -84,7 +84,7 @@ impl Subscriptions {
         Ok(Self(types))
     }
 
-    /// As the interface spells them.
+    /// As the contract spells them.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|event| event.name().to_owned()).collect()

@@ -18,7 +18,7 @@ pub const LEASE: Duration = Duration::from_secs(10);
 /// How often it sends one.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// What a worker's sessions are made of (decisions D6).
+/// What a worker's sessions are made of (contract: operations 25).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]

@@ -11,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::{browser, emails};
 
-/// Stops an account from acting, and reclaims its live sessions (interface, "Driver session"). Answers how many; `None`
+/// Stops an account from acting, and reclaims its live sessions (contract: accounts 7; sessions 19). Answers how many; `None`
 /// when there is no such account.
 ///
 /// # Errors
@@ -41,7 +41,7 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 }
 
 /// Deletes an account for good, and with it its live sessions and its webhook endpoints, which hear no more of any of this
-/// (decisions D4). `false` when it was deleted before.
+/// (contract: accounts 9). `false` when it was deleted before.
 ///
 /// # Errors
 /// When the database fails.

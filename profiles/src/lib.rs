@@ -1,4 +1,4 @@
-//! What profiles hold (decisions D8): everything a site keeps in a browser.
+//! What profiles hold (contract: profiles 8 to 15): everything a site keeps in a browser.
 //!
 //! A *store* is the state of one profile at one moment: an archive of the browser's files and its cookies, compressed, sealed
 //! under the profile's own key, and never changed once it is written. It streams from end to end, whatever its size: no more

@@ -1,4 +1,4 @@
-//! A profile as a document that another deployment reads (decisions D8; docs/profile-format.md).
+//! A profile as a document that another deployment reads (docs/profile-format.md; contract: profiles 20, 21).
 //!
 //! Both ways it is as large as what the profile holds, and never in memory: it is written while its reader takes it, and read
 //! from a file without a name, a record at a time. It holds values, which are read from WebKit's databases, and of which new

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RateLimits", default = "RateLimits::default")]
 pub(super) struct RateLimitsTable {
-    /// It is `auth.send_rate_per_minute` (decisions D2).
+    /// It is `auth.send_rate_per_minute`.
     #[serde(skip)]
     send_per_minute: NonZeroU32,
     signup_per_minute: NonZeroU32,

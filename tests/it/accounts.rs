@@ -1,5 +1,4 @@
-//! One's own account (interface, "Account facts", "Limits" and "Authentication" 5; decisions D4 and D13 "Auth"; issue
-//! 3, "Build" 10).
+//! One's own account (contract: accounts).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::web_sessions::DEVICES;
 
 const ME: &str = "/v1/account/me";
 
-/// Interface, "Limits": live sessions at once and profiles; enterprise's profiles are decisions D13's.
+/// Contract: limits 2, 3. Live sessions at once, and profiles.
 const TIERS: [(&str, u32, u32); 8] = [
     ("free", 1, 1),
     ("solo_manual", 1, 10),
@@ -72,7 +71,7 @@ impl App {
     }
 }
 
-/// Decisions D4 (`GET /v1/account/me`: its fields) and D1; interface, "Account facts" and "Limits" (each tier's caps).
+/// Contract: accounts 3; limits 2, 3.
 #[tokio::test]
 async fn an_account_reads_itself() {
     let app = App::simulated().start().await;
@@ -119,8 +118,7 @@ async fn an_account_reads_itself() {
     app.stop().await;
 }
 
-/// Decisions D4 (`PATCH /v1/account/me` `{name}`); interface, "Errors" (an empty PATCH body is 400); issue 3, "Bad
-/// input and faults" (header injection in names).
+/// Contract: accounts 4; errors 10. A change without a name is refused, and so is a name that would inject headers.
 #[tokio::test]
 async fn an_account_is_renamed() {
     let app = App::simulated().start().await;
@@ -166,9 +164,8 @@ async fn an_account_is_renamed() {
     app.stop().await;
 }
 
-/// Decisions D4 (`DELETE /v1/account/me`: 204, live sessions destroyed, keys and web sessions revoked, status
-/// `deleted`) and D13 (a login is 401 like an unknown one, and the address may sign up again); interface, "Event
-/// payloads" (`session.completed` without the extras of an automatic destroy; `api_key.revoked` at any revocation).
+/// Contract: accounts 8 to 10; events 2, 4. Live sessions are destroyed, keys and web sessions revoked, and events say so as if
+/// the customer had done each of it.
 #[tokio::test]
 async fn an_account_is_deleted_for_good() {
     let app = App::simulated().start().await;
@@ -253,8 +250,8 @@ async fn an_account_is_deleted_for_good() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 5 and "Errors" 3: whoever has a second factor deletes the account with a fresh proof
-/// only; a program is turned away before that is looked at.
+/// Contract: accounts 8; mfa 12, 15; errors 6. Whoever has a second factor deletes the account with a fresh proof only; a
+/// program is turned away before that is looked at.
 #[tokio::test]
 async fn deleting_an_account_with_a_second_factor_takes_a_fresh_proof() {
     let app = App::simulated().with_second_factors().start().await;
@@ -314,8 +311,8 @@ async fn grab(
     ]
 }
 
-/// Decisions D4 and D13 ("Auth"): what reaches the service while an account is being deleted
-/// waits for that, then hears that the account is gone, and leaves nothing behind.
+/// Contract: accounts 11. What reaches the service while an account is being deleted waits for that, then hears that the
+/// account is gone, and leaves nothing behind.
 #[tokio::test]
 async fn what_comes_during_a_deletion_leaves_nothing() {
     let app = App::simulated().start().await;
@@ -354,8 +351,8 @@ async fn what_comes_during_a_deletion_leaves_nothing() {
     app.stop().await;
 }
 
-/// Decisions D4 and D13: however a deletion and what races it fall, nothing survives, and nobody is told that the
-/// service failed.
+/// Contract: accounts 11. However a deletion and what races it fall, nothing survives, and nobody is told that the service
+/// failed.
 #[tokio::test]
 async fn nothing_survives_a_deletion_that_is_raced() {
     let app = App::simulated().set("worker.max_sessions", "64").start().await;
@@ -391,8 +388,8 @@ async fn nothing_survives_a_deletion_that_is_raced() {
     app.stop().await;
 }
 
-/// Interface, "Versioning" 5: the header is on every authenticated write of an account's routes, and no declared field
-/// is in it. Sessions' routes are in `http.rs`, those that need no credential in `sign_ins.rs` and `devices.rs`.
+/// Contract: requests 8. The header is on every authenticated write of an account's routes, and no declared field is in it.
+/// Sessions' routes are in `http.rs`, those that need no credential in `sign_ins.rs` and `devices.rs`.
 #[tokio::test]
 async fn unknown_fields_are_named_on_every_write_of_an_account() {
     const UNKNOWN: &str = "x-service-unknown-fields";

@@ -1,5 +1,5 @@
-//! API keys over HTTP (interface, "Authentication" 1, 2 and 6, "Event payloads" and "Audit-log actions"; decisions D1,
-//! D4 and D13 "Scopes"; issue 3, "Build" 5). Which scope opens which route is in [`crate::authentication`].
+//! API keys over HTTP (contract: api-keys; authorization 1, 4, 6). Which scope opens which route is in
+//! [`crate::authentication`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually,
 
 pub const KEYS: &str = "/v1/api-keys";
 
-/// Decisions D4.
+/// Contract: api-keys 1.
 const FIELDS: [&str; 10] = [
     "id",
     "account_id",
@@ -94,7 +94,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
 }
 
-/// Issue 3, "Build" 5: `svc_live_`, 32 random bytes and a checksum that proves it offline.
+/// Contract: api-keys 2. `svc_live_`, 32 random bytes and a checksum that proves it offline.
 #[track_caller]
 pub fn assert_key(key: &str, prefix: &str) {
     let rest = key.strip_prefix(prefix).unwrap_or_else(|| panic!("{key} does not begin with {prefix}"));
@@ -103,8 +103,7 @@ pub fn assert_key(key: &str, prefix: &str) {
     assert_eq!(checksum, format!("{:08x}", crc32(random.as_bytes())));
 }
 
-/// Decisions D4 (the fields of a key; `key` once; its first 12 characters) and D1 (ids, timestamps); issue 3, "Build" 5
-/// (the key's form, SHA-256 at rest); interface, "Audit-log actions" (`api_key.minted`: name, scopes).
+/// Contract: api-keys 1 to 3; requests 1, 2; audit-log 14. The key is shown once, and only its SHA-256 is stored.
 #[tokio::test]
 async fn a_key_is_shown_once_and_proves_itself_offline() {
     assert_eq!(crc32(b"123456789"), 0xCBF4_3926, "the check value of CRC-32");
@@ -165,8 +164,7 @@ async fn a_key_is_shown_once_and_proves_itself_offline() {
     app.stop().await;
 }
 
-/// Decisions D4 (name 1-120, scopes non-empty, the full list, `admin` is staff's, no more than the creator may do) and
-/// D1 (timestamps): a body that breaks a rule mints nothing.
+/// Contract: api-keys 3, 4; authorization 6; requests 2. A body that breaks a rule mints nothing.
 #[tokio::test]
 async fn a_key_that_breaks_a_rule_is_not_minted() {
     let app = App::simulated().start().await;
@@ -244,8 +242,8 @@ async fn a_key_that_breaks_a_rule_is_not_minted() {
     app.stop().await;
 }
 
-/// Decisions D1 (timestamps are RFC 3339, whose years have four digits): what is no such timestamp is refused like any
-/// other bad field, also where the database could not hold it.
+/// Contract: requests 2. What is no such timestamp is refused like any other bad field, also where the database could not hold
+/// it.
 #[tokio::test]
 async fn a_key_expires_at_a_moment_that_can_be_written() {
     let app = App::simulated().start().await;
@@ -265,8 +263,7 @@ fn ids(list: &Value) -> Vec<String> {
     data.iter().map(|key| key["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// Decisions D1 (lists, limits and cursors) and D4: keys are listed newest first, page by page, those that were revoked
-/// or have expired too.
+/// Contract: api-keys 5; lists 1 to 3. Keys are listed newest first, page by page, those that were revoked or have expired too.
 #[tokio::test]
 async fn keys_are_listed_in_pages_newest_first() {
     let app = App::simulated().start().await;
@@ -333,8 +330,8 @@ async fn keys_are_listed_in_pages_newest_first() {
     app.stop().await;
 }
 
-/// Interface, "Errors" (non-enumeration): another account's key cannot be told from one that does not exist, whatever
-/// one tries to do with it, and nothing happens to it.
+/// Contract: api-keys 12; errors 5. Another account's key cannot be told from one that does not exist, whatever one tries to do
+/// with it, and nothing happens to it.
 #[tokio::test]
 async fn another_accounts_key_looks_like_none() {
     let app = App::simulated().start().await;
@@ -374,8 +371,8 @@ async fn another_accounts_key_looks_like_none() {
     app.stop().await;
 }
 
-/// Decisions D4 (`DELETE` is 204, idempotent for the owner); issue 3, "Must reach" (a revoked credential fails on its
-/// next use on every replica); interface, "Event payloads" and "Audit-log actions" (`api_key.revoked`, once).
+/// Contract: api-keys 6; authorization 2; events 4; audit-log 14. A key that was revoked fails on its next use on every
+/// replica; one event and one row say so.
 #[tokio::test]
 async fn a_revoked_key_fails_on_its_next_use_everywhere() {
     let mut app = App::simulated().start().await;
@@ -428,8 +425,8 @@ async fn a_revoked_key_fails_on_its_next_use_everywhere() {
     app.stop().await;
 }
 
-/// Issue 3, "Bad input and faults" (key rotation and revocation racing use): while a key is rotated every use of it
-/// succeeds, while it is revoked each does or is 401, and once the revocation has answered none does, on any replica.
+/// Contract: api-keys 8. While a key is rotated every use of it succeeds, while it is revoked each does or is 401, and once the
+/// revocation has answered none does, on any replica.
 #[tokio::test]
 async fn a_revocation_that_was_answered_holds() {
     let mut app = App::simulated().start().await;
@@ -476,8 +473,8 @@ async fn a_revocation_that_was_answered_holds() {
     app.stop().await;
 }
 
-/// Decisions D4: a rotation is 201 with a new key, shown once, and `rotated_from`; the old one works for the grace of
-/// 24 hours and then expires. Interface, "Audit-log actions" (`api_key.rotated`).
+/// Contract: api-keys 7. A rotation is 201 with a new key, shown once, and `rotated_from`; the old one works for the grace
+/// of 24 hours and then expires. `api_key.rotated` says so (contract: audit-log 14).
 #[tokio::test]
 async fn a_rotated_key_works_for_its_grace() {
     let app = App::simulated().start().await;
@@ -528,8 +525,7 @@ async fn a_rotated_key_works_for_its_grace() {
     app.stop().await;
 }
 
-/// Decisions D2 (`api_keys.rotation_grace`) and D4; interface, "Errors" (409 conflict); issue 3, "Bad input and
-/// faults": a key has one successor, however many ask at once, and one that works no more has none.
+/// Contract: api-keys 7 to 9. A key has one successor, however many ask at once, and one that works no more has none.
 #[tokio::test]
 async fn a_key_has_one_successor() {
     let app = App::simulated().set("api_keys.rotation_grace", "3h").start().await;
@@ -566,8 +562,8 @@ async fn a_key_has_one_successor() {
     app.stop().await;
 }
 
-/// Decisions D4 (`last_used_at`), issue 3, "Build" 5 (written lazily): a key's and a web session's last use is noted by
-/// and by, whatever the use came to, also by a service that stops, and nothing else is.
+/// Contract: api-keys 10; web-sessions 8. A key's and a web session's last use is noted by and by, whatever the use came to,
+/// also by a service that stops, and nothing else is.
 #[tokio::test]
 async fn the_last_use_of_a_credential_is_noted() {
     let mut app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! The catalogue of devices (interface, "Archetypes" and "Archetype"; decisions D7).
+//! The catalogue of devices (contract: archetypes).
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::{App, members};
 
-/// Interface, "Archetypes": anybody may read the catalogue and keep it for five minutes; its entries are whole, exactly
-/// one is the default, and a session can be made of each.
+/// Contract: archetypes 1 to 3. Anybody may read the catalogue and keep it for five minutes; its entries are whole, exactly one
+/// is the default, and a session can be made of each.
 #[tokio::test]
 async fn every_listed_device_can_be_a_session() {
     let app = App::simulated().start().await;
@@ -21,7 +21,7 @@ async fn every_listed_device_can_be_a_session() {
     assert_eq!(stranger.send(garbled).await.expect(200).body, listed.body);
 
     let archetypes = listed.body["data"].as_array().expect("data");
-    assert!(archetypes.len() >= 8, "issue 2: at least 8 devices");
+    assert!(archetypes.len() >= 8, "contract: archetypes 3");
     let client = app.client().await;
     let mut ids = BTreeSet::new();
     for archetype in archetypes {

@@ -1,5 +1,4 @@
-//! The audit log (interface, "Audit-log the service", "Audit log" and "Audit-log actions"; decisions D1 and D13): reading it
-//! and exporting it. That an area writes its rows is in the area's tests.
+//! The audit log (contract: audit-log): reading it and exporting it. That an area writes its rows is in the area's tests.
 
 use std::fs;
 use std::time::Duration;
@@ -59,7 +58,7 @@ impl Client {
     async fn page(&self, path: &str) -> (Vec<Value>, Option<String>) {
         let page = self.get(path).await.expect(200).body;
         let names: Vec<_> = page.as_object().expect("an envelope").keys().collect();
-        assert_eq!(names, ["data", "next_cursor"], "decisions D1: the audit log's own envelope");
+        assert_eq!(names, ["data", "next_cursor"], "contract: audit-log 7");
         let cursor = page["next_cursor"].as_str().map(ToOwned::to_owned);
         (page["data"].as_array().expect("rows").clone(), cursor)
     }
@@ -130,8 +129,8 @@ impl App {
     }
 }
 
-/// Interface, "Audit-log the service" (the fields and their order; the id has no prefix) and "Audit-log actions" (what
-/// `api_key.minted`, `session.created` and `session.destroyed` say).
+/// Contract: audit-log 1, 14, 15. The fields and their order, and what `api_key.minted`, `session.created` and
+/// `session.destroyed` say.
 #[tokio::test]
 async fn what_was_done_can_be_read() {
     let app = App::simulated().start().await;
@@ -164,9 +163,9 @@ async fn what_was_done_can_be_read() {
     app.stop().await;
 }
 
-/// Interface, "Audit-log the service": `ip_address` and `user_agent` are null for every reader where another account
-/// acted; payloads lose what tells the same there, and everywhere for a reader from another account, at read and export
-/// time. "Authentication" 8: a `member` may read the log.
+/// Contract: audit-log 4, 5; authorization 10. `ip_address` and `user_agent` are null for every reader where another account
+/// acted; payloads lose what tells the same there, and everywhere for a reader from another account, at read and export time. A
+/// `member` may read the log.
 #[tokio::test]
 async fn nobody_learns_where_somebody_else_was() {
     let app = App::simulated().start().await;
@@ -214,8 +213,8 @@ async fn nobody_learns_where_somebody_else_was() {
     app.stop().await;
 }
 
-/// Interface, "Audit log" (`limit`, `cursor`, one `action`; `next_cursor` is null when there are no more pages); decisions
-/// D1 (cursors are bound to the account, the list and its filter).
+/// Contract: audit-log 7; lists 3. One `action` at a time; `next_cursor` is null when there are no more pages; cursors are
+/// bound to the account, the list and its filter.
 #[tokio::test]
 async fn the_log_is_read_page_by_page() {
     let app = App::simulated().start().await;
@@ -261,8 +260,8 @@ async fn the_log_is_read_page_by_page() {
     app.stop().await;
 }
 
-/// Decisions D1 (newest first): a row's time is that of its writing, and not that of a transaction's beginning, which may
-/// have waited for others since.
+/// Contract: audit-log 3. A row's time is that of its writing, and not that of a transaction's beginning, which may have waited
+/// for others since.
 #[tokio::test]
 async fn the_newest_row_has_the_latest_time() {
     let app = App::simulated().start().await;
@@ -280,8 +279,8 @@ async fn the_newest_row_has_the_latest_time() {
     app.stop().await;
 }
 
-/// Interface, "Errors" (400: "audit limit outside 1-100 or unknown action"), "Audit log" (multiple actions are not
-/// supported) and "Audit-log actions"; decisions D13 (the names of the BYOK actions).
+/// Contract: audit-log 7, 11; lists 2. A limit outside its range, an unknown action and several of them are refused; every
+/// action of the closed list may be asked for.
 #[tokio::test]
 async fn a_filter_that_makes_no_sense_is_refused() {
     let app = App::simulated().start().await;
@@ -306,7 +305,7 @@ async fn a_filter_that_makes_no_sense_is_refused() {
     app.stop().await;
 }
 
-/// Interface, "Audit log": the headers of an export, the order of its columns, its envelope. Decisions D1.
+/// Contract: audit-log 8, 9; requests 2. The headers of an export, the order of its columns, its envelope.
 #[tokio::test]
 async fn the_log_can_be_exported() {
     let app = App::simulated().start().await;
@@ -352,7 +351,7 @@ async fn the_log_can_be_exported() {
     app.stop().await;
 }
 
-/// Interface, "Audit log" and "Limits": the export's cap, the newest rows, `truncated`; decisions D2 (it is configuration).
+/// Contract: audit-log 8; limits 1. The export's cap, the newest rows, `truncated`; it is configuration.
 #[tokio::test]
 async fn an_export_that_leaves_rows_out_says_so() {
     let app = App::simulated().set("limits.audit_export_rows", "1201").start().await;
@@ -382,8 +381,7 @@ async fn an_export_that_leaves_rows_out_says_so() {
     app.stop().await;
 }
 
-/// Interface, "Limits" (export cap 10,000 rows) and "Audit log" (`row_count`, `truncated`): the cap where nobody configures
-/// another, and one row more.
+/// Contract: audit-log 8. The cap where nobody configures another, and one row more.
 #[tokio::test]
 async fn an_export_has_ten_thousand_rows_at_most() {
     let app = App::simulated().start().await;
@@ -398,8 +396,7 @@ async fn an_export_has_ten_thousand_rows_at_most() {
     app.stop().await;
 }
 
-/// Interface, "Audit log" (the envelope and the file's name) and "Authentication" 8: what a member exports through the
-/// account header is the owner's log, and says so.
+/// Contract: audit-log 8; authorization 9. What a member exports through the account header is the owner's log, and says so.
 #[tokio::test]
 async fn a_member_exports_the_owners_log() {
     let app = App::simulated().set("limits.audit_export_rows", "2").start().await;
@@ -432,8 +429,8 @@ async fn a_member_exports_the_owners_log() {
     app.stop().await;
 }
 
-/// Issue 4, "Build" 3: cells of a spreadsheet's formulas are neutralised without breaking the round trip of the payload.
-/// Interface, "Audit-log actions": unknown payload shapes are handled gracefully, by the list too.
+/// Contract: audit-log 9. Cells of a spreadsheet's formulas are neutralised without breaking the round trip of the payload.
+/// Contract: audit-log 6. Unknown payload shapes are handled gracefully, by the list too.
 #[tokio::test]
 async fn no_cell_is_a_formula_and_every_payload_is_json() {
     let app = App::simulated().start().await;
@@ -477,8 +474,7 @@ async fn no_cell_is_a_formula_and_every_payload_is_json() {
     app.stop().await;
 }
 
-/// Interface, "What the service does" 2: the log is append-only, and the database sees to it; "Audit-log the service": a
-/// payload is an object.
+/// Contract: audit-log 2. The log is append-only, and the database sees to it; a payload is an object.
 #[tokio::test]
 async fn the_database_refuses_to_change_the_log() {
     let app = App::simulated().start().await;
@@ -506,8 +502,8 @@ async fn the_database_refuses_to_change_the_log() {
     app.stop().await;
 }
 
-/// Design, section 6 ("client gone at every await", "pool exhausted"): exports whose readers stall or hang up take nothing
-/// from anybody, however few connections the database has.
+/// Contract: audit-log 18. Exports whose readers stall or hang up take nothing from anybody, however few connections the
+/// database has.
 #[tokio::test]
 async fn a_reader_who_stalls_takes_no_connection_of_the_database() {
     let app = App::simulated().set("database.max_connections", "8").start().await;
@@ -543,8 +539,8 @@ async fn a_reader_who_stalls_takes_no_connection_of_the_database() {
     app.stop().await;
 }
 
-/// Issue 4, "Must reach": however long the log is, a page is read off the end of one index, wherever it is and whether or
-/// not it is filtered. The statements are the service's own, as the query cache has them.
+/// Contract: audit-log 10. However long the log is, a page is read off the end of one index, wherever it is and whether or not
+/// it is filtered. The statements are the service's own, as the query cache has them.
 #[tokio::test]
 async fn a_page_is_read_off_an_index() {
     let app = App::simulated().start().await;
@@ -597,7 +593,7 @@ fn cached_queries() -> Vec<String> {
     files.map(parse).map(|entry| entry["query"].as_str().expect("a query").to_owned()).collect()
 }
 
-/// Interface, "Authentication" 7: `read:audit`, `read` or `account_owner` read the log.
+/// Contract: audit-log 10. `read:audit`, `read` or `account_owner` read the log.
 #[tokio::test]
 async fn the_log_takes_the_scope_that_names_it() {
     let app = App::simulated().start().await;

@@ -1,5 +1,5 @@
-//! Who somebody is, and whose account they act on (interface, "Authentication"; decisions D4 and D13, "Scopes"). What they
-//! may do there is in [`crate::authorization`].
+//! Who somebody is, and whose account they act on (contract: authorization). What they may do there is in
+//! [`crate::authorization`].
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;
@@ -12,8 +12,8 @@ use crate::support::records::uuid_of;
 use crate::support::routes::{Route, session_routes};
 use crate::support::{App, Client, unknown_id};
 
-/// Interface, "Authentication" 1 and "Errors" (401): without a bearer token, or with one that is garbled, of the wrong
-/// kind or unknown, no route does anything.
+/// Contract: authorization 1. Without a bearer token, or with one that is garbled, of the wrong kind or unknown, no route does
+/// anything.
 #[tokio::test]
 async fn without_a_known_key_nothing_is_done() {
     let app = App::simulated().start().await;
@@ -71,8 +71,8 @@ async fn minted(app: &App, account: AccountId) -> uuid::Uuid {
     uuid_of(minted.target_resource_id.as_deref().expect("its id"))
 }
 
-/// Interface, "Errors" (401) and "Account facts": a key stops working at once when it is revoked, when it expires, and
-/// when its account is deleted; decisions D4: a suspended account hears so.
+/// Contract: authorization 2; accounts 6. A key stops working at once when it is revoked, when it expires, and when its account
+/// is deleted; a suspended account hears so.
 #[tokio::test]
 async fn a_key_ends_with_its_time_and_its_account() {
     let app = App::simulated().start().await;
@@ -105,8 +105,8 @@ async fn a_key_ends_with_its_time_and_its_account() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 2: on the free tier a key is refused, also one that worked a moment ago, and works again
-/// after an upgrade.
+/// Contract: authorization 4. On the free tier a key is refused, also one that worked a moment ago, and works again after an
+/// upgrade.
 #[tokio::test]
 async fn keys_do_not_work_on_the_free_tier() {
     let app = App::simulated().start().await;
@@ -138,8 +138,8 @@ async fn keys_do_not_work_on_the_free_tier() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 2 and 8: a key or an OAuth token works by the tier of its own account. Whose resources a
-/// request is about changes nothing of that, as it changes nothing of its scopes; what is done there has the owner's limits.
+/// Contract: authorization 4, 13. A key or an OAuth token works by the tier of its own account. Whose resources a request is
+/// about changes nothing of that, as it changes nothing of its scopes; what is done there has the owner's limits.
 #[tokio::test]
 async fn the_tier_of_a_credentials_own_account_counts() {
     let app = App::simulated().start().await;
@@ -172,8 +172,8 @@ async fn the_tier_of_a_credentials_own_account_counts() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 8 and decisions D13 ("Scopes"): on an honoring route a malformed account header is 400,
-/// the caller's own id is as if absent, any other account is 403 whether it exists or not; elsewhere it is ignored.
+/// Contract: authorization 9, 11, 12. On an honoring route a malformed account header is 400, the caller's own id is as if
+/// absent, any other account is 403 whether it exists or not; elsewhere it is ignored.
 #[tokio::test]
 async fn the_account_header_reaches_no_other_account() {
     let app = App::simulated().start().await;
@@ -205,7 +205,7 @@ async fn the_account_header_reaches_no_other_account() {
     let keys = Route { method: Method::GET, path: "/v1/api-keys".to_owned(), body: None };
     assert_eq!(with(&keys, &account.to_string()).await.expect(200).body["data"].as_array().map(Vec::len), Some(1));
 
-    // "Not honored" means ignored (decisions D13, "Scopes"), by strangers' routes too.
+    // Where the header is not honored it is ignored (contract: authorization 11), by strangers' routes too.
     let person = app.device_of(account).await;
     for route in &ignoring() {
         let plain = person.call(route).await;

@@ -1,8 +1,7 @@
-//! The authorization matrix (interface, "Authentication" 2 and 5 to 8; decisions D4 and D13 "Scopes"): every route there is,
-//! asked by every kind of credential, on a paid tier and on the free one, for its own account and for another whose team
-//! it is on or not.
+//! The authorization matrix (contract: authorization): every route there is, asked by every kind of credential, on a paid tier
+//! and on the free one, for its own account and for another whose team it is on or not.
 //!
-//! What is expected is this file's own reading of the interface, [`asks`] and [`expected`], and not the service's table.
+//! What is expected is this file's own reading of the contract, [`asks`] and [`expected`], and not the service's table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +22,7 @@ use crate::support::{Answer, App, Client, at_once, members};
 /// The matrix as it was reviewed.
 const REVIEWED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/authorization.txt");
 
-/// What the interface asks of a route's caller.
+/// What the contract asks of a route's caller.
 enum Asks {
     Nothing,
     TheMetricsToken,
@@ -78,7 +77,7 @@ impl Needs {
     }
 }
 
-/// The interface, "Authentication" 5, 7 and 8, with decisions D4 and D13.
+/// Contract: authorization 4 to 12.
 ///
 /// # Panics
 /// When it says nothing of this route that was read yet.
@@ -124,7 +123,7 @@ fn asks(method: &Method, path: &str) -> Asks {
         (_, ["v1", "auth", ..] | ["v1", "oauth", "token"]) => return Asks::Nothing,
         ("GET", ["metrics"]) => return Asks::TheMetricsToken,
         ("GET", ["v1", "archetypes"] | ["errors", ..] | ["team", "accept"] | [_]) => return Asks::Nothing,
-        _ => panic!("what does the interface say of {method} {path}?"),
+        _ => panic!("what does the contract say of {method} {path}?"),
     })
 }
 
@@ -148,7 +147,8 @@ struct Credential {
 }
 
 impl Credential {
-    /// "Authentication" 6: a broad scope satisfies its granular counterparts, `account_owner` all, and `admin` is its alias.
+    /// Contract: authorization 6. A broad scope satisfies its granular counterparts, `account_owner` all, and `admin` is its
+    /// alias.
     fn satisfies(&self, needed: &str) -> bool {
         self.scopes.iter().any(|held| match *held {
             "account_owner" | "admin" => true,
@@ -308,7 +308,7 @@ impl App {
     }
 }
 
-/// The scopes of the keys: none, each alone ("Authentication" 6; decisions D4), and pairs.
+/// The scopes of the keys: none, each alone (contract: authorization 6), and pairs.
 const KEYS: [&[&str]; 16] = [
     &[],
     &["read"],
@@ -396,7 +396,7 @@ fn table(names: &[String], columns: &[String]) -> String {
 }
 
 #[tokio::test]
-async fn every_cell_of_the_matrix_is_as_the_interface_says() {
+async fn every_cell_of_the_matrix_is_as_the_contract_says() {
     let app = App::simulated()
         .with_second_factors()
         .set("sessions.direct_driver", "real")
@@ -425,8 +425,7 @@ async fn every_cell_of_the_matrix_is_as_the_interface_says() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 5 and "Errors" 3: whoever has a second factor is asked for a fresh proof, and what wants one
-/// is not done without.
+/// Contract: mfa 12; errors 6. Whoever has a second factor is asked for a fresh proof, and what wants one is not done without.
 #[tokio::test]
 async fn what_needs_a_fresh_proof_says_so() {
     let app = App::simulated().with_second_factors().start().await;
@@ -462,8 +461,8 @@ async fn what_needs_a_fresh_proof_says_so() {
     app.stop().await;
 }
 
-/// Interface, "Versioning" 5: every authenticated write names the fields it does not know, and answers what it would have
-/// answered without them; routes that need no credential name none.
+/// Contract: requests 8. Every authenticated write names the fields it does not know, and answers what it would have answered
+/// without them; routes that need no credential name none.
 #[tokio::test]
 async fn every_authenticated_write_names_unknown_fields_and_no_other_does() {
     let app = App::simulated().with_second_factors().set("sessions.direct_driver", "real").start().await;
@@ -504,7 +503,7 @@ fn told(answer: &Answer) -> Value {
     body
 }
 
-/// Decisions D1: a cursor is bound to its account and its list; one that was tampered with, or belongs to another, is a
+/// Contract: lists 3. A cursor is bound to its account and its list; one that was tampered with, or belongs to another, is a
 /// 400. The lists are those whose contract has a cursor.
 #[tokio::test]
 async fn a_cursor_is_good_for_its_list_and_its_account_only() {

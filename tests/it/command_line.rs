@@ -1,4 +1,4 @@
-//! The command line and the configuration (decisions D2, D3 and D13, "Configuration"; issue 2, 2 and 3).
+//! The command line and the configuration (contract: command-line; configuration).
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -19,8 +19,8 @@ use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually, unknown_id};
 use crate::webhooks;
 
-/// Decisions D3: an account and a key made on the command line work, with and without `--json`; the password is kept as
-/// an argon2id hash only.
+/// Contract: command-line 5, 12. An account and a key made on the command line work, with and without `--json`; the password is
+/// kept as an argon2id hash only.
 #[tokio::test]
 async fn an_account_and_a_key_can_be_made() {
     let app = App::simulated().start().await;
@@ -76,7 +76,8 @@ async fn an_account_and_a_key_can_be_made() {
     app.stop().await;
 }
 
-/// Decisions D3 and D4: an account that is suspended loses its live sessions and may not act until it is reactivated.
+/// Contract: command-line 5; accounts 6, 7. An account that is suspended loses its live sessions and may not act until it is
+/// reactivated.
 #[tokio::test]
 async fn an_account_can_be_suspended_and_reactivated() {
     let app = App::simulated().start().await;
@@ -104,7 +105,7 @@ async fn an_account_can_be_suspended_and_reactivated() {
     app.stop().await;
 }
 
-/// Decisions D2 ("every value of the interface's Limits table"): how many sessions a tier may have can be changed.
+/// Contract: configuration 5; limits 1, 2. How many sessions a tier may have can be changed.
 #[tokio::test]
 async fn the_sessions_of_a_tier_can_be_configured() {
     let app = App::simulated().set("limits.concurrent_sessions.solo_manual", "2").start().await;
@@ -122,7 +123,7 @@ fn keys_in(text: &str) -> Vec<String> {
     words.filter(|word| word.starts_with("svc_live_") && word.len() == 81).map(ToOwned::to_owned).collect()
 }
 
-/// Decisions D3 (exit codes: 0 done, 1 failed, 2 usage) and issue 2, 3 (`--help` reads well).
+/// Contract: command-line 12. The exit codes, and a `--help` that reads well.
 #[tokio::test]
 async fn exit_codes_tell_failure_from_misuse() {
     let app = App::simulated().start().await;
@@ -188,7 +189,8 @@ async fn exit_codes_tell_failure_from_misuse() {
     app.stop().await;
 }
 
-/// Decisions D3: the operators' views of workers and jobs, for people and for machines; a browser's job is never retried.
+/// Contract: command-line 6, 8. The operators' views of workers and jobs, for people and for machines; a browser's job is never
+/// retried.
 #[tokio::test]
 async fn operators_see_workers_and_jobs() {
     let app = App::simulated().set("worker.name", "left").start().await;
@@ -235,7 +237,7 @@ async fn operators_see_workers_and_jobs() {
     app.stop().await;
 }
 
-/// Decisions D3: a job that failed can be retried by an operator, once.
+/// Contract: command-line 6. A job that failed can be retried by an operator, once.
 #[tokio::test]
 async fn a_failed_job_can_be_retried() {
     let app = App::simulated().start().await;
@@ -287,8 +289,8 @@ impl App {
     }
 }
 
-/// Decisions D3: a job that waits can be cancelled by an operator, and a mail with it, for good; one that has run or is
-/// running cannot.
+/// Contract: command-line 6. A job that waits can be cancelled by an operator, and a mail with it, for good; one that has run
+/// or is running cannot.
 #[tokio::test]
 async fn a_waiting_job_can_be_cancelled() {
     let app = App::simulated().start().await;
@@ -311,7 +313,7 @@ async fn a_waiting_job_can_be_cancelled() {
     app.stop().await;
 }
 
-/// Decisions D3: a mail's job runs again while the mail waits, and not when it has ended.
+/// Contract: command-line 6. A mail's job runs again while the mail waits, and not when it has ended.
 #[tokio::test]
 async fn the_job_of_a_mail_that_waits_can_be_retried() {
     let app = App::simulated().start().await;
@@ -336,8 +338,7 @@ async fn the_job_of_a_mail_that_waits_can_be_retried() {
     app.stop().await;
 }
 
-/// Decisions D3 and design, section 6 (an operation runs at most once, and whoever asked for it is answered): an operator
-/// neither cancels a browser's job nor has it run again, however it stands.
+/// Contract: command-line 6; workers 2, 3. An operator neither cancels a browser's job nor has it run again, however it stands.
 #[tokio::test]
 async fn the_job_of_a_browser_is_left_alone() {
     let app = App::simulated().start().await;
@@ -357,9 +358,8 @@ async fn the_job_of_a_browser_is_left_alone() {
     app.stop().await;
 }
 
-/// Decisions D3 and interface, "Webhook delivery" (rule 2): an operator sees deliveries, and sends dead letters once more,
-/// under their own ids and with six attempts to come; what is no dead letter, or goes to a disabled endpoint, is refused,
-/// and then nothing is sent.
+/// Contract: command-line 7; webhooks 21. An operator sees deliveries, and sends dead letters once more, under their own ids
+/// and with six attempts to come; what is no dead letter, or goes to a disabled endpoint, is refused, and then nothing is sent.
 #[tokio::test]
 async fn dead_letters_can_be_requeued() {
     let sink = Sink::start().await;
@@ -451,7 +451,8 @@ async fn delivery_stands(app: &App, delivery: &str, status: &str) -> Value {
     .await
 }
 
-/// Decisions D2: defaults, then the file, then the environment; secrets are masked; what is printed is what is in effect.
+/// Contract: configuration 1, 6; command-line 4. Defaults, then the file, then the environment; secrets are masked; what is
+/// printed is what is in effect.
 #[tokio::test]
 async fn the_configuration_is_layered_and_masked() {
     let folder = TempDir::new().expect("a folder");
@@ -487,7 +488,7 @@ async fn the_configuration_is_layered_and_masked() {
     }
 }
 
-/// Decisions D2 and issue 2, 3: an unknown key or a bad value stops the start with one line that names it.
+/// Contract: configuration 4. An unknown key or a bad value stops the start with one line that names it.
 #[tokio::test]
 async fn a_bad_configuration_stops_with_one_line() {
     let folder = TempDir::new().expect("a folder");
@@ -512,7 +513,7 @@ async fn a_bad_configuration_stops_with_one_line() {
             let mut command = alone(folder.path(), &[role]);
             command.envs(variables.iter().copied());
             let ran = run(command, "").await;
-            // Neither page says whether a bad configuration is a failure or a misuse.
+            // The contract does not say whether a bad configuration is a failure or a misuse.
             assert!(matches!(ran.code, Some(1 | 2)), "{ran:?}");
             assert!(ran.stdout.is_empty(), "{ran:?}");
             let line = ran.complaint();
@@ -541,7 +542,7 @@ async fn a_command_makes_no_database() {
     assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
 }
 
-/// Decisions D2: every key that it lists has its default, also those of areas that are still to come.
+/// Contract: configuration 5, 7. Every key that it lists has its default, also those of areas that are still to come.
 #[tokio::test]
 async fn every_listed_key_has_its_default() {
     let folder = TempDir::new().expect("a folder");
@@ -589,7 +590,7 @@ async fn every_listed_key_has_its_default() {
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
-/// Decisions D3: `migrate` may be run by everybody at once and again; `openapi` needs nothing at all.
+/// Contract: command-line 3, 4. `migrate` may be run by everybody at once and again; `openapi` needs nothing at all.
 #[tokio::test]
 async fn migrating_and_printing_the_contract_need_little() {
     let app = App::simulated().start().await;
@@ -612,7 +613,7 @@ async fn migrating_and_printing_the_contract_need_little() {
     app.stop().await;
 }
 
-/// Decisions D3: `doctor` says what is missing.
+/// Contract: command-line 10. `doctor` says what is missing.
 #[tokio::test]
 async fn the_doctor_names_what_is_missing() {
     let app = App::simulated().start().await;
@@ -630,7 +631,7 @@ async fn the_doctor_names_what_is_missing() {
     app.stop().await;
 }
 
-/// Issue 2, 3: a port that is taken stops the start with one clear line.
+/// Contract: command-line 2. A port that is taken stops the start with one clear line.
 #[tokio::test]
 async fn a_taken_port_stops_the_start() {
     let app = App::simulated().start().await;
@@ -642,9 +643,9 @@ async fn a_taken_port_stops_the_start() {
     app.stop().await;
 }
 
-/// Issue 2, 2: `kitfleet up` on a bare machine brings its own database, makes a local owner, shows his key once and keeps
-/// it in a file that only he can read; SIGTERM leaves no process and no socket; a restart has everything and shows the
-/// file.
+/// Contract: command-line 1. `kitfleet up` on a bare machine brings its own database, makes a local owner, shows his key once
+/// and keeps it in a file that only he can read; SIGTERM leaves no process and no socket; a restart has everything and shows
+/// the file.
 #[tokio::test]
 async fn up_alone_brings_its_own_database() {
     let folder = TempDir::new().expect("a folder");
@@ -683,8 +684,8 @@ async fn up_alone_brings_its_own_database() {
     third.stop(folder.path()).await;
 }
 
-/// Issue 2, 2 (drain), for an API process of its own: it waits for its callers' operations no longer than it may, and
-/// tells them so; the operation goes on.
+/// Contract: workers 10. An API process by itself waits for its callers' operations no longer than it may, and tells them so;
+/// the operation goes on.
 #[tokio::test]
 async fn an_api_that_stops_keeps_nobody_waiting() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "500ms");
@@ -701,8 +702,8 @@ async fn an_api_that_stops_keeps_nobody_waiting() {
     app.stop().await;
 }
 
-/// Design.md section 6 ("worker dies"): who starts on the data of a worker that was killed knows at once that it is dead,
-/// and spares one that lives.
+/// Contract: workers 15. Who starts on the data of a worker that was killed knows at once that it is dead, and spares one that
+/// lives.
 #[tokio::test]
 async fn a_dead_worker_is_known_to_the_next_on_its_data() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;

@@ -1,4 +1,4 @@
-//! The contract, held against the service as it runs (interface, "Versioning" 1 and "Errors").
+//! The contract, held against the service as it runs (contract: versioning 5).
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! Desktop apps that ask for a credential (interface, "Desktop device activation", "Device authorization" and
-//! "Authentication" 1 and 2; decisions D2, D4 and D13 "Auth").
+//! Desktop apps that ask for a credential (contract: devices).
 
 use std::collections::BTreeSet;
 
@@ -102,9 +101,8 @@ fn expired() -> Value {
 const DEVICE_KEYS: &str = "select count(*) from api_keys where kind = 'device'";
 const OVER: &str = "update device_authorizations set expires_at = now() - interval '1 second' where id = $1";
 
-/// Interface, "Desktop device activation" (initiate: state of 16-128 characters, optional label) and "Device
-/// authorization code"; decisions D4: `user_code` is 8 characters of Crockford base32 shown `XXXX-XXXX`, `browser_url`
-/// is `{base_url}/activate?user_code=…`. "Versioning" 5: strangers are not told of unknown fields.
+/// Contract: devices 1. `user_code` is 8 characters of Crockford base32 shown `XXXX-XXXX`, `browser_url` is
+/// `{base_url}/activate?user_code=…`. Strangers are not told of unknown fields (contract: requests 8).
 #[tokio::test]
 async fn an_app_asks_for_a_code() {
     let app = App::simulated().start().await;
@@ -168,8 +166,8 @@ async fn an_app_asks_for_a_code() {
     app.stop().await;
 }
 
-/// Interface, "Device authorization" (pending, bound, then expired with 200; the key is handed back once) and "Desktop
-/// device activation" (default scope `['account_owner']`); decisions D4 (`{bound: true, client_label}`).
+/// Contract: devices 3, 5. Pending, bound, then expired with 200; the key is handed over once, with the scope `account_owner`
+/// unless others were named.
 #[tokio::test]
 async fn an_app_is_handed_its_key_once() {
     let app = App::simulated().start().await;
@@ -233,9 +231,8 @@ async fn an_app_is_handed_its_key_once() {
     app.stop().await;
 }
 
-/// Interface, "Desktop device activation" (a web-session bearer; the state matches the initiating call); decisions D4
-/// (wrong or expired user code 404, state mismatch 400) and D13 (an exchange with an unknown code or a wrong state is
-/// `{status: "expired"}`). What is refused uses nothing up.
+/// Contract: devices 3 to 5. A caller without a web session, a wrong or expired user code, another state and an unknown code
+/// are refused, and what is refused uses nothing up.
 #[tokio::test]
 async fn binding_takes_a_person_who_echoes_the_state() {
     let app = App::simulated().start().await;
@@ -308,8 +305,7 @@ async fn binding_takes_a_person_who_echoes_the_state() {
     app.stop().await;
 }
 
-/// Interface, "Desktop device activation": whoever is to bind an app can see which one waits; nobody else can, and no
-/// other code tells anything.
+/// Contract: devices 2. Whoever is to bind an app can see which one waits; nobody else can, and no other code tells anything.
 #[tokio::test]
 async fn a_person_sees_which_app_waits() {
     let app = App::simulated().start().await;
@@ -340,8 +336,7 @@ async fn a_person_sees_which_app_waits() {
     app.stop().await;
 }
 
-/// Interface, "Limits" (a bound credential is held 2 minutes) and "Device authorization" (the user takes too long:
-/// expired); decisions D2 (`auth.device_code_ttl`, `auth.device_bound_ttl`). A key that nobody came for is worthless.
+/// Contract: devices 6. A key that nobody came for is worthless.
 #[tokio::test]
 async fn what_is_waited_for_too_long_expires() {
     let app = App::simulated().start().await;
@@ -383,8 +378,7 @@ async fn what_is_waited_for_too_long_expires() {
     app.stop().await;
 }
 
-/// Issue 3, "Build" 4 (exactly one hand-over of the key) and "Bad input and faults" (every one-time credential raced 64
-/// ways: exactly one success).
+/// Contract: devices 7. Of 64 exchanges at once exactly one gets the key.
 #[tokio::test]
 async fn of_many_who_come_for_a_key_one_gets_it() {
     let app = App::simulated().set("rate_limits.device_exchange_per_minute", "1000000").start().await;
@@ -430,8 +424,8 @@ async fn of_many_who_come_for_a_key_one_gets_it() {
     app.stop().await;
 }
 
-/// Decisions D4: initiate, bind and exchange are limited by the client's address, and bind and exchange by the code
-/// too, however it is typed and wherever it is tried from.
+/// Contract: devices 10; rate-limits 4. Initiate, bind and exchange are limited by the client's address, and bind and exchange
+/// by the code too, however it is typed and wherever it is tried from.
 #[tokio::test]
 async fn codes_are_not_to_be_guessed() {
     let app = App::simulated()
@@ -485,8 +479,8 @@ fn route(method: Method, path: &str, body: Option<Value>) -> Route {
     Route { method, path: path.to_owned(), body }
 }
 
-/// Interface, "Authentication" 1 (`svc_test_` on the free tier; the stored credential type counts, not the token's
-/// shape) and "Desktop device activation"; decisions D4 (the allowlist of the free tier; anything else is 403).
+/// Contract: devices 9; authorization 3, 5. The stored type of the credential counts, not the token's shape; on the free tier a
+/// device may use its list of routes, and anything else is 403.
 #[tokio::test]
 async fn on_the_free_tier_an_app_may_do_what_it_is_for() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -568,8 +562,8 @@ async fn on_the_free_tier_an_app_may_do_what_it_is_for() {
     app.stop().await;
 }
 
-/// Interface, "Account facts" and "Device authorization": an app whose account was suspended or deleted, or whose key
-/// was revoked or rotated, before it came gets nothing.
+/// Contract: devices 8. An app whose account was suspended or deleted, or whose key was revoked or rotated, before it came gets
+/// nothing.
 #[tokio::test]
 async fn an_app_whose_account_stopped_gets_nothing() {
     let app = App::simulated().start().await;

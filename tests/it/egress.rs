@@ -46,8 +46,8 @@ impl Drop for WebDriver {
     }
 }
 
-/// Decisions D13: an address that is literally private is a 400 on `url`; a name that resolves to one fails the
-/// navigation. With `sessions.allow_private_targets` the very same addresses are pages (D2).
+/// Contract: egress 1, 2. An address that is literally private is a 400 on `url`; a name that resolves to one fails the
+/// navigation. With `sessions.allow_private_targets` the very same addresses are pages.
 #[tokio::test]
 async fn private_addresses_are_refused_unless_they_are_allowed() {
     let site = Site::start().await;
@@ -88,7 +88,7 @@ async fn private_addresses_are_refused_unless_they_are_allowed() {
     closed.stop().await;
 }
 
-/// Design section 4: nothing of the service listens on TCP but its API, on loopback. A browser has a network of its own,
+/// Contract: egress 4. Nothing of the service listens on TCP but its API, on loopback. A browser has a network of its own,
 /// where its keeper leads to its guard and nothing else listens.
 #[tokio::test]
 async fn the_service_opens_no_port_that_a_page_could_use() {
@@ -129,8 +129,8 @@ async fn outcome(client: &Client, session: &str) -> String {
     .await
 }
 
-/// Issue 2, "Bad input and faults": a redirect to a private address, a public name that resolves to one, a page's own
-/// requests for them, and an idle WebDriver port.
+/// Contract: egress 3, 4. A redirect to a private address, a public name that resolves to one, a page's own requests for them,
+/// and an idle WebDriver port.
 #[tokio::test]
 async fn a_public_page_reaches_nothing_private() {
     in_a_network_of_its_own("egress::inside_a_network_of_its_own").await;

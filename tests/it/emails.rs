@@ -1,4 +1,4 @@
-//! Mails and who wants them (interface, "Transactional emails" and "Email preferences"; issue 3, Build 7).
+//! Mails and who wants them (contract: emails).
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -86,8 +86,8 @@ impl App {
     }
 }
 
-/// Interface, "Transactional emails"; decisions D2 (`email.transport`), D13 ("Auth", links) and D1 (the sender's name): a
-/// mail is one file, text and HTML, with one unbroken link whose token is good and stands nowhere else.
+/// Contract: emails 5, 11; sign-ins 14. A mail is one file, text and HTML, with one unbroken link whose token is good and
+/// stands nowhere else.
 #[tokio::test]
 async fn a_mail_is_a_file_with_a_link_that_works() {
     let app = App::simulated().start().await;
@@ -129,7 +129,7 @@ async fn a_mail_is_a_file_with_a_link_that_works() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails" ("new token invalidates the old"), also when a mail that waits is sent once more.
+/// Contract: emails 3. Also when a mail that waits is sent once more.
 #[tokio::test]
 async fn a_new_link_makes_the_old_one_worthless() {
     let app = App::simulated().start().await;
@@ -148,8 +148,8 @@ async fn a_new_link_makes_the_old_one_worthless() {
     app.stop().await;
 }
 
-/// Interface, "Errors" (non-enumeration): a mail to an address goes to whoever has it, however they spell it, and to
-/// nobody when nobody does; the row that asks for it is the same.
+/// Contract: emails 2; sign-ins 15. A mail to an address goes to whoever has it, however they spell it, and to nobody when
+/// nobody does; the row that asks for it is the same.
 #[tokio::test]
 async fn an_address_nobody_has_gets_nothing() {
     let app = App::simulated().start().await;
@@ -168,7 +168,7 @@ async fn an_address_nobody_has_gets_nothing() {
     app.stop().await;
 }
 
-/// Interface, "Operator metrics" (`account-inactive`): an account that may not act is not written to.
+/// Contract: emails 2. An account that may not act is not written to.
 #[tokio::test]
 async fn a_suspended_account_gets_no_mail() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -183,7 +183,7 @@ async fn a_suspended_account_gets_no_mail() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails": an address that is proven needs no proof; a mail that is late is worth nothing.
+/// Contract: emails 2. An address that is proven needs no proof; a mail that is late is worth nothing.
 #[tokio::test]
 async fn a_mail_that_has_no_point_is_not_sent() {
     let app = App::simulated().start().await;
@@ -200,8 +200,7 @@ async fn a_mail_that_has_no_point_is_not_sent() {
     app.stop().await;
 }
 
-/// Issue 3 ("SMTP down: mails wait, nothing lost"): a mail survives a mail server that is down or refuses it for now, and
-/// arrives once.
+/// Contract: emails 10. A mail survives a mail server that is down or refuses it for now, and arrives once.
 #[tokio::test]
 async fn mails_wait_for_their_mail_server() {
     let mut server = MailServer::down();
@@ -239,7 +238,7 @@ async fn mails_wait_for_their_mail_server() {
     app.stop().await;
 }
 
-/// Interface, "Operator metrics": what will not pass is not tried again.
+/// Contract: emails 10. What will not pass is not tried again.
 #[tokio::test]
 async fn a_mail_that_is_refused_for_good_is_given_up() {
     let server = MailServer::up();
@@ -260,8 +259,7 @@ async fn a_mail_that_is_refused_for_good_is_given_up() {
     app.stop().await;
 }
 
-/// Issue 3 ("the request still answers"): a mail server that falls silent holds up nothing but its own mails, and those
-/// not for ever.
+/// Contract: emails 9, 10. A mail server that falls silent holds up nothing but its own mails, and those not for ever.
 #[tokio::test]
 async fn a_mail_server_that_falls_silent_holds_up_nobody() {
     let server = MailServer::up();
@@ -293,7 +291,7 @@ async fn a_mail_server_that_falls_silent_holds_up_nobody() {
     app.stop().await;
 }
 
-/// Issue 3 ("nothing lost"): a mail outlives the worker that was sending it, and is sent once however many jobs ask for it.
+/// Contract: emails 9. A mail outlives the worker that was sending it, and is sent once however many jobs ask for it.
 #[tokio::test]
 async fn a_mail_outlives_its_worker() {
     let server = MailServer::up();
@@ -328,8 +326,7 @@ async fn a_mail_outlives_its_worker() {
     app.stop().await;
 }
 
-/// Interface, "Operator metrics" (`service_email_send_total`), through Postmark's API, whose codes say more than its
-/// statuses.
+/// Contract: emails 10; operators 5. Through Postmark's API, whose codes say more than its statuses.
 #[tokio::test]
 async fn postmark_is_understood() {
     let provider = Postmark::start().await;
@@ -384,8 +381,7 @@ async fn counted(app: &App, template: Template, outcome: Outcome) -> u64 {
     line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count")
 }
 
-/// Interface, "Email preferences", "Authentication" 7 and 8, and "Audit-log actions"; decisions D13: everything is wanted
-/// until the account says otherwise, kind by kind.
+/// Contract: emails 6, 7; audit-log 17. Everything is wanted until the account says otherwise, kind by kind.
 #[tokio::test]
 async fn preferences_are_read_and_changed() {
     let app = App::simulated().start().await;
@@ -436,7 +432,7 @@ async fn preferences_are_read_and_changed() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 7 (`account_owner`) and 8: the routes are the owner's, and honor the account header.
+/// Contract: authorization 7, 10, 11. The routes are the owner's, and honor the account header.
 #[tokio::test]
 async fn preferences_are_the_owners() {
     let app = App::simulated().start().await;
@@ -472,8 +468,7 @@ async fn preferences_are_the_owners() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails" (opt-out): who does not want a mail gets none, and what cannot be opted out of is sent
-/// all the same.
+/// Contract: emails 1, 4. Who does not want a mail gets none, and what cannot be opted out of is sent all the same.
 #[tokio::test]
 async fn an_opt_out_is_honoured() {
     let app = App::simulated().start().await;
@@ -499,7 +494,7 @@ async fn an_opt_out_is_honoured() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails" ("tier changed", upgrade or downgrade): one mail a change, which says what it was.
+/// Contract: emails 4; accounts 5. One mail a change, which says what it was.
 #[tokio::test]
 async fn a_changed_tier_is_told() {
     let app = App::simulated().start().await;
@@ -518,7 +513,7 @@ async fn a_changed_tier_is_told() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails" ("first session up", "first session failed"): one of each an account, for ever.
+/// Contract: emails 4. One of each an account, for ever.
 #[tokio::test]
 async fn the_first_session_up_and_the_first_that_failed_are_told_once() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -556,7 +551,7 @@ async fn the_first_session_up_and_the_first_that_failed_are_told_once() {
     app.stop().await;
 }
 
-/// Decisions D2: a transport that lacks something stops the start with one line that names the key.
+/// Contract: emails 11. A transport that lacks something stops the start with one line that names the key.
 #[tokio::test]
 async fn a_transport_that_lacks_something_stops_the_start() {
     let folder = tempfile::TempDir::new().expect("a folder");

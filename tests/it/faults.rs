@@ -100,8 +100,8 @@ async fn until_well(client: &Client, url: &str) -> String {
     .await
 }
 
-/// Interface, "Driver session": a browser of which a process dies, idle or at work, errors its session within seconds;
-/// the operation is 502, `session.failed` is told once, the slot is free, and the neighbour's session is none the wiser.
+/// Contract: sessions 15. A browser of which a process dies, idle or at work, errors its session within seconds; the operation
+/// is 502, `session.failed` is told once, the slot is free, and the neighbour's session is none the wiser.
 #[tokio::test]
 async fn a_browser_that_loses_a_process_fails_its_session_alone() {
     let app = App::webkit().set("worker.warm_pool", "0").start().await;
@@ -154,8 +154,8 @@ async fn a_browser_that_loses_a_process_fails_its_session_alone() {
     app.stop().await;
 }
 
-/// Decisions D5: a worker that dies takes its browsers with it. A `ready` session's next operation is 502 and the session
-/// errored, a `busy` one stays `busy`, and DELETE works for both.
+/// Contract: workers 4. A worker that dies takes its browsers with it. A `ready` session's next operation is 502 and the
+/// session errored, a `busy` one stays `busy`, and DELETE works for both.
 #[tokio::test]
 async fn a_worker_that_dies_takes_its_browsers_with_it() {
     let mut app = App::webkit().roles(&[Role::Api, Role::Worker]).start().await;
@@ -200,7 +200,7 @@ async fn a_worker_that_dies_takes_its_browsers_with_it() {
     app.stop().await;
 }
 
-/// Design section 6: connections to the database that break, however often, lose nothing that was acknowledged, run
+/// Contract: workers 1, 2, 9. Connections to the database that break, however often, lose nothing that was acknowledged, run
 /// nothing twice, and leave the service well.
 #[tokio::test]
 async fn broken_database_connections_lose_nothing() {
@@ -313,8 +313,8 @@ async fn stop_breaking(db: &PgPool, (table, ..): (&str, &str, &str)) -> bool {
     happened
 }
 
-/// Issue 2, "Build" 4, and decisions D5: at whichever step of an operation the connection breaks, the operation runs at
-/// most once, its caller is told, and its session is neither left busy nor its slot taken for ever.
+/// Contract: workers 3. At whichever step of an operation the connection breaks, the operation runs at most once, its caller is
+/// told, and its session is neither left busy nor its slot taken for ever.
 #[tokio::test]
 async fn a_connection_that_breaks_at_any_step_strands_nothing() {
     let mut scene = Scene::start().await;
@@ -364,7 +364,7 @@ async fn a_connection_that_breaks_at_any_step_strands_nothing() {
     scene.app.stop().await;
 }
 
-/// Design section 7: the embedded database is started again when it is killed, idle or at work, and has kept what was
+/// Contract: workers 14. The embedded database is started again when it is killed, idle or at work, and has kept what was
 /// acknowledged.
 #[tokio::test]
 async fn an_embedded_database_that_is_killed_comes_back() {
@@ -406,8 +406,8 @@ async fn an_embedded_database_that_is_killed_comes_back() {
     app.stop().await;
 }
 
-/// Issue 2, "Build" 2: SIGTERM drains. An operation under way is finished when it can be; what cannot be is ended, and
-/// nobody is left without an answer, nothing without an owner, no slot taken.
+/// Contract: workers 10. SIGTERM drains. An operation under way is finished when it can be; what cannot be is ended, and nobody
+/// is left without an answer, nothing without an owner, no slot taken.
 #[tokio::test]
 async fn a_stop_drains() {
     for (drain, work, finishes) in
@@ -438,7 +438,7 @@ async fn a_stop_drains() {
     }
 }
 
-/// Issue 2, "Build" 4: a client that hangs up, at whatever moment, cancels nothing and corrupts nothing.
+/// Contract: requests 13. A client that hangs up, at whatever moment, cancels nothing and corrupts nothing.
 #[tokio::test]
 async fn callers_that_leave_break_nothing() {
     let scene = Scene::start().await;
@@ -509,8 +509,7 @@ async fn callers_that_leave_break_nothing() {
     scene.app.stop().await;
 }
 
-/// Design section 4, "Nothing is left behind": what sessions used is given back, to the last process, folder, socket and
-/// descriptor.
+/// Contract: workers 13. What sessions used is given back, to the last process, folder, socket and descriptor.
 #[tokio::test]
 async fn sessions_leave_nothing_behind() {
     let scene = Scene::start().await;

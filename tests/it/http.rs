@@ -1,5 +1,5 @@
-//! What holds on every route: problem documents, hostile bodies, headers, slow clients, and the routes of the service
-//! itself (interface, "Errors" and "Versioning"; decisions D1 and D13; issue 2, 7).
+//! What holds on every route: problem documents, hostile bodies, headers, slow clients, and the routes of the service itself
+//! (contract: requests; errors; versioning; operators).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually, members, raw, unknown_id};
 use crate::webhooks;
 
-/// Interface, "Errors" 1 and decisions D1: every refusal is a problem document, with the request's path and id.
+/// Contract: errors 1; requests 9. Every refusal is a problem document, with the request's path and id.
 #[tokio::test]
 async fn what_is_refused_is_a_problem_document() {
     let app = App::simulated().start().await;
@@ -59,8 +59,8 @@ async fn what_is_refused_is_a_problem_document() {
     app.stop().await;
 }
 
-/// Decisions D13 ("Limits: request body 1 MiB"): a body that is too large is a 413, told before it was read when its
-/// length is announced, and without its being kept when it is not.
+/// Contract: requests 5. A body that is too large is a 413, told before it was read when its length is announced, and without
+/// its being kept when it is not.
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
     const LIMIT: usize = 1024 * 1024;
@@ -102,7 +102,7 @@ async fn a_body_that_is_too_large_is_refused() {
     app.stop().await;
 }
 
-/// Issue 2, "Bad input": whatever a body holds, the answer is a 4xx problem and never a 500; nothing is made of it.
+/// Contract: requests 3, 4. Whatever a body holds, the answer is a 4xx problem and never a 500; nothing is made of it.
 #[tokio::test]
 async fn bodies_that_are_no_json_are_refused() {
     let app = App::simulated().start().await;
@@ -157,7 +157,7 @@ async fn bodies_that_are_no_json_are_refused() {
     app.stop().await;
 }
 
-/// Issue 2, "Bad input" (NUL, `1e400`, duplicate keys, depth): JSON that parses and that a database may not like.
+/// Contract: requests 3, 4. JSON that parses and that a database may not like.
 #[tokio::test]
 async fn values_that_cannot_be_kept_are_refused() {
     let app = App::simulated().start().await;
@@ -223,8 +223,8 @@ async fn values_that_cannot_be_kept_are_refused() {
     app.stop().await;
 }
 
-/// Interface, "Audit log" (multiple actions are not supported) and decisions D1: a query that names a parameter of the route
-/// twice is refused and not guessed at, whatever the two say; what the route does not know does not matter.
+/// Contract: requests 6; audit-log 7. A query that names a parameter of the route twice is refused and not guessed at, whatever
+/// the two say; what the route does not know does not matter.
 #[tokio::test]
 async fn a_parameter_is_given_once() {
     let app = App::simulated().start().await;
@@ -251,7 +251,7 @@ async fn a_parameter_is_given_once() {
     app.stop().await;
 }
 
-/// Issue 2, "Bad input": headers and addresses without measure are refused, and the service goes on.
+/// Contract: requests 7. Headers and addresses without measure are refused, and the service goes on.
 #[tokio::test]
 async fn headers_without_measure_are_refused() {
     let app = App::simulated().start().await;
@@ -279,8 +279,8 @@ async fn headers_without_measure_are_refused() {
     app.stop().await;
 }
 
-/// Decisions D1: every answer carries `X-Request-Id`. One that the caller gave is kept when it is fit to be logged, else
-/// replaced.
+/// Contract: requests 9. Every answer carries `X-Request-Id`. One that the caller gave is kept when it is fit to be logged,
+/// else replaced.
 #[tokio::test]
 async fn every_answer_has_a_request_id() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -329,8 +329,8 @@ async fn every_answer_has_a_request_id() {
     app.stop().await;
 }
 
-/// Interface, "Versioning" 5, and decisions D13 ("Other"): unknown top-level fields are named in a header, in body order,
-/// at most ten, cut to 64 characters and then percent-encoded, and change nothing else.
+/// Contract: requests 8. Unknown top-level fields are named in a header, in body order, at most ten, cut to 64 characters and
+/// then percent-encoded, and change nothing else.
 #[tokio::test]
 async fn unknown_fields_are_named_and_ignored() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -367,8 +367,8 @@ async fn unknown_fields_are_named_and_ignored() {
 
 const UNKNOWN: &str = "x-service-unknown-fields";
 
-/// Interface, "Versioning" 5: the header is on every authenticated write that carries such fields, however it ends, and
-/// nowhere else; nested names are not told, and declared ones neither.
+/// Contract: requests 8. The header is on every authenticated write that carries such fields, however it ends, and nowhere
+/// else; nested names are not told, and declared ones neither.
 #[tokio::test]
 async fn unknown_fields_are_named_on_every_write() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -434,7 +434,7 @@ async fn unknown_fields_are_named_on_every_write() {
     app.stop().await;
 }
 
-/// Issue 2, 7 ("header-read and body timeouts"): a client that is slow, or drips, is cut off in time.
+/// Contract: requests 12. A client that is slow, or drips, is cut off in time.
 #[tokio::test]
 async fn slow_clients_are_cut_off() {
     let app = App::simulated().set("server.header_timeout", "1s").set("server.body_timeout", "1s").start().await;
@@ -521,7 +521,7 @@ async fn inside_a_small_disk() {
     app.stop().await;
 }
 
-/// Decisions D13 (`/healthz`), issue 2, 7 (`/readyz`), interface, "Authentication" 9 (`/metrics`).
+/// Contract: operators 1 to 3.
 #[tokio::test]
 async fn operators_can_ask_how_the_service_is() {
     let app = App::simulated().start().await;
@@ -534,7 +534,7 @@ async fn operators_can_ask_how_the_service_is() {
     app.stop().await;
 }
 
-/// Interface, "Operator metrics": the token, the content type, the names, and labels that are bounded.
+/// Contract: operators 3, 4. The token, the content type, the names, and labels that are bounded.
 #[tokio::test]
 async fn metrics_have_bounded_labels() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -590,8 +590,8 @@ async fn metrics_have_bounded_labels() {
     app.stop().await;
 }
 
-/// Interface, "Operator metrics" (webhooks): attempts are counted by outcome, and deliveries by how they ended; each is
-/// there at zero before anything happened.
+/// Contract: operators 5. Attempts are counted by outcome, and deliveries by how they ended; each is there at zero before
+/// anything happened.
 #[tokio::test]
 async fn webhook_deliveries_are_counted() {
     let sink = Sink::start().await;
@@ -633,8 +633,8 @@ async fn webhook_deliveries_are_counted() {
     app.stop().await;
 }
 
-/// Interface, "Operator metrics": what a worker without an API counts it tells itself, where `worker.listen` says, and to
-/// nobody without the token.
+/// Contract: operators 6. What a worker without an API counts it tells itself, where `worker.listen` says, and to nobody
+/// without the token.
 #[tokio::test]
 async fn a_worker_tells_what_it_counts() {
     let (sink, address) = (Sink::start().await, format!("127.0.0.1:{}", free_port()));
@@ -671,8 +671,8 @@ fn labels<'a>(sample: &'a str, name: &str) -> Option<BTreeMap<&'a str, &'a str>>
     Some(labels.split(',').filter_map(|label| label.split_once('=')).map(|(k, v)| (k, v.trim_matches('"'))).collect())
 }
 
-/// Interface, "Versioning" 1: `/openapi.json` is the contract. It has every route of this release, equals what the
-/// binary prints, and no route under `/v1` that needs a key answers without one.
+/// Contract: versioning 1; authorization 1. `/openapi.json` is the contract. It has every route of this release, equals what
+/// the binary prints, and no route under `/v1` that needs a key answers without one.
 #[tokio::test]
 async fn the_contract_covers_every_route() {
     let app = App::simulated().start().await;
@@ -719,8 +719,7 @@ async fn the_contract_covers_every_route() {
     app.stop().await;
 }
 
-/// Interface, "Versioning" 1 and issue 2, 7: the rendering is served by the service alone; decisions D1: each error has
-/// a page.
+/// Contract: versioning 1; errors 2. The rendering is served by the service alone; each error has a page.
 #[tokio::test]
 async fn pages_for_people_need_no_other_host() {
     let app = App::simulated().start().await;
@@ -787,8 +786,8 @@ fn references(html: &str) -> Vec<String> {
     found
 }
 
-/// Decisions D2 (`server.trusted_proxies`): behind a trusted proxy, the address it names is the client's; what the
-/// client itself wrote before that is not believed.
+/// Contract: requests 10. Behind a trusted proxy, the address it names is the client's; what the client itself wrote before
+/// that is not believed.
 #[tokio::test]
 async fn a_trusted_proxy_names_the_client() {
     let app = App::simulated().set("server.trusted_proxies", "127.0.0.0/8, 192.0.2.0/24").start().await;
@@ -817,7 +816,7 @@ async fn a_trusted_proxy_names_the_client() {
     app.stop().await;
 }
 
-/// Decisions D1 (`{errors_url}`), D2: where the service is found is the operator's to say.
+/// Contract: errors 2. Where the service is found is the operator's to say.
 #[tokio::test]
 async fn the_type_of_a_problem_stands_under_the_errors_url() {
     let app = App::simulated().roles(&[Role::Api]).set("server.base_url", "https://kit.example/fleet/").start().await;

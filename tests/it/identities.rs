@@ -1,5 +1,4 @@
-//! Signing in through an identity provider (decisions D4, "Identity providers"; interface, "Authentication" 3), which is a
-//! real one on loopback.
+//! Signing in through an identity provider (contract: identities), which is a real one on loopback.
 
 use std::time::Duration;
 
@@ -50,9 +49,9 @@ impl App {
     }
 }
 
-/// Decisions D4: the first sign-in makes an account, whose address counts as verified, and the next one finds it, whatever
-/// the provider calls the person or their address by then. Interface, "Audit-log actions": each writes `account.login`
-/// with these members and no method.
+/// Contract: identities 3, 4. The first sign-in makes an account, whose address counts as verified, and the next one finds it,
+/// whatever the provider calls the person or their address by then. Contract: audit-log 12. Each writes `account.login` with
+/// these members and no method.
 #[tokio::test]
 async fn the_first_sign_in_makes_an_account_and_the_next_one_finds_it() {
     let (app, provider) = service().await;
@@ -110,9 +109,8 @@ async fn first_sign_ins_at_the_same_time_make_one_account() {
     app.stop().await;
 }
 
-/// Decisions D4 and interface, "Transactional emails": an address that has an account but no link gets the mail that asks
-/// to confirm, and no session; whoever follows its link is signed in, then and from then on. Of many who follow it at
-/// once one is.
+/// Contract: identities 5, 6. An address that has an account but no link gets the mail that asks to confirm, and no session;
+/// whoever follows its link is signed in, then and from then on. Of many who follow it at once one is.
 #[tokio::test]
 async fn an_address_with_an_account_has_to_confirm() {
     let (app, provider) = service().await;
@@ -258,8 +256,8 @@ async fn a_browser_leaves_with_a_state_a_nonce_and_a_challenge() {
     app.stop().await;
 }
 
-/// Decisions D4: without a verified address there is no account; who does not want to, or comes with a code that the
-/// provider did not give, is not signed in.
+/// Contract: identities 2, 4. Without a verified address there is no account; who does not want to, or comes with a code that
+/// the provider did not give, is not signed in.
 #[tokio::test]
 async fn without_a_verified_address_or_a_good_code_nobody_is_signed_in() {
     let (app, provider) = service().await;
@@ -325,9 +323,8 @@ async fn a_provider_may_be_down_and_come_back_with_other_keys() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (other rules): an enrolled account gets a challenge from a linked identity
-/// provider, and no session, nor a row in its log. Decisions D4: a suspended one hears so, and a deleted one gives its
-/// identities back.
+/// Contract: identities 7. An enrolled account gets a challenge from a linked identity provider, and no session, nor a row in
+/// its log. A suspended one hears so, and a deleted one gives its identities back.
 #[tokio::test]
 async fn what_an_account_may_not_do_its_identities_may_not_either() {
     let (app, provider) = service().await;

@@ -1,4 +1,4 @@
-//! The ledger of webhooks (issue 5, "Must reach"): workers and databases die in a flood of events, and afterwards what was
+//! The ledger of webhooks (contract: webhooks 27, 28): workers and databases die in a flood of events, and afterwards what was
 //! committed is accounted for at the sink, and nothing else is.
 //!
 //! What is left to chance comes from a seed, which is printed and which `KITFLEET_TEST_SEED` gives again. A long run is
@@ -44,7 +44,7 @@ fn seeded() -> StdRng {
     StdRng::seed_from_u64(seed)
 }
 
-/// Issue 5, "Must reach": workers that are killed in a flood lose nothing and invent nothing.
+/// Contract: webhooks 27, 28. Workers that are killed in a flood lose nothing and invent nothing.
 #[tokio::test]
 async fn workers_that_die_in_a_flood_lose_nothing() {
     let (kills, mut chance) = (given("KITFLEET_TEST_LEDGER_KILLS", 4), seeded());
@@ -123,7 +123,7 @@ async fn a_database_that_dies_in_a_flood_loses_nothing() {
     app.stop().await;
 }
 
-/// Issue 5, "Must reach": a flood of 5,000 outlives the worker that is in the midst of it, and the Redis of the deployment,
+/// Contract: webhooks 27, 28. A flood of 5,000 outlives the worker that is in the midst of it, and the Redis of the deployment,
 /// which deliveries do not use. What was under way comes again, and nothing else does.
 #[tokio::test]
 async fn a_flood_outlives_its_worker_and_redis() {
@@ -156,8 +156,8 @@ async fn a_flood_outlives_its_worker_and_redis() {
     app.stop().await;
 }
 
-/// Issue 5, "Must reach", with the timeout that a deployment has: what a worker had under way when it was killed is sent
-/// again within 15 seconds, as the same event, unless its endpoint was deleted meanwhile; none of it stays in flight.
+/// Contract: webhooks 27. With the timeout that a deployment has, what a worker had under way when it was killed is sent again
+/// within 15 seconds, as the same event, unless its endpoint was deleted meanwhile; none of it stays in flight.
 #[tokio::test]
 async fn what_a_dead_worker_had_under_way_is_sent_again() {
     let sink = Sink::start().await;

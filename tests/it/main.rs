@@ -1,5 +1,5 @@
-//! The whole service from outside: the real binary, a real Postgres, real HTTP and, where a test's module says so, real
-//! WebKit. Each test names the rule of the interface or of the decisions page that it holds up.
+//! The whole service from outside: the real binary, a real Postgres, real HTTP and, where a test's module says so, real WebKit.
+//! Each test names the rule of the contract (docs/contract) that it holds.
 
 #![expect(clippy::disallowed_methods, reason = "tests find their database server and their PATH in the environment")]
 #![expect(clippy::print_stderr, reason = "a failing test shows what its service logged")]
@@ -10,6 +10,7 @@ mod archetypes;
 mod audit_log;
 mod authentication;
 mod authorization;
+mod citations;
 mod command_line;
 mod connections;
 mod contract;

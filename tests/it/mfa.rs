@@ -1,5 +1,4 @@
-//! Second factors (interface, "MFA", "MFA status", "MFA enrollment", "MFA challenge / step-up results",
-//! "Authentication" 4 and 5 and "Errors" 3; decisions D4 and D13, "Auth").
+//! Second factors (contract: mfa).
 
 use std::time::Duration;
 
@@ -83,7 +82,7 @@ async fn delete(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::DELETE, path).json(&body)).await
 }
 
-/// Expects the step-up problem with this reason (interface, "Errors" 3).
+/// Expects the step-up problem with this reason (contract: errors 6).
 fn assert_step_up(answer: Answer, reason: &str) {
     let problem = answer.problem(403, "mfa-step-up-required");
     assert_eq!(problem.body["title"], "MFA step-up required");
@@ -97,7 +96,7 @@ fn assert_refused(answer: Answer) {
     assert!(problem.body.get("requires_mfa_step_up").is_none(), "{}", problem.body);
 }
 
-/// What the four operations that are gated by a step-up answer (interface, "Authentication" 5).
+/// What the four operations that are gated by a step-up answer (contract: mfa 12).
 async fn gated(client: &Client) -> [Answer; 4] {
     [
         delete(client, STATUS, json!({"confirm": "disable-mfa"})).await,
@@ -118,8 +117,8 @@ fn not_enrolled() -> Value {
     json!({"enrolled": false, "enrolled_at": null, "last_used_at": null, "unused_recovery_codes": 0})
 }
 
-/// Interface, "MFA" (enroll, verify, status), "MFA enrollment" states and "Authentication" 4: a fresh secret each call,
-/// a wrong code leaves it pending, the right one answers ten codes; decisions D13: it is no step-up. D4: it is used up.
+/// Contract: mfa 1 to 4, 7. A fresh secret each call, a wrong code leaves it pending, the right one answers ten codes; it is no
+/// step-up, and it is used up.
 #[tokio::test]
 async fn a_second_factor_is_enrolled_with_its_first_code() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
@@ -190,9 +189,8 @@ async fn a_second_factor_is_enrolled_with_its_first_code() {
     app.stop().await;
 }
 
-/// Interface, "Login result" (the branch with MFA), "MFA challenge / step-up results", "Authentication endpoints"
-/// (challenge) and "Errors" (MFA challenge): a challenge is met once, by a code or a recovery code however it was
-/// typed, and a wrong one does not use it up. "Audit-log actions": what the rows say.
+/// Contract: mfa 5 to 7, 9, 10; audit-log 13. A challenge is met once, by a code or a recovery code however it was typed, and a
+/// wrong one does not use it up. And what the audit rows say.
 #[tokio::test]
 async fn an_enrolled_account_meets_a_challenge() {
     let app = App::simulated().with_second_factors().start().await;
@@ -268,7 +266,7 @@ async fn an_enrolled_account_meets_a_challenge() {
     let proof = json!({"challenge_token": third, "code": app.fresh_code(&ada, &authenticator).await});
     stranger.post(CHALLENGE, proof).await.invalid("challenge_token");
 
-    // Interface, "Limits": one period off is accepted, two are not.
+    // Contract: mfa 7. One period off is accepted, two are not.
     let period = |offset: i64| {
         let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
         authenticator.totp.generate(now.saturating_add_signed(30 * offset)).to_string()
@@ -280,8 +278,8 @@ async fn an_enrolled_account_meets_a_challenge() {
     app.stop().await;
 }
 
-/// Interface, "Errors" (MFA challenge: token used from a different IP); decisions D2 (`server.trusted_proxies`) and D4:
-/// nor is one met by an account that was suspended meanwhile.
+/// Contract: mfa 5, 6; requests 10. A challenge is met only from the address that it was given to, and not by an account that
+/// was suspended meanwhile.
 #[tokio::test]
 async fn a_challenge_is_met_from_where_it_was_issued() {
     let app = App::simulated().with_second_factors().set("server.trusted_proxies", "127.0.0.1").start().await;
@@ -314,8 +312,8 @@ async fn a_challenge_is_met_from_where_it_was_issued() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" ("Other rules"): an enrolled account gets no session from a link of any kind,
-/// until its challenge is met; the address is verified either way, and a reset ends challenges too.
+/// Contract: sign-ins 9, 12. An enrolled account gets no session from a link of any kind, until its challenge is met; the
+/// address is verified either way, and a reset ends challenges too.
 #[tokio::test]
 async fn no_link_leads_around_the_second_factor() {
     let app = App::simulated().with_second_factors().start().await;
@@ -352,8 +350,8 @@ async fn no_link_leads_around_the_second_factor() {
     app.stop().await;
 }
 
-/// Issue 3, "Build" 2: wrong guesses are limited for each challenge and for each account, wherever they are made; who
-/// has guessed too often waits, however right they are then.
+/// Contract: mfa 8. Wrong guesses are limited for each challenge and for each account, wherever they are made; who has guessed
+/// too often waits, however right they are then.
 #[tokio::test]
 async fn guesses_are_limited() {
     let builder = App::simulated().with_second_factors().set("limits.challenge_guesses", "5");
@@ -403,8 +401,8 @@ async fn guesses_are_limited() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (step-up), "Authentication" 5 and "Errors" 3: what is gated needs a proof from
-/// the last 15 minutes, which a code or a recovery code gives, in the same session and for no other.
+/// Contract: mfa 12, 13; errors 6. What is gated needs a proof from the last 15 minutes, which a code or a recovery code gives,
+/// in the same session and for no other.
 #[tokio::test]
 async fn what_is_gated_needs_a_fresh_proof() {
     let app = App::simulated().with_second_factors().start().await;
@@ -463,8 +461,8 @@ async fn what_is_gated_needs_a_fresh_proof() {
     app.stop().await;
 }
 
-/// Interface, "MFA" (both disable routes) and "MFA enrollment" states: with a fresh proof and the confirmation the
-/// second factor is gone, secret and codes; without one nothing changes, 204 all the same.
+/// Contract: mfa 12, 14. With a fresh proof and the confirmation the second factor is gone, secret and codes; without one
+/// nothing changes, 204 all the same.
 #[tokio::test]
 async fn a_second_factor_is_taken_away() {
     let app = App::simulated().with_second_factors().start().await;
@@ -502,9 +500,8 @@ async fn a_second_factor_is_taken_away() {
     app.stop().await;
 }
 
-/// Interface, "MFA" and "Authentication" 5: keys are rejected where second factors are changed and at step-up, also
-/// with `account_owner`, and before anything else is looked at; the status is open to `read` and `account_owner`, and
-/// to no granular scope.
+/// Contract: mfa 15. Keys are rejected where second factors are changed and at step-up, also with `account_owner`, and before
+/// anything else is looked at; the status is open to `read` and `account_owner`, and to no granular scope.
 #[tokio::test]
 async fn keys_cannot_touch_second_factors() {
     let app = App::simulated().with_second_factors().start().await;
@@ -547,8 +544,8 @@ async fn keys_cannot_touch_second_factors() {
     app.stop().await;
 }
 
-/// Issue 3, "Bad input and faults": without `MFA_ENCRYPTION_KEY` enrolling is 503 `feature-unavailable`, and everything
-/// else works, recovery codes of those who enrolled before among it.
+/// Contract: mfa 1. Without `MFA_ENCRYPTION_KEY` enrolling is 503 `feature-unavailable`, and everything else works, recovery
+/// codes of those who enrolled before among it.
 #[tokio::test]
 async fn without_an_encryption_key_only_enrolling_fails() {
     let app = App::simulated().start().await;
@@ -572,8 +569,7 @@ async fn without_an_encryption_key_only_enrolling_fails() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 4 (the secret is encrypted at rest): a key that was replaced still opens what it sealed,
-/// and seals nothing any more.
+/// Contract: mfa 1, 16. A key that was replaced still opens what it sealed, and seals nothing any more.
 #[tokio::test]
 async fn secrets_outlive_the_key_that_sealed_them() {
     let retired = format!("{ENCRYPTION_KEY},{OLD_KEY_TEXT}");
@@ -616,8 +612,8 @@ async fn secrets_outlive_the_key_that_sealed_them() {
     app.stop().await;
 }
 
-/// Issue 3, "Bad input and faults": a challenge raced with the right codes opens one session; a code of the moment
-/// proves one thing, and so does a recovery code, whoever presents it where; a first code enrolls once.
+/// Contract: mfa 7, 17. A challenge raced with the right codes opens one session; a code of the moment proves one thing, and so
+/// does a recovery code, whoever presents it where; a first code enrolls once.
 #[tokio::test]
 async fn a_proof_raced_proves_one_thing() {
     let app = App::simulated().with_second_factors().start().await;

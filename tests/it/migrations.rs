@@ -1,4 +1,4 @@
-//! Migrations run forward, on an empty database and on that of the version before (decisions D3, `kitfleet migrate`).
+//! Migrations run forward, on an empty database and on that of the version before (contract: command-line 3).
 
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ async fn at(version: i64) -> App {
     app
 }
 
-/// Decisions D3 (`kitfleet migrate`): on an empty database one command makes everything, a second one nothing, and a
-/// role that leaves that to it does not start before.
+/// Contract: command-line 3. On an empty database one command makes everything, a second one nothing, and a role that leaves
+/// that to it does not start before.
 #[tokio::test]
 async fn an_empty_database_is_filled_once() {
     let mut app = emptied("public, apalis").await;
@@ -62,8 +62,8 @@ async fn an_empty_database_is_filled_once() {
     app.stop().await;
 }
 
-/// Decisions D3 (`kitfleet migrate`) and D4: what a version without sign-ins wrote stays and works: addresses, which
-/// are compared without regard to case, passwords, keys, sessions and the audit log.
+/// Contract: command-line 3; sign-ins 3. What a version without sign-ins wrote stays and works: addresses, which are compared
+/// without regard to case, passwords, keys, sessions and the audit log.
 #[tokio::test]
 async fn a_database_without_sign_ins_moves_on() {
     let mut app = at(BEFORE_SIGN_INS).await;
@@ -135,8 +135,8 @@ async fn a_database_without_sign_ins_moves_on() {
     app.stop().await;
 }
 
-/// Decisions D3 (`kitfleet migrate`); interface, "Team records": accounts from before teams have one each; what lived on
-/// is counted; keys, web sessions and the audit log are as they were.
+/// Contract: command-line 3; teams 1. Accounts from before teams have one each; what lived on is counted; keys, web sessions
+/// and the audit log are as they were.
 #[tokio::test]
 async fn a_database_without_teams_moves_on() {
     let mut app = at(BEFORE_TEAMS).await;

@@ -1,4 +1,4 @@
-//! OAuth clients and their tokens (interface, "Authentication" 2 and 11; decisions D4 and D13 "Auth"; RFC 6749).
+//! OAuth clients and their tokens (RFC 6749; contract: oauth).
 
 use std::time::Duration;
 
@@ -47,11 +47,11 @@ fn refused(answer: &Answer, status: u16, error: &str) {
     assert_eq!(members(&answer.body).len(), 2, "{}", answer.body);
     assert_eq!(answer.headers["content-type"], "application/json");
     assert_eq!(answer.headers["cache-control"], "no-store");
-    assert!(answer.headers.contains_key("x-request-id"), "decisions D1");
+    assert!(answer.headers.contains_key("x-request-id"), "contract: requests 9");
     assert_eq!(answer.headers.contains_key("www-authenticate"), status == 401);
 }
 
-/// Decisions D4: a client is made by an owner, and its secret is shown once and stored nowhere; `admin` is staff's.
+/// Contract: oauth 1. A client is made by an owner, and its secret is shown once and stored nowhere; `admin` is staff's.
 #[tokio::test]
 async fn a_client_is_made_by_an_owner_and_its_secret_is_shown_once() {
     let app = App::simulated().start().await;
@@ -133,9 +133,9 @@ async fn a_client_gets_a_token_by_header_or_by_body() {
     app.stop().await;
 }
 
-/// RFC 6749, sections 2.3.1, 3.2 and 5.2: what is wrong is told in the RFC's words; decisions D13: and not as a problem
-/// document. An unknown client and a wrong secret are answered alike. Every outcome is counted (interface, "Operator
-/// metrics").
+/// RFC 6749, sections 2.3.1, 3.2 and 5.2: what is wrong is told in the RFC's words and not as a problem document
+/// (contract: oauth 4, 7). An unknown client and a wrong secret are answered alike. Every outcome is counted
+/// (contract: operators 5).
 #[tokio::test]
 async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
     let app = App::simulated().set("metrics.scrape_token", "t").start().await;
@@ -218,7 +218,7 @@ async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
     app.stop().await;
 }
 
-/// Decisions D4 and interface, "Errors" (401): a token ends with its time and, at once, with its client.
+/// Contract: oauth 5. A token ends with its time and, at once, with its client.
 #[tokio::test]
 async fn a_token_ends_with_its_time_and_with_its_client() {
     let app = App::simulated().set("auth.oauth_token_ttl", "2s").start().await;
@@ -248,7 +248,7 @@ async fn a_token_ends_with_its_time_and_with_its_client() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 2: an access token is refused while the account is on the free tier, also one that worked a
+/// Contract: oauth 6; authorization 4. An access token is refused while the account is on the free tier, also one that worked a
 /// moment ago, and works again after an upgrade.
 #[tokio::test]
 async fn a_token_does_not_work_on_the_free_tier() {

@@ -1,4 +1,4 @@
-//! What is asked of sessions, without browsers (interface, "Sessions" and "Session state").
+//! What is asked of sessions, without browsers (contract: operations).
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::support::routes::{Route, direct_operations};
 use crate::support::{Answer, App, Client, assert_timestamp, unknown_id};
 
-/// Interface, "Sessions" and "Session state", decisions D5: what each operation answers, in this order. `last_state_at` is the
+/// Contract: operations 6, 9, 16, 18, 20, 22; sessions 9. What each operation answers, in this order. `last_state_at` is the
 /// last state read, and nothing else touches it.
 #[tokio::test]
-async fn operations_answer_what_the_interface_says() {
+async fn operations_answer_what_the_contract_says() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
@@ -55,7 +55,7 @@ async fn operations_answer_what_the_interface_says() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" (capture): `encoding` says how the content is written.
+/// Contract: operations 22. `encoding` says how the content is written.
 async fn captures(client: &Client, session: &str) {
     for (kind, encoding, content_type, magic) in [
         ("screenshot", "base64", "image/png", b"\x89PNG".as_slice()),
@@ -83,8 +83,8 @@ fn in_order(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// Interface, "Sessions" (extract): values stand in the order in which they were asked for, also in an answer that is too large
-/// for a notification. What is stored is what is answered.
+/// Contract: operations 20. Values stand in the order in which they were asked for, also in an answer that is too large for a
+/// notification. What is stored is what is answered.
 #[tokio::test]
 async fn an_answer_is_what_is_stored_whatever_its_size() {
     let app = App::simulated().start().await;
@@ -105,8 +105,8 @@ async fn an_answer_is_what_is_stored_whatever_its_size() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" (navigate) and decisions D13: what is no public http or https address is refused on `url`
-/// before the session is claimed; `timeout_ms` is 100 ms to 120 s.
+/// Contract: operations 1, 2, 8. What is no public http or https address is refused on `url` before the session is claimed;
+/// `timeout_ms` is 100 ms to 120 s.
 #[tokio::test]
 async fn navigate_checks_its_input() {
     let app = App::simulated().start().await;
@@ -189,7 +189,7 @@ async fn navigate_checks_its_input() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" (interact) and "Limits".
+/// Contract: operations 1, 2, 9.
 #[tokio::test]
 async fn interact_checks_its_input() {
     let app = App::simulated().start().await;
@@ -249,7 +249,7 @@ async fn interact_checks_its_input() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" (wait) and "Limits"; decisions D5: the regex is of Rust's, linear kind.
+/// Contract: operations 1, 2, 16, 17. The regex is of Rust's, linear kind.
 #[tokio::test]
 async fn wait_checks_its_input() {
     let app = App::simulated().start().await;
@@ -301,7 +301,7 @@ async fn wait_checks_its_input() {
     app.stop().await;
 }
 
-/// Decisions D5: a wait that runs out of its time is a 504 that ends the session, unless the caller asked to be told.
+/// Contract: operations 3. A wait that runs out of its time is a 504 that ends the session, unless the caller asked to be told.
 #[tokio::test]
 async fn a_wait_out_of_time_ends_the_session_or_returns() {
     let app = App::simulated().start().await;
@@ -330,7 +330,7 @@ async fn a_wait_out_of_time_ends_the_session_or_returns() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" (capture, extract) and "Limits"; decisions D5: duplicate names are 400.
+/// Contract: operations 1, 20 to 22. Duplicate names are 400.
 #[tokio::test]
 async fn capture_and_extract_check_their_input() {
     let app = App::simulated().start().await;
@@ -395,7 +395,7 @@ async fn capture_and_extract_check_their_input() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 7 and decisions D6: without a real direct driver, search and login are 503 before any look-up.
+/// Contract: operations 25. Without a real direct driver, search and login are 503 before any look-up.
 #[tokio::test]
 async fn search_and_login_are_unavailable_by_default() {
     let app = App::simulated().start().await;
@@ -414,8 +414,7 @@ async fn search_and_login_are_unavailable_by_default() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" (search, login), 8 and "Limits": bounds are checked before the claim, and the answers have two
-/// branches.
+/// Contract: operations 1, 26, 27. Bounds are checked before the claim, and the answers have two branches.
 #[tokio::test]
 async fn search_and_login_check_their_input_with_a_real_driver() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -467,8 +466,8 @@ async fn search_and_login_check_their_input_with_a_real_driver() {
     app.stop().await;
 }
 
-/// Issue 2, "Sensitive typing": what is typed is never logged and never stored in clear, not even for as long as it
-/// waits for its worker; nor is it repeated in an answer.
+/// Contract: operations 5. What is typed is never logged and never stored in clear, not even for as long as it waits for its
+/// worker; nor is it repeated in an answer.
 #[tokio::test]
 async fn what_is_typed_is_nowhere_to_be_found() {
     use crate::support::Role;

@@ -1,5 +1,4 @@
-//! Claims, workers and their deaths: what happens between the API and a browser (interface, "Driver session"; design.md
-//! section 5).
+//! Claims, workers and their deaths: what happens between the API and a browser (contract: sessions 12 to 17; workers).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,8 +11,8 @@ use uuid::Uuid;
 use crate::support::routes::operations;
 use crate::support::{App, Client, Role, at_once, eventually, members};
 
-/// Longer than a worker's lease and the sweep that notices its end (design.md section 6: rescue within 15 s), with room
-/// for a machine that is busy with other tests.
+/// Longer than a worker's lease and the sweep that notices its end (contract: workers 5), with room for a machine that is busy
+/// with other tests.
 const RESCUE: Duration = Duration::from_secs(25);
 
 /// Breaks every connection to the database but this one.
@@ -24,8 +23,8 @@ fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
 
-/// Interface, "Driver session": an operation on a busy session is 409 without a second dispatch; DELETE wins the race at
-/// once, the loser is a 410, one event is published, and the slot is free.
+/// Contract: sessions 13, 17. An operation on a busy session is 409 without a second dispatch; DELETE wins the race at once,
+/// the loser is a 410, one event is published, and the slot is free.
 #[tokio::test]
 async fn one_operation_at_a_time_and_destroy_wins() {
     let app = App::simulated().start().await;
@@ -58,8 +57,8 @@ async fn one_operation_at_a_time_and_destroy_wins() {
     app.stop().await;
 }
 
-/// Interface, "Driver session" (atomic claim): of 64 operations that race, those that win run one after the other, and
-/// those that lose are never dispatched.
+/// Contract: sessions 13. Of 64 operations that race, those that win run one after the other, and those that lose are never
+/// dispatched.
 #[tokio::test]
 async fn of_racing_operations_one_at_a_time_wins() {
     let app = App::simulated().start().await;
@@ -84,8 +83,8 @@ async fn of_racing_operations_one_at_a_time_wins() {
     app.stop().await;
 }
 
-/// Interface, "Driver session" (destroy wins): whenever a DELETE meets an operation, the caller hears 200 or 410, and
-/// exactly one event says how the session ended.
+/// Contract: sessions 17. Whenever a DELETE meets an operation, the caller hears 200 or 410, and exactly one event says how the
+/// session ended.
 #[tokio::test]
 async fn destroying_at_any_moment_tells_one_story() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
@@ -134,8 +133,8 @@ async fn operation_status(app: &App, session: &str) -> u16 {
     }
 }
 
-/// Issue 2 ("a client that hangs up does not cancel or corrupt anything"): sessions come up and operations end without
-/// their callers, no connection of the pool keeps a transaction open, and what is acknowledged afterwards is durable.
+/// Contract: requests 13. Sessions come up and operations end without their callers, no connection of the pool keeps a
+/// transaction open, and what is acknowledged afterwards is durable.
 #[tokio::test]
 async fn a_client_that_hangs_up_leaves_nothing_stuck() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
@@ -186,8 +185,8 @@ async fn abandoned(app: &App) -> String {
     found.unwrap_or_else(|| crate::support::unknown_id("ses"))
 }
 
-/// Decisions D3, design.md section 1: API and workers are processes of their own; workers share the load, and a drained
-/// one takes no more while its sessions live on.
+/// Contract: workers 11; command-line 8. API and workers are processes of their own; workers share the load, and a drained one
+/// takes no more while its sessions live on.
 #[tokio::test]
 async fn two_workers_share_the_load_and_one_can_be_drained() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
@@ -238,8 +237,8 @@ async fn load(app: &App, sessions: &[String]) -> BTreeMap<String, u64> {
     load
 }
 
-/// Interface, "Errors" (503): without a worker, or with every slot of the workers taken, a create is 503, and nothing is
-/// left of it; it works as soon as there is a slot. Issue 2, 7: `/readyz` wants a live worker, `/healthz` does not.
+/// Contract: sessions 8. Without a worker, or with every slot of the workers taken, a create is 503, and nothing is left of it;
+/// it works as soon as there is a slot. Contract: operators 1, 2. `/readyz` wants a live worker, `/healthz` does not.
 #[tokio::test]
 async fn without_a_free_browser_a_create_is_unavailable() {
     let mut app = App::simulated().roles(&[Role::Api]).set("worker.max_sessions", "2").start().await;
@@ -263,7 +262,7 @@ async fn without_a_free_browser_a_create_is_unavailable() {
     app.stop().await;
 }
 
-/// Decisions D5: a worker that dies takes its browsers with it. The next operation on a `ready` session is 502 and the
+/// Contract: workers 4. A worker that dies takes its browsers with it. The next operation on a `ready` session is 502 and the
 /// session `errored`, whether the worker is known to be dead or not; DELETE works, and the slot is free.
 #[tokio::test]
 async fn a_worker_killed_while_idle_fails_the_next_operation() {
@@ -333,8 +332,8 @@ async fn an_idle_session_of_a_dead_worker_does_not_stay_for_ever() {
     app.stop().await;
 }
 
-/// Decisions D5, issue 2, 4: the outcome of an operation whose worker died is unknown. Its caller is told 502, its
-/// session stays `busy` until it is destroyed, and no other worker runs it again.
+/// Contract: workers 2, 4. The outcome of an operation whose worker died is unknown. Its caller is told 502, its session stays
+/// `busy` until it is destroyed, and no other worker runs it again.
 #[tokio::test]
 async fn an_operation_under_way_is_never_run_twice() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -379,8 +378,8 @@ async fn running(app: &App) {
     .await;
 }
 
-/// Design.md section 6 ("worker stalls and resumes: fenced"): the result of a worker that slept past its lease is not
-/// published, and what it left is destroyed like anything else.
+/// Contract: workers 5. The result of a worker that slept past its lease is not published, and what it left is destroyed like
+/// anything else.
 #[tokio::test]
 async fn a_worker_that_wakes_after_its_lease_publishes_nothing() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -412,7 +411,7 @@ async fn a_worker_that_wakes_after_its_lease_publishes_nothing() {
     app.stop().await;
 }
 
-/// Issue 2, 2: SIGTERM drains, and leaves no busy slot; a caller whose operation is under way is answered.
+/// Contract: workers 10. SIGTERM drains, and leaves no busy slot; a caller whose operation is under way is answered.
 #[tokio::test]
 async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
     let mut app = App::simulated().set("worker.drain_timeout", "1s").start().await;
@@ -440,8 +439,8 @@ async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
     app.stop().await;
 }
 
-/// Design.md section 1 (`kitfleet api` × N): it does not matter which API process a request comes to, and one that dies
-/// takes no session and no operation with it.
+/// Contract: workers 11. It does not matter which API process a request comes to, and one that dies takes no session and no
+/// operation with it.
 #[tokio::test]
 async fn two_api_processes_are_one_service() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -478,7 +477,7 @@ async fn two_api_processes_are_one_service() {
     app.stop().await;
 }
 
-/// Design.md section 5: answers find their callers, also when many wait at once, and also those that are too long for a
+/// Contract: workers 12. Answers find their callers, also when many wait at once, and also those that are too long for a
 /// notification.
 #[tokio::test]
 async fn every_caller_gets_his_own_answer() {
@@ -507,7 +506,7 @@ async fn every_caller_gets_his_own_answer() {
     app.stop().await;
 }
 
-/// Issue 2, 2 (drain), for a worker of its own: it ends what runs too long, tells the caller, and frees its slots.
+/// Contract: workers 10. A worker by itself ends what runs too long, tells the caller, and frees its slots.
 #[tokio::test]
 async fn a_worker_that_stops_tells_its_callers() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "1s");
@@ -530,8 +529,7 @@ async fn a_worker_that_stops_tells_its_callers() {
     app.stop().await;
 }
 
-/// Design.md section 5 ("a row re-read on deadline and on reconnect"): an answer is not lost with the connection that
-/// listens for it, and neither is a job.
+/// Contract: workers 12. An answer is not lost with the connection that listens for it, and neither is a job.
 #[tokio::test]
 async fn a_lost_notification_loses_no_answer() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -556,8 +554,7 @@ async fn a_lost_notification_loses_no_answer() {
     app.stop().await;
 }
 
-/// Design.md section 6 ("pool exhausted: bounded"), issue 2 ("kill -9 of the database", for the connections): losing
-/// every connection costs no session and leaves a service that works.
+/// Contract: workers 9. Losing every connection costs no session and leaves a service that works.
 #[tokio::test]
 async fn losing_every_connection_is_survived() {
     let app = App::simulated().start().await;

@@ -35,8 +35,8 @@ async fn refuse(app: &App) {
     app.database.pool.execute(trigger).await.expect("a trigger");
 }
 
-/// Interface, "Driver session": an operation whose outcome the database does not take has failed. Its caller is told, its
-/// session errored, its browser closed and the slot free, and the neighbour is none the wiser.
+/// Contract: workers 7. An operation whose outcome the database does not take has failed. Its caller is told, its session
+/// errored, its browser closed and the slot free, and the neighbour is none the wiser.
 #[tokio::test]
 async fn an_outcome_that_the_database_refuses_fails_its_operation_alone() {
     let app = App::simulated().set("worker.max_sessions", "2").start().await;
@@ -84,8 +84,8 @@ async fn let_in(server: &mut PgConnection, database: &Database, anybody: bool) {
     }
 }
 
-/// Decisions D5: a worker is lost when it dies, and not when nobody could hear it. Sessions live through an outage of the
-/// database, those under way too, for as long as `KITFLEET_TEST_OUTAGE_SECONDS` says: longer than a lease.
+/// Contract: workers 6. A worker is lost when it dies, and not when nobody could hear it. Sessions live through an outage of
+/// the database, those under way too, for as long as `KITFLEET_TEST_OUTAGE_SECONDS` says: longer than a lease.
 #[tokio::test]
 async fn sessions_live_through_an_outage_of_the_database() {
     let outage = Duration::from_secs(given("KITFLEET_TEST_OUTAGE_SECONDS", 12));
@@ -141,8 +141,8 @@ fn postmaster(app: &App) -> Pid {
     Pid::from_raw(text.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process id"))
 }
 
-/// Interface, "Errors" (503): a database that stands still says nothing. Callers are told so all the same, and nothing is lost
-/// when it goes on.
+/// Contract: errors 7. A database that stands still says nothing. Callers are told so all the same, and nothing is lost when it
+/// goes on.
 #[tokio::test]
 async fn callers_of_a_database_that_stands_still_are_told_so() {
     let app = App::simulated().embedded().start().await;
@@ -235,7 +235,8 @@ async fn a_begin_that_is_cancelled_leaves_no_transaction() {
     database.drop().await;
 }
 
-/// Decisions D5: of what a dead worker left, the database refuses the end of one operation. The callers of the others are told.
+/// Contract: workers 7. Of what a dead worker left, the database refuses the end of one operation. The callers of the others
+/// are told.
 #[tokio::test]
 async fn what_cannot_be_ended_keeps_nobody_from_being_told() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -264,7 +265,7 @@ async fn what_cannot_be_ended_keeps_nobody_from_being_told() {
     app.stop().await;
 }
 
-/// Decisions D5: what a worker that stopped did not get to end, others do.
+/// Contract: workers 8. What a worker that stopped did not get to end, others do.
 #[tokio::test]
 async fn a_stopped_worker_holds_no_slot_whatever_kept_it() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;

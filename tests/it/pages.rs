@@ -1,4 +1,4 @@
-//! The pages that people see in their browsers (decisions D4 and D13): what they are, and in `webkit` what they do.
+//! The pages that people see in their browsers (contract: pages): what they are, and in `webkit` what they do.
 
 mod webkit;
 
@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 
 use crate::support::{App, Client};
 
-/// Decisions D13: tokens are in addresses, so that nothing of a page is kept or told to others; and no page runs what does
+/// Contract: pages 3. Tokens are in addresses, so that nothing of a page is kept or told to others; and no page runs what does
 /// not come from the service, nor sends a form by itself.
 #[tokio::test]
 async fn a_page_keeps_its_address_to_itself_and_runs_only_scripts_of_the_service() {

@@ -1,5 +1,4 @@
-//! Profiles and the sessions that have them, without browsers (interface, "Profiles and launch" and "Sessions" 2 to 4;
-//! decisions D8, D12 and D13).
+//! Profiles and the sessions that have them, without browsers (contract: profiles; sessions 4 to 6).
 
 mod holding;
 
@@ -46,8 +45,8 @@ impl App {
     }
 }
 
-/// Decisions D8: the fields of a profile, on every route that answers one; interface, "Profiles and launch": the archetype is
-/// by default the catalogue's; audit actions, `profile.created`: name and archetype.
+/// Contract: profiles 1, 2, 6. The fields of a profile, on every route that answers one; the archetype is by default the
+/// catalogue's; `profile.created` has name and archetype.
 #[tokio::test]
 async fn a_profile_has_the_fields_of_the_decisions() {
     let app = App::simulated().start().await;
@@ -110,8 +109,8 @@ async fn a_profile_has_the_fields_of_the_decisions() {
     app.stop().await;
 }
 
-/// Interface, "Profiles and launch" and the audit actions; decisions D8 and D13 ("Other"): deleting is soft, a deleted
-/// profile is a 404 and in the recycle bin, purging needs that, and each of them writes its row.
+/// Contract: profiles 3, 6. Deleting is soft, a deleted profile is a 404 and in the recycle bin, purging needs that, and each
+/// of them writes its row.
 #[tokio::test]
 async fn a_deleted_profile_is_in_the_recycle_bin_until_it_is_purged() {
     let app = App::simulated().start().await;
@@ -161,8 +160,7 @@ async fn a_deleted_profile_is_in_the_recycle_bin_until_it_is_purged() {
     app.stop().await;
 }
 
-/// Interface, "Limits" (profiles per tier) and "Profiles and launch" (a purge frees a slot); decisions D8: a profile beyond
-/// the cap is a 403, and those in the recycle bin count.
+/// Contract: profiles 4; limits 3. A profile beyond the cap is a 403, and those in the recycle bin count.
 #[tokio::test]
 async fn an_account_has_as_many_profiles_as_its_tier_allows() {
     let app = App::simulated().set("limits.profiles.api_starter", "3").start().await;
@@ -219,8 +217,8 @@ async fn an_account_has_as_many_profiles_as_its_tier_allows() {
     app.stop().await;
 }
 
-/// Interface, "Errors" (non-enumeration): another account's profile, one that does not exist and a malformed id are the same
-/// 404 on every route, and so is one in the recycle bin of another.
+/// Contract: profiles 5. Another account's profile, one that does not exist and a malformed id are the same 404 on every route,
+/// and so is one in the recycle bin of another.
 #[tokio::test]
 async fn another_accounts_profiles_are_not_there() {
     let app = App::simulated().start().await;
@@ -268,8 +266,8 @@ async fn another_accounts_profiles_are_not_there() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 3 and 4, "Session" (metadata): a session with a profile is the profile's device unless it asks for
-/// another, has the profile in its metadata beside the caller's, and is the profile's last use.
+/// Contract: sessions 5, 9. A session with a profile is the profile's device unless it asks for another, has the profile in its
+/// metadata beside the caller's, and is the profile's last use.
 #[tokio::test]
 async fn a_session_inherits_what_its_profile_is() {
     let app = App::simulated().start().await;
@@ -324,8 +322,8 @@ async fn a_session_inherits_what_its_profile_is() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 4; decisions D8: a profile has one live session at a time, raced or not, which the 409 names; until
-/// it ends the profile cannot be deleted either.
+/// Contract: sessions 6; profiles 3, 10. A profile has one live session at a time, raced or not, which the 409 names; until it
+/// ends the profile cannot be deleted either.
 #[tokio::test]
 async fn one_live_session_has_a_profile() {
     let app = App::simulated().start().await;
@@ -358,8 +356,8 @@ async fn one_live_session_has_a_profile() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 4 and 5: that the profile is in use is told before that there is no slot, of which waiting for the
-/// other session would be the remedy too.
+/// Contract: sessions 6. That the profile is in use is told before that there is no slot, of which waiting for the other
+/// session would be the remedy too.
 #[tokio::test]
 async fn a_profile_in_use_is_told_of_before_the_cap() {
     let app = App::simulated().start().await;
@@ -375,7 +373,7 @@ async fn a_profile_in_use_is_told_of_before_the_cap() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 2: where customer egress is required, launch fails closed for every body, as a create does.
+/// Contract: sessions 4. Where customer egress is required, launch fails closed for every body, as a create does.
 #[tokio::test]
 async fn required_customer_egress_refuses_every_launch() {
     let app = App::simulated().set("sessions.require_customer_egress", "true").start().await;
@@ -392,8 +390,8 @@ async fn required_customer_egress_refuses_every_launch() {
     app.stop().await;
 }
 
-/// Decisions D8 and D1: snapshots of a profile have these fields and are listed newest first; a profile in the recycle bin
-/// hides them; a purge ends them.
+/// Contract: profiles 18; lists 1. Snapshots of a profile have these fields and are listed newest first; a profile in the
+/// recycle bin hides them; a purge ends them.
 #[tokio::test]
 async fn snapshots_are_kept_with_their_profile() {
     let app = App::simulated().start().await;
@@ -436,7 +434,7 @@ async fn snapshots_are_kept_with_their_profile() {
     app.stop().await;
 }
 
-/// Interface, audit actions: a clone's row says of which profile, literally as `profile_<uuid>`; decisions D8 and D13.
+/// Contract: profiles 6. A clone's row says of which profile, literally as `profile_<uuid>`.
 #[tokio::test]
 async fn a_clone_is_a_profile_of_its_own() {
     let app = App::simulated().start().await;
@@ -458,8 +456,8 @@ async fn a_clone_is_a_profile_of_its_own() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 8: with the account header, a member reads the owner's profiles and an admin changes them, and
-/// what is made is the owner's; decisions D13: an export takes an admin.
+/// Contract: profiles 7; authorization 10. With the account header, a member reads the owner's profiles and an admin changes
+/// them, and what is made is the owner's; an export takes an admin.
 #[tokio::test]
 async fn a_team_works_on_its_owners_profiles() {
     let app = App::simulated().start().await;
@@ -486,7 +484,7 @@ async fn a_team_works_on_its_owners_profiles() {
     app.stop().await;
 }
 
-/// Decisions D12 and D3 (`sweep retention`): deleted profiles and their snapshots are purged when they are old enough, those of
+/// Contract: retention 2, 3; command-line 9. Deleted profiles and their snapshots are purged when they are old enough, those of
 /// deleted accounts sooner, and nobody is said to have done it.
 #[tokio::test]
 async fn retention_purges_what_was_deleted_long_ago() {

@@ -1,5 +1,5 @@
-//! Rate limits (interface, "Limits", "Errors" 429 and "Operator metrics"). What a limit counts, and how, is tested in the
-//! API's own crate; here is what a customer and an operator see.
+//! Rate limits (contract: rate-limits). What a limit counts, and how, is tested in the API's own crate; here is what a customer
+//! and an operator see.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ fn header(answer: &Answer, name: &str) -> u64 {
     value.to_str().expect("text").parse().expect("a number")
 }
 
-/// Issue 3, "Build" 9: a limit per key on everything, `Retry-After` and `RateLimit-*`; interface, "Errors" (429).
+/// Contract: rate-limits 1, 2, 6. A limit per key on everything, `Retry-After` and `RateLimit-*`.
 #[tokio::test]
 async fn a_key_that_asks_too_often_is_told_when_to_come_back() {
     let app = App::simulated()
@@ -61,8 +61,8 @@ async fn metrics(base_url: &str) -> String {
     scraper.request(reqwest::Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text")
 }
 
-/// Interface, "Limits": 3 requests a minute and address; issue 3, "Build" 9: replicas share them through Redis, and when
-/// it is frozen or dead requests are answered as before, and that is counted.
+/// Contract: rate-limits 3, 8. Three requests a minute and address; replicas share them through Redis, and when it is frozen or
+/// dead requests are answered as before, and that is counted.
 #[tokio::test]
 async fn replicas_share_the_limit_of_an_address() {
     let mut redis = Redis::start();
@@ -114,8 +114,8 @@ async fn replicas_share_the_limit_of_an_address() {
     app.stop().await;
 }
 
-/// Decisions D2 (`redis.url`) and D3 (`doctor`): without Redis everything works, and the doctor says when one that is
-/// configured does not answer.
+/// Contract: rate-limits 8; command-line 10. Without Redis everything works, and the doctor says when one that is configured
+/// does not answer.
 #[tokio::test]
 async fn the_doctor_asks_redis() {
     let mut redis = Redis::start();
@@ -132,7 +132,7 @@ async fn the_doctor_asks_redis() {
     app.stop().await;
 }
 
-/// Decisions D2: a limit is a configuration value, and one that would let nobody in is refused.
+/// Contract: rate-limits 9. A limit is a configuration value, and one that would let nobody in is refused.
 #[tokio::test]
 async fn a_limit_of_nothing_is_no_limit() {
     let app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! What is kept for a term only (decisions D12).
+//! What is kept for a term only (contract: retention).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,7 +36,7 @@ const KEPT: [(&str, &str); 19] = [
     ("totp_steps", "a hundred an account"),
 ];
 
-/// Decisions D12: whatever grows with use has a term, or a reason to be kept.
+/// Contract: retention 1. Whatever grows with use has a term, or a reason to be kept.
 #[tokio::test]
 async fn every_table_has_a_term_or_a_reason_to_be_kept() {
     let app = App::simulated().start().await;
@@ -57,7 +57,7 @@ async fn every_table_has_a_term_or_a_reason_to_be_kept() {
     app.stop().await;
 }
 
-/// Decisions D12 and D3 (`sweep retention`): sessions go with their operations when they ended long enough ago, and workers
+/// Contract: retention 5, 6; command-line 9. Sessions go with their operations when they ended long enough ago, and workers
 /// before them; live ones stay, and recent ones.
 #[tokio::test]
 async fn sessions_and_workers_go_when_they_ended_long_ago() {
@@ -109,7 +109,8 @@ async fn sessions_and_workers_go_when_they_ended_long_ago() {
     app.stop().await;
 }
 
-/// Decisions D12: what was revoked, deleted or accepted, and what was counted, goes in its time, and is there until then.
+/// Contract: retention 6. What was revoked, deleted or accepted, and what was counted, goes in its time, and is there until
+/// then.
 #[tokio::test]
 async fn what_was_revoked_or_counted_goes_in_its_time() {
     let app = App::simulated().start().await;
@@ -154,8 +155,8 @@ async fn count_usage(app: &App, account: AccountId, days_ago: i32) {
     .expect("a count");
 }
 
-/// Decisions D12: results are wiped soon after they were answered, however many there are, and however many were wiped before
-/// of operations that are still kept.
+/// Contract: retention 5. Results are wiped soon after they were answered, however many there are, and however many were wiped
+/// before of operations that are still kept.
 #[tokio::test]
 async fn results_are_wiped_however_many_there_are() {
     let app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! Sessions, without browsers (interface, "Sessions", "Session" and "Driver session").
+//! Sessions, without browsers (contract: sessions).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::support::{App, Client, assert_timestamp, at_once, eventually, members
 
 const LAUNCH: &str = "iphone-16-ios-18";
 
-/// Interface, "Session (driver session)" and "Sessions": POST and GET answer a session with exactly these members, and a
-/// create without fields gets the defaults. Decisions D1: ids are UUIDs of version 7, timestamps have milliseconds.
+/// Contract: sessions 1, 9; requests 1, 2. POST and GET answer a session with exactly these members, and a create without
+/// fields gets the defaults. Ids are UUIDs of version 7, timestamps have milliseconds.
 #[tokio::test]
-async fn a_session_has_the_fields_of_the_interface() {
+async fn a_session_has_the_fields_of_the_contract() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
 
@@ -68,8 +68,7 @@ async fn a_session_has_the_fields_of_the_interface() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 1, 3 and 4, "Limits" (label 120 characters); decisions D13 (reserved purposes): a create that is
-/// refused leaves no row.
+/// Contract: sessions 2, 3, 6. A create that is refused leaves no row.
 #[tokio::test]
 async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
     let app = App::simulated().start().await;
@@ -124,8 +123,7 @@ async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
     app.stop().await;
 }
 
-/// Decisions D1 (`limit` is the most that a page has): what customers wrote fills a page sooner, and the next one goes on
-/// with the session behind it.
+/// Contract: lists 4. What customers wrote fills a page sooner, and the next one goes on with the session behind it.
 #[tokio::test]
 async fn a_page_has_only_so_much_of_customers_data() {
     let app = App::simulated().set("limits.page_bytes", "2500").start().await;
@@ -154,7 +152,7 @@ async fn a_page_has_only_so_much_of_customers_data() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 2: when the deployment requires customer egress, a create fails closed for every body.
+/// Contract: sessions 4. When the deployment requires customer egress, a create fails closed for every body.
 #[tokio::test]
 async fn required_customer_egress_refuses_every_create() {
     let app = App::simulated().set("sessions.require_customer_egress", "true").start().await;
@@ -176,7 +174,7 @@ async fn required_customer_egress_refuses_every_create() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" (GET /v1/sessions), decisions D1 (lists) and D5 (filters).
+/// Contract: sessions 10; lists 1.
 #[tokio::test]
 async fn the_list_is_paged_newest_first_and_can_be_filtered() {
     let app = App::simulated().start().await;
@@ -220,8 +218,8 @@ async fn the_list_is_paged_newest_first_and_can_be_filtered() {
     app.stop().await;
 }
 
-/// Decisions D1: a `limit` outside its range, and a cursor that was tampered with or belongs to another account or list,
-/// are 400 `validation-failed`.
+/// Contract: lists 2, 3. A `limit` outside its range, and a cursor that was tampered with or belongs to another account or
+/// list, are 400 `validation-failed`.
 #[tokio::test]
 async fn bad_limits_and_cursors_are_refused() {
     let app = App::simulated().start().await;
@@ -259,8 +257,8 @@ async fn bad_limits_and_cursors_are_refused() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 5 and "Limits": each tier's cap, its 429 without Retry-After, and a slot that is free as soon
-/// as DELETE has answered.
+/// Contract: sessions 7; limits 2. Each tier's cap, its 429 without Retry-After, and a slot that is free as soon as DELETE has
+/// answered.
 #[tokio::test]
 async fn each_tier_has_its_number_of_slots() {
     let app = App::simulated().set("worker.max_sessions", "200").start().await;
@@ -292,7 +290,7 @@ async fn each_tier_has_its_number_of_slots() {
     app.stop().await;
 }
 
-/// Interface, "Sessions" 5: creates that race do not get past the cap.
+/// Contract: sessions 7. Creates that race do not get past the cap.
 #[tokio::test]
 async fn fifty_creates_at_a_cap_of_eight_make_exactly_eight_sessions() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
@@ -314,8 +312,8 @@ async fn fifty_creates_at_a_cap_of_eight_make_exactly_eight_sessions() {
     app.stop().await;
 }
 
-/// Interface, "Driver session": DELETE is idempotent and publishes one `session.completed` without the members of an
-/// automatic destroy; every operation afterwards is a 410.
+/// Contract: sessions 14, 17, 18; events 2. DELETE is idempotent and publishes one `session.completed` without the members of
+/// an automatic destroy; every operation afterwards is a 410.
 #[tokio::test]
 async fn a_destroyed_session_stays_destroyed() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -345,8 +343,8 @@ async fn a_destroyed_session_stays_destroyed() {
     app.stop().await;
 }
 
-/// Interface, "Errors" (404) and non-enumeration: a session that is unknown, another account's, or that no id could
-/// name, is the same 404 on every route; and the foreign session comes to no harm.
+/// Contract: sessions 11; errors 5. A session that is unknown, another account's, or that no id could name, is the same 404 on
+/// every route; and the foreign session comes to no harm.
 #[tokio::test]
 async fn sessions_of_others_do_not_exist() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -386,9 +384,8 @@ async fn sessions_of_others_do_not_exist() {
     app.stop().await;
 }
 
-/// Interface, "Audit-log actions": `session.created` and `session.destroyed`, each once, by the key that did it.
-/// "Audit-log": a self-caused row names the address and the user agent; decisions D2: without trusted proxies nobody
-/// can choose his address.
+/// Contract: sessions 22; audit-log 4, 15; requests 10. `session.created` and `session.destroyed`, each once, by the key that
+/// did it. A self-caused row names the address and the user agent; without trusted proxies nobody can choose his address.
 #[tokio::test]
 async fn creating_and_destroying_are_in_the_audit_log() {
     let app = App::simulated().start().await;
@@ -419,8 +416,8 @@ async fn creating_and_destroying_are_in_the_audit_log() {
     app.stop().await;
 }
 
-/// Interface, "Driver session" and "Limits": a free-tier session is destroyed at its cap, also in the middle of an
-/// operation, with `auto_destroyed` and the reason; others are left alone. Decisions D13: a downgrade alone is none.
+/// Contract: sessions 20. A free-tier session is destroyed at its cap, also in the middle of an operation, with
+/// `auto_destroyed` and the reason; others are left alone. A downgrade alone is no reason (contract: accounts 5).
 #[tokio::test]
 async fn a_free_tier_session_ends_at_its_cap() {
     let app = App::simulated().set("sessions.free_tier_cap", "1s").start().await;
@@ -450,8 +447,8 @@ async fn a_free_tier_session_ends_at_its_cap() {
     app.stop().await;
 }
 
-/// Interface, "Driver session", "Event payloads" and "Audit-log actions": the sessions of an account that is suspended are
-/// destroyed by the system, with `auto_destroyed` and the reason, also in the middle of an operation.
+/// Contract: sessions 19; events 2. The sessions of an account that is suspended are destroyed by the system, with
+/// `auto_destroyed` and the reason, also in the middle of an operation.
 #[tokio::test]
 async fn a_suspension_says_why_sessions_end() {
     let app = App::simulated().start().await;
@@ -479,7 +476,7 @@ async fn a_suspension_says_why_sessions_end() {
     app.stop().await;
 }
 
-/// Decisions D3: `kitfleet sweep free-tier` does the sweep now, once.
+/// Contract: command-line 9. `kitfleet sweep free-tier` does the sweep now, once.
 #[tokio::test]
 async fn the_free_tier_sweep_can_be_run_by_hand() {
     let app = App::simulated().start().await;
@@ -503,7 +500,7 @@ async fn the_free_tier_sweep_can_be_run_by_hand() {
     app.stop().await;
 }
 
-/// Decisions D13: a downgrade leaves live sessions alone and refuses new ones.
+/// Contract: accounts 5. A downgrade leaves live sessions alone and refuses new ones.
 #[tokio::test]
 async fn a_downgrade_keeps_live_sessions_and_refuses_new_ones() {
     let app = App::simulated().start().await;

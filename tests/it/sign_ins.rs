@@ -1,5 +1,4 @@
-//! Signing up, in and out (interface, "Authentication endpoints", "Login result" and "Web session"; decisions D4 and
-//! D13, "Auth").
+//! Signing up, in and out (contract: sign-ins).
 
 use std::time::Duration;
 
@@ -95,8 +94,7 @@ impl App {
     }
 }
 
-/// Asserts that an answer is a session and nothing else, and answers a client with it (interface, "Web session" and
-/// "Login result", the branch without MFA).
+/// Asserts that an answer is a session and nothing else, and answers a client with it (contract: sign-ins 9).
 async fn session(app: &App, result: &Answer) -> Client {
     assert_eq!(members(&result.body).into_iter().collect::<Vec<_>>(), ["session"]);
     web_session(app, &result.body["session"]).await;
@@ -125,8 +123,8 @@ async fn from_browser(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::POST, path).header("user-agent", BROWSER).json(&body)).await
 }
 
-/// Asserts that a row was caused by its own account, from the test's browser, and answers the payload without what rows
-/// of sign-ins have in common (interface, "Audit-log the service").
+/// Asserts that a row was caused by its own account, from the test's browser, and answers the payload without what rows of
+/// sign-ins have in common (contract: audit-log 12).
 fn own_row(row: &AuditRow, account: AccountId) -> Value {
     assert_eq!((row.actor_type.as_str(), row.actor_account_id), ("customer", Some(account.as_uuid())));
     assert_eq!(row.actor_key_id, None);
@@ -138,8 +136,8 @@ fn own_row(row: &AuditRow, account: AccountId) -> Value {
     payload
 }
 
-/// Interface, "Authentication endpoints" (signup, verify-email, login), "Account facts" and "Audit-log actions":
-/// whoever signs up is active and gets a mail; with its link they are verified, signed in and welcomed, and can log in.
+/// Contract: sign-ins 1, 4, 6; accounts 1; audit-log 12. Whoever signs up is active and gets a mail; with its link they are
+/// verified, signed in and welcomed, and can log in.
 #[tokio::test]
 async fn whoever_signs_up_proves_their_address_and_is_in() {
     let app = App::simulated().start().await;
@@ -184,9 +182,9 @@ async fn whoever_signs_up_proves_their_address_and_is_in() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (409 if the e-mail is already registered), in whatever case or composition it
-/// is written, and when many come at once; "Idempotency": the header has no effect here. Decisions D13: after deletion
-/// the address may sign up again.
+/// Contract: sign-ins 1, 3; requests 11; accounts 10. An address has one account, in whatever case or composition it is
+/// written, and when many sign up at once; `Idempotency-Key` has no effect here. After a deletion the address may sign up
+/// again.
 #[tokio::test]
 async fn an_address_signs_up_once() {
     let app = App::simulated().start().await;
@@ -220,8 +218,8 @@ async fn an_address_signs_up_once() {
     app.stop().await;
 }
 
-/// Issue 3, "Bad input": passwords of every length, header injection in names and addresses, and bodies that are none:
-/// nothing is made of them. Interface, "Versioning" 5: unknown fields are ignored and, here, not reported.
+/// Contract: sign-ins 1 to 3; requests 4, 8. Passwords of every length, header injection in names and addresses, and bodies
+/// that are none: nothing is made of them. Unknown fields are ignored and, here, not reported.
 #[tokio::test]
 async fn a_signup_that_is_not_sound_makes_nothing() {
     let app = App::simulated().start().await;
@@ -284,8 +282,8 @@ async fn a_signup_that_is_not_sound_makes_nothing() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 10; issue 3 ("Unicode normalisation of e-mail and password"): twelve characters and a
-/// thousand are passwords, and it does not matter by which keyboard one was typed. Neither does it for the address.
+/// Contract: sign-ins 2, 3. Twelve characters and a thousand are passwords, and it does not matter by which keyboard one was
+/// typed. Neither does it for the address.
 #[tokio::test]
 async fn a_password_is_the_same_however_it_was_typed() {
     let app = App::simulated().start().await;
@@ -315,8 +313,8 @@ async fn a_password_is_the_same_however_it_was_typed() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails" and decisions D13 ("Auth"): a verification link is good once, for half an hour,
-/// until another is mailed, and for nothing else. An address that is verified is sent none.
+/// Contract: sign-ins 4, 13; emails 2. A verification link is good once, for half an hour, until another is mailed, and for
+/// nothing else. An address that is verified is sent none.
 #[tokio::test]
 async fn a_verification_link_is_good_once_and_not_for_long() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -356,7 +354,7 @@ async fn a_verification_link_is_good_once_and_not_for_long() {
     app.stop().await;
 }
 
-/// Decisions D4: a wrong address and a wrong password are 401 with the same body, also for accounts that may not log
+/// Contract: sign-ins 6, 7. A wrong address and a wrong password are 401 with the same body, also for accounts that may not log
 /// in; only who knows the password hears why they may not.
 #[tokio::test]
 async fn a_login_that_fails_tells_nothing() {
@@ -397,8 +395,8 @@ async fn a_login_that_fails_tells_nothing() {
     app.stop().await;
 }
 
-/// Issue 3, "Build" 9 (sensible limits on login) and decisions D4: wrong passwords are limited for an address, known or
-/// not, and who knows the right one waits as well.
+/// Contract: sign-ins 8; rate-limits 5. Wrong passwords are limited for an address, known or not, and who knows the right one
+/// waits as well.
 #[tokio::test]
 async fn too_many_wrong_passwords_close_an_address() {
     let app = App::simulated().set("rate_limits.login_failures_per_hour", "3").start().await;
@@ -419,8 +417,8 @@ async fn too_many_wrong_passwords_close_an_address() {
     app.stop().await;
 }
 
-/// Interface, "Account" states; decisions D4 (`AccountSuspended`): nothing signs a suspended account in, its web
-/// sessions hear so, and all of them work again afterwards.
+/// Contract: accounts 6, 7. Nothing signs a suspended account in, its web sessions hear so, and all of them work again
+/// afterwards.
 #[tokio::test]
 async fn a_suspended_account_is_not_signed_in() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -452,8 +450,7 @@ async fn a_suspended_account_is_not_signed_in() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (magic link), "Transactional emails" (15 minutes, a new one invalidates the
-/// old) and "Audit-log actions": such a sign-in writes no row. It proves the address, too.
+/// Contract: sign-ins 11, 13; audit-log 12. Such a sign-in writes no row. It proves the address, too.
 #[tokio::test]
 async fn a_magic_link_signs_in_once() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -488,9 +485,8 @@ async fn a_magic_link_signs_in_once() {
     app.stop().await;
 }
 
-/// Issue 3, "Purpose" (as safe as the best of its kind): whoever signed up with an address before it was proven may
-/// have been anybody. Their password is worthless once its holder has come in by a magic link, as it is once they have
-/// come by an identity provider.
+/// Contract: sign-ins 5; identities 6. Whoever signed up with an address before it was proven may have been anybody. Their
+/// password is worthless once its holder has come in by a magic link, as it is once they have come by an identity provider.
 #[tokio::test]
 async fn a_magic_link_lets_nobody_in_who_knew_the_password_before() {
     let app = App::simulated().start().await;
@@ -527,9 +523,8 @@ async fn a_verification_link_that_was_asked_for_lets_nobody_in_who_knew_the_pass
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (password-reset), "Web session" states, "Transactional emails" (60 minutes,
-/// single use) and "Audit-log actions": a reset changes the password, ends every session there was, on other devices
-/// too, and answers the login result.
+/// Contract: sign-ins 12; audit-log 12. A reset changes the password, ends every session there was, on other devices too, and
+/// answers the login result.
 #[tokio::test]
 async fn a_password_reset_ends_every_session() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -578,8 +573,8 @@ async fn a_password_reset_ends_every_session() {
     app.stop().await;
 }
 
-/// Issue 3, "Bad input and faults": of many who use one reset link at once, one changes the password. A login with the
-/// one before that is under way meanwhile leaves no session.
+/// Contract: sign-ins 18. Of many who use one reset link at once, one changes the password. A login with the one before that is
+/// under way meanwhile leaves no session.
 #[tokio::test]
 async fn a_reset_link_raced_changes_the_password_once() {
     let app = App::simulated().start().await;
@@ -602,8 +597,8 @@ async fn a_reset_link_raced_changes_the_password_once() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (refresh) and "Web session" states; decisions D13: refresh answers the bare
-/// session, and the token before is worthless, whoever stole it. Of many refreshes at once one succeeds.
+/// Contract: sign-ins 16, 18. Refresh answers the bare session, and the token before is worthless, whoever stole it. Of many
+/// refreshes at once one succeeds.
 #[tokio::test]
 async fn a_refresh_makes_the_token_before_worthless() {
     let app = App::simulated().start().await;
@@ -649,8 +644,7 @@ async fn a_refresh_makes_the_token_before_worthless() {
     app.stop().await;
 }
 
-/// Interface, "Authentication endpoints" (logout) and "Audit-log actions": `{ok: true}`, and the token is worthless; it
-/// ends that one session.
+/// Contract: sign-ins 17; audit-log 12. `{ok: true}`, and the token is worthless; it ends that one session.
 #[tokio::test]
 async fn a_logout_ends_the_session() {
     let app = App::simulated().start().await;
@@ -674,8 +668,8 @@ async fn a_logout_ends_the_session() {
     app.stop().await;
 }
 
-/// Interface, "Non-enumeration rules" and decisions D13: the three routes that mail answer 200 with the same shape
-/// whether the address is unverified, verified, suspended or unknown; one that is missing or malformed is 400.
+/// Contract: sign-ins 15. The three routes that mail answer 200 with the same shape whether the address is unverified,
+/// verified, suspended or unknown; one that is missing or malformed is 400.
 #[tokio::test]
 async fn the_routes_that_mail_answer_the_same_to_everybody() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -709,9 +703,8 @@ async fn the_routes_that_mail_answer_the_same_to_everybody() {
     app.stop().await;
 }
 
-/// Interface, "Limits" and "Errors" (429): three requests a minute and address on each of the routes that mail, and
-/// `Retry-After`; decisions D2 (`server.trusted_proxies`): without a proxy that is trusted nobody names another
-/// address.
+/// Contract: rate-limits 1, 3; requests 10. Three requests a minute and address on each of the routes that mail, and
+/// `Retry-After`; without a proxy that is trusted nobody names another address.
 #[tokio::test]
 async fn three_mails_a_minute_are_enough() {
     let app = App::simulated().start().await;
@@ -741,8 +734,8 @@ async fn three_mails_a_minute_are_enough() {
     app.stop().await;
 }
 
-/// Issue 3, "Shows": mails caught by a real mail server lead through verification, login, the second factor, step-up
-/// and reset.
+/// Contract: emails 11; sign-ins; mfa. Mails caught by a real mail server lead through verification, login, the second factor,
+/// step-up and reset.
 #[tokio::test]
 async fn mails_lead_all_the_way() {
     let server = MailServer::up();

@@ -1,5 +1,5 @@
-//! What profiles hold, written and read through the crate that keeps it, in the database and in an object store (decisions
-//! D8; interface, Limits and `session.profile_save_failed`).
+//! What profiles hold, written and read through the crate that keeps it, in the database and in an object store
+//! (contract: profiles).
 
 use std::fs;
 use std::io::Read as _;
@@ -133,7 +133,7 @@ async fn restore(stores: &Stores, profile: &Profile, store: StoreId) -> Result<(
     Ok((cookies, fs::read(into.path().join(LOCAL)).expect("a file")))
 }
 
-/// Decisions D8: everything a site keeps, sealed before it is stored, under a key of the profile's own.
+/// Contract: profiles 8, 9. Everything a site keeps, sealed before it is stored, under a key of the profile's own.
 #[tokio::test]
 async fn what_is_kept_comes_back_from_either_place() {
     let setting = Setting::new().await;
@@ -176,7 +176,7 @@ async fn what_is_kept_comes_back_from_either_place() {
     setting.database.drop().await;
 }
 
-/// Interface, Limits: a sealed profile store has a largest size; `session.profile_save_failed`: `too_large`. Of what was
+/// Contract: profiles 13. A sealed profile store has a largest size; `session.profile_save_failed`: `too_large`. Of what was
 /// refused nothing stays.
 #[tokio::test]
 async fn what_is_too_large_is_refused_and_leaves_nothing() {
@@ -243,7 +243,7 @@ async fn a_place_that_refuses_is_named() {
     setting.database.drop().await;
 }
 
-/// Decisions D8: a store is what was written, or it is refused.
+/// Contract: profiles 9. A store is what was written, or it is refused.
 #[tokio::test]
 async fn a_store_that_was_touched_is_refused() {
     let setting = Setting::new().await;
@@ -269,7 +269,7 @@ async fn a_store_that_was_touched_is_refused() {
     setting.database.drop().await;
 }
 
-/// Decisions D12: what nobody refers to any more is removed, in batches; what somebody refers to or reads is not.
+/// Contract: profiles 15. What nobody refers to any more is removed, in batches; what somebody refers to or reads is not.
 #[tokio::test]
 async fn what_nobody_refers_to_is_removed() {
     let setting = Setting::new().await;
@@ -311,8 +311,8 @@ async fn what_nobody_refers_to_is_removed() {
     setting.database.drop().await;
 }
 
-/// Design, section 7 and the issue: the cookies that a site has left do not fill the memory. What a browser could not have by the
-/// rules is not kept, so that what is kept can be imported.
+/// Contract: profiles 23. The cookies that a site has left do not fill the memory. What a browser could not have by the rules
+/// is not kept, so that what is kept can be imported.
 #[tokio::test]
 async fn what_is_kept_is_within_what_can_be_imported() {
     let setting = Setting::new().await;
@@ -344,8 +344,8 @@ async fn what_is_kept_is_within_what_can_be_imported() {
     setting.database.drop().await;
 }
 
-/// Decisions D8: each export under way has a thread and a file. An account has a few at once, and all accounts not very many,
-/// so that those that nobody reads keep nobody else from what he wants.
+/// Contract: profiles 22. Each export under way has a thread and a file. An account has a few at once, and all accounts not
+/// very many, so that those that nobody reads keep nobody else from what he wants.
 #[tokio::test]
 async fn exports_wait_for_their_turn() {
     let setting = Setting::new().await;
@@ -372,7 +372,7 @@ async fn exports_wait_for_their_turn() {
     setting.database.drop().await;
 }
 
-/// Decisions D2: the deployment's key can be changed, and one that was retired be forgotten after a command.
+/// Contract: profiles 9. The deployment's key can be changed, and one that was retired be forgotten after a command.
 #[tokio::test]
 async fn profiles_outlive_the_deployments_key() {
     let app = App::simulated().start().await;
@@ -429,7 +429,7 @@ async fn read(stores: &Stores, document: Bytes, piece: usize) -> Result<Document
     stores.read_document(AccountId::generate(), stream::iter(pieces), &mut Vec::new()).await
 }
 
-/// Decisions D8: a portable archive with cookies and the storage of each origin, and the way back.
+/// Contract: profiles 20. A portable archive with cookies and the storage of each origin, and the way back.
 #[tokio::test]
 async fn an_exported_profile_can_be_imported_anywhere() {
     let (here, there) = (Setting::new().await, Setting::new().await);
@@ -508,7 +508,8 @@ async fn a_database_that_names_files_elsewhere_is_not_kept() {
     setting.database.drop().await;
 }
 
-/// Decisions D13: a document has a largest size. One that breaks off, or that is another profile's store, is nothing.
+/// Contract: profiles 20, 21. A document has a largest size. One that breaks off, or that is another profile's store, is
+/// nothing.
 #[tokio::test]
 async fn a_document_is_whole_or_nothing() {
     let setting = Setting::new().await;
@@ -534,7 +535,7 @@ async fn a_document_is_whole_or_nothing() {
     setting.database.drop().await;
 }
 
-/// Design, section 7 and the issue: whatever a profile holds, little of it is in memory.
+/// Contract: profiles 23. Whatever a profile holds, little of it is in memory.
 #[tokio::test]
 async fn memory_stays_flat() {
     let peak = || {

@@ -1,5 +1,5 @@
-//! Several people on one account (interface, "Team records", "Team invite", "Team" and "Authentication" 8; decisions D1, D4
-//! and D13). Which credential opens which route is in [`crate::authentication`].
+//! Several people on one account (contract: teams; authorization 9 to 13). Which credential opens which route is in
+//! [`crate::authentication`].
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -143,8 +143,7 @@ pub async fn delete_me(person: &Person) -> Answer {
     person.client.send(person.client.request(Method::DELETE, ME).json(&body)).await
 }
 
-/// Interface, "Team records" (`Team`: its fields, slug always null) and "Team" (teams the caller owns); issue 4, "Build" 1
-/// (a team exists for every account).
+/// Contract: teams 1, 2. A team exists for every account.
 #[tokio::test]
 async fn every_account_has_a_team() {
     let app = App::simulated().start().await;
@@ -172,8 +171,7 @@ async fn every_account_has_a_team() {
     app.stop().await;
 }
 
-/// Interface, "Team" (`PATCH /v1/teams/:id` `{name}`, `{team}`, 404 for an unknown id and for another owner's team alike),
-/// "Limits" (1-120 characters) and "Audit-log actions" (`team.updated`: `previous_name`, `name`).
+/// Contract: teams 2; audit-log 16. An unknown id and another owner's team are the same 404.
 #[tokio::test]
 async fn a_team_is_renamed() {
     let app = App::simulated().start().await;
@@ -226,9 +224,8 @@ async fn a_team_is_renamed() {
     app.stop().await;
 }
 
-/// Interface, "Team" (202 `{message}` and a mail with a 7-day link; pending invites; 200 `{membership}`; members; owners),
-/// "Team records", "Team invite", "Account facts" (`teams[]`), "Transactional emails" and "Audit-log actions"; decisions D13
-/// (the link). The invited need not have an account; their spelling of their address does not matter.
+/// Contract: teams 3 to 7; accounts 3; audit-log 16. The invited need not have an account; their spelling of their address does
+/// not matter.
 #[tokio::test]
 async fn somebody_is_invited_and_joins() {
     let app = App::simulated().start().await;
@@ -301,7 +298,7 @@ async fn somebody_is_invited_and_joins() {
     app.stop().await;
 }
 
-/// Decisions D1: lists are newest first.
+/// Contract: teams 7; lists 1. Lists are newest first.
 #[tokio::test]
 async fn invites_and_members_are_listed_newest_first() {
     let app = App::simulated().start().await;
@@ -326,7 +323,7 @@ async fn invites_and_members_are_listed_newest_first() {
     app.stop().await;
 }
 
-/// Interface, "Team" (`role` is `member` or `admin`) and "Errors" (400); decisions D13: an invite that is not sound is none.
+/// Contract: teams 3. An invite that is not sound is none.
 #[tokio::test]
 async fn an_invite_that_is_not_sound_is_none() {
     let app = App::simulated().start().await;
@@ -359,8 +356,8 @@ async fn an_invite_that_is_not_sound_is_none() {
     app.stop().await;
 }
 
-/// Issue 4, "Build" 1: whoever invites an address again replaces the invite before, whose token is worthless; another
-/// owner's stays.
+/// Contract: teams 3. Whoever invites an address again replaces the invite before, whose token is worthless; another owner's
+/// stays.
 #[tokio::test]
 async fn a_new_invite_replaces_the_one_before() {
     let app = App::simulated().start().await;
@@ -389,8 +386,7 @@ async fn a_new_invite_replaces_the_one_before() {
     app.stop().await;
 }
 
-/// Interface, "Team invite" (pending, accepted, expired) and "Errors" (409 when accepted by a different e-mail); decisions
-/// D13 ("Auth": a bad, used or expired token is 400). What is refused leaves a good token good.
+/// Contract: teams 5, 6. What is refused leaves a good token good.
 #[tokio::test]
 async fn an_invite_is_good_for_its_reader_once_and_not_for_long() {
     let app = App::simulated().start().await;
@@ -441,7 +437,7 @@ async fn an_invite_is_good_for_its_reader_once_and_not_for_long() {
     app.stop().await;
 }
 
-/// Issue 4, "Bad input and faults" (an invite raced): of 64 callers with one token one succeeds.
+/// Contract: teams 5. Of 64 callers with one token one succeeds.
 #[tokio::test]
 async fn a_raced_invite_is_accepted_once() {
     let app = App::simulated().start().await;
@@ -462,8 +458,7 @@ async fn a_raced_invite_is_accepted_once() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails" (team invite; no opt-out) and "Team invite"; decisions D2 (`teams.invite_ttl`): an
-/// invite that is worthless by the time its mail would be sent is not mailed.
+/// Contract: teams 6; emails 1, 2. An invite that is worthless by the time its mail would be sent is not mailed.
 #[tokio::test]
 async fn a_worthless_invite_is_not_mailed() {
     let mut app = App::simulated().roles(&[Role::Api]).set("teams.invite_ttl", "2h").start().await;
@@ -513,9 +508,8 @@ async fn invitations_are_limited() {
     app.stop().await;
 }
 
-/// Interface, "Team" (removing a member revokes, in the same transaction, every live API key that member created on the
-/// owner account, and none without a recorded creator; 404 when not owned by the caller), "Event payloads"
-/// (`api_key.revoked`) and "Audit-log actions" (`team.member_removed`).
+/// Contract: teams 8; events 4; audit-log 16. A removal revokes, in its transaction, every live key that the member made on the
+/// owner's account, and none without a recorded maker.
 #[tokio::test]
 async fn a_removed_member_keeps_no_key() {
     let app = App::simulated().start().await;
@@ -604,8 +598,8 @@ async fn a_removed_member_keeps_no_key() {
     app.stop().await;
 }
 
-/// Issue 4, "Bad input and faults" (removal racing a key mint by that member: no key survives; a member deleted
-/// mid-request): whichever comes first.
+/// Contract: teams 8. A removal that meets a key being minted by that member, or the member's deletion: whichever comes first,
+/// no key survives.
 #[tokio::test]
 async fn a_key_and_the_removal_of_its_maker_wait_for_each_other() {
     let app = App::simulated().start().await;
@@ -694,8 +688,8 @@ async fn no_key_survives_a_removal_that_is_raced() {
     app.stop().await;
 }
 
-/// Decisions D4 and D13 (a deleted account): memberships end both ways, invites go, and keys that it made on others'
-/// accounts are revoked as in a removal, which stands in the owner's log.
+/// Contract: accounts 9; teams 8. Memberships end both ways, invites go, and keys that it made on others' accounts are revoked
+/// as in a removal, which stands in the owner's log.
 #[tokio::test]
 async fn a_deleted_account_leaves_every_team() {
     let app = App::simulated().start().await;
@@ -742,8 +736,8 @@ async fn a_deleted_account_leaves_every_team() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 8 and decisions D13 ("Scopes"): on a route that honors the header a malformed one is 400,
-/// the caller's own id is as if absent, and any other account is 403; where it is not honored it is ignored.
+/// Contract: authorization 9, 11, 12. On a route that honors the header a malformed one is 400, the caller's own id is as if
+/// absent, and any other account is 403; where it is not honored it is ignored.
 #[tokio::test]
 async fn the_account_header_counts_where_it_is_honored() {
     let app = App::simulated().start().await;
@@ -789,8 +783,8 @@ async fn the_account_header_counts_where_it_is_honored() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 8: GET accepts `member` and `admin`, changes and the state read need `admin`; and 7: the
-/// scope check stays on the caller's own credential. What is done is the owner's, and says who did it.
+/// Contract: authorization 9, 10, 13. GET accepts `member` and `admin`, changes and the state read need `admin`; the scope
+/// check stays on the caller's own credential. What is done is the owner's, and says who did it.
 #[tokio::test]
 async fn a_role_opens_what_it_is_for() {
     let app = App::simulated().start().await;
@@ -887,8 +881,8 @@ async fn a_role_opens_what_it_is_for() {
     app.stop().await;
 }
 
-/// Interface, "Authentication" 8 (two owners with one member in both): each is told from the other, and a slot is taken
-/// from the owner's cap, never from the member's.
+/// Contract: authorization 13. Of two owners with one member in both, each is told from the other, and a slot is taken from the
+/// owner's cap, never from the member's.
 #[tokio::test]
 async fn a_member_of_two_teams_acts_on_each_apart() {
     let app = App::simulated().start().await;
@@ -916,8 +910,8 @@ async fn a_member_of_two_teams_acts_on_each_apart() {
     app.stop().await;
 }
 
-/// Decisions D4 (a suspended account is 403 `AccountSuspended`): nobody acts on a suspended owner's account, and no
-/// suspended member on anybody's; a membership outlasts that.
+/// Contract: accounts 6; authorization 13. Nobody acts on a suspended owner's account, and no suspended member on anybody's; a
+/// membership outlasts that.
 #[tokio::test]
 async fn a_suspension_stops_a_team() {
     let app = App::simulated().start().await;
@@ -937,7 +931,7 @@ async fn a_suspension_stops_a_team() {
     app.stop().await;
 }
 
-/// Decisions D12: invites that nobody accepted are purged a day after their end, as every expired token is.
+/// Contract: retention 7. Invites that nobody accepted are purged a day after their end, as every expired token is.
 #[tokio::test]
 async fn an_expired_invite_is_purged_a_day_later() {
     let app = App::simulated().start().await;

@@ -1,5 +1,5 @@
-//! Keys that a member of a team makes on its owner's account (interface, "Authentication" 8, "Team" and "Audit-log the
-//! service"): each does what its maker may do there through the account header, no more and no longer.
+//! Keys that a member of a team makes on its owner's account (contract: teams 9 to 11): each does what its maker may do there
+//! through the account header, no more and no longer.
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
@@ -70,7 +70,7 @@ async fn assert_no_owner(client: &Client, owner: &Person) {
     assert_eq!(owner.client.get(me).await.expect(200).body["id"], json!(owner.account));
 }
 
-/// "Authentication" 8: the header's routes and none else, on the account that the key is on and no other.
+/// Contract: teams 9. The header's routes and none else, on the account that the key is on and no other.
 #[tokio::test]
 async fn a_members_key_opens_what_its_maker_may_open() {
     let team = Team::start().await;
@@ -99,8 +99,8 @@ async fn a_members_key_opens_what_its_maker_may_open() {
     team.app.stop().await;
 }
 
-/// "Audit-log the service": a member reads the owner's log without anybody's whereabouts, by whichever credential; what a
-/// member's key does stands there as the member's.
+/// Contract: teams 9; audit-log 4, 5. A member reads the owner's log without anybody's whereabouts, by whichever credential;
+/// what a member's key does stands there as the member's.
 #[tokio::test]
 async fn a_members_key_reads_and_writes_the_log_as_its_maker() {
     let team = Team::start().await;
@@ -163,8 +163,8 @@ async fn a_members_key_follows_its_maker() {
     team.app.stop().await;
 }
 
-/// "Team": a removal revokes what the member created, and so does a deletion of the member's account. That is whatever the
-/// member holds: what was minted by means of a key, what they rotated, and what the owner rotated of theirs.
+/// Contract: teams 8, 11. A removal revokes what the member created, and so does a deletion of the member's account. That is
+/// whatever the member holds: what was minted by means of a key, what they rotated, and what the owner rotated of theirs.
 #[tokio::test]
 async fn nothing_that_a_members_key_made_outlives_the_membership() {
     for by_deletion in [false, true] {

@@ -1,5 +1,4 @@
-//! How long an answer takes tells nobody whether an address has an account (interface, "Non-enumeration rules";
-//! decisions D4; issue 3, "Must reach").
+//! How long an answer takes tells nobody whether an address has an account (contract: sign-ins 6, 15).
 
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -127,7 +126,7 @@ async fn assert_indistinguishable(app: &App, ask: &Ask, clients: usize) {
     panic!("{}: how long an answer takes tells who is known: {outcomes:?}", ask.path);
 }
 
-/// Decisions D4: a wrong address and a wrong password take the same time.
+/// Contract: sign-ins 6. A wrong address and a wrong password take the same time.
 #[tokio::test]
 async fn a_login_takes_as_long_for_nobody() {
     let app = service().await;
@@ -136,7 +135,7 @@ async fn a_login_takes_as_long_for_nobody() {
     app.stop().await;
 }
 
-/// Interface, "Non-enumeration rules": the routes that mail take the same time, whoever has the address.
+/// Contract: sign-ins 15. The routes that mail take the same time, whoever has the address.
 #[tokio::test]
 async fn asking_for_a_mail_takes_as_long_for_nobody() {
     let app = service().await;

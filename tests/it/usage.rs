@@ -1,4 +1,4 @@
-//! Usage (interface, "Usage" and "What the service does" 4; decisions D1, D2 and D4).
+//! Usage (contract: usage).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl App {
     }
 }
 
-/// Interface, "Usage": the six record types, all with zeros at first; every quota is null; what is counted, and that only
+/// Contract: usage 1, 2, 4. The six record types, all with zeros at first; every quota is null; what is counted, and that only
 /// what was done is.
 #[tokio::test]
 async fn what_was_done_is_counted() {
@@ -127,8 +127,8 @@ async fn what_was_done_is_counted() {
     app.stop().await;
 }
 
-/// Issue 4, "Must reach": usage adds no statement to an operation: what counts it is the transaction, and the command, that
-/// writes its outcome. None is lost when many end at once.
+/// Contract: usage 5. Usage adds no statement to an operation: what counts it is the transaction, and the command, that writes
+/// its outcome. None is lost when many end at once.
 #[tokio::test]
 async fn operations_are_counted_where_they_end() {
     let app = App::simulated().set("worker.max_sessions", "64").start().await;
@@ -155,7 +155,7 @@ async fn operations_are_counted_where_they_end() {
     app.stop().await;
 }
 
-/// Interface, "Usage": the summary is the present calendar month's, `period_end` is the first instant of the next.
+/// Contract: usage 1. The summary is the present calendar month's, `period_end` is the first instant of the next.
 #[tokio::test]
 async fn the_summary_is_the_utc_months() {
     let app = App::simulated().start().await;
@@ -182,8 +182,8 @@ async fn the_summary_is_the_utc_months() {
     app.stop().await;
 }
 
-/// Interface, "What the service does" 4 and "Usage": counters are there to be looked at, and no tier's. A change of tier
-/// within the month changes what the summary calls the account, and no number.
+/// Contract: usage 2. Counters are there to be looked at, and no tier's. A change of tier within the month changes what the
+/// summary calls the account, and no number.
 #[tokio::test]
 async fn a_change_of_tier_leaves_the_counts_alone() {
     let app = App::simulated().start().await;
@@ -207,8 +207,7 @@ async fn a_change_of_tier_leaves_the_counts_alone() {
     app.stop().await;
 }
 
-/// Interface, "Usage" and "Limits": right-aligned on yesterday, a bucket a day, an empty one where there is no data, 30 by
-/// default, 1 to 90; "Errors" (400: days outside 1-90).
+/// Contract: usage 3. Right-aligned on yesterday, a bucket a day, an empty one where there is no data, 30 by default, 1 to 90.
 #[tokio::test]
 async fn the_series_ends_yesterday() {
     let app = App::simulated().start().await;
@@ -245,7 +244,7 @@ async fn the_series_ends_yesterday() {
     app.stop().await;
 }
 
-/// Interface, "Limits"; decisions D2: the bounds are configuration.
+/// Contract: limits 1. The bounds are configuration.
 #[tokio::test]
 async fn the_series_may_be_longer_where_its_operator_says_so() {
     let app = App::simulated().set("limits.usage_days_max", "400").set("limits.usage_days_default", "7").start().await;
@@ -257,8 +256,8 @@ async fn the_series_may_be_longer_where_its_operator_says_so() {
     app.stop().await;
 }
 
-/// Interface, "Usage": `session_minute`. A minute counts when it has begun, as its session lives and once it has ended, on
-/// the UTC day it began in.
+/// Contract: usage 4. `session_minute`. A minute counts when it has begun, as its session lives and once it has ended, on the
+/// UTC day it began in.
 #[tokio::test]
 async fn the_minutes_of_a_session_count_as_they_begin() {
     let app = App::simulated().start().await;
@@ -293,7 +292,7 @@ async fn the_minutes_of_a_session_count_as_they_begin() {
     app.stop().await;
 }
 
-/// Interface, "Driver session": whatever ends a session, its minutes are counted.
+/// Contract: usage 4. Whatever ends a session, its minutes are counted.
 #[tokio::test]
 async fn every_end_of_a_session_counts_its_minutes() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -372,8 +371,7 @@ async fn minutes_are_counted_as_if_one_by_one() {
     app.stop().await;
 }
 
-/// Interface, "Usage" (both routes honor the account header, and the owner's tier is the quota source) and
-/// "Authentication" 7 and 8; decisions D13 (`read:usage`) and D4 (a person on the free tier sees it).
+/// Contract: usage 6.
 #[tokio::test]
 async fn a_member_reads_the_owners_usage() {
     let app = App::simulated().start().await;

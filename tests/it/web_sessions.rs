@@ -1,5 +1,4 @@
-//! Web sessions: signed-in devices (interface, "Web session", "Web sessions management", "Authentication" 3 and
-//! "Audit-log actions"; decisions D2 and D4). Signing in and refreshing are in [`crate::sign_ins`].
+//! Web sessions: signed-in devices (contract: web-sessions). Signing in and refreshing are in [`crate::sign_ins`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,9 +52,8 @@ async fn revocations(app: &App, account: AccountId) -> Vec<AuditRow> {
     log.into_iter().filter(|row| row.action == "account.web_session_revoked").collect()
 }
 
-/// Interface, "Web session" (the fields; an opaque base64 token), "Authentication" 1 to 3 (it carries `account_owner`,
-/// on the free tier too); decisions D2 (`auth.session_ttl`: 30 days), D4 (the fields of a list entry) and D13
-/// (`api_key_id` is null when a web session made it).
+/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. It carries `account_owner`, on the free tier too, and a browser
+/// session that it made has no `api_key_id`.
 #[tokio::test]
 async fn signing_in_begins_a_session_of_thirty_days() {
     let app = App::simulated().start().await;
@@ -105,8 +103,7 @@ async fn signing_in_begins_a_session_of_thirty_days() {
     app.stop().await;
 }
 
-/// Interface, "Web sessions management" and "Audit-log actions" (`scope: single`, target wsess id); decisions D4 (204;
-/// 404 when not the caller's); issue 3, "Must reach" (every replica).
+/// Contract: web-sessions 3, 5; audit-log 13. On every replica, and nobody else's.
 #[tokio::test]
 async fn devices_are_listed_newest_first_and_signed_out_one_by_one() {
     let mut app = App::simulated().start().await;
@@ -181,8 +178,7 @@ async fn devices_are_listed_newest_first_and_signed_out_one_by_one() {
     app.stop().await;
 }
 
-/// Interface, "Web sessions management" and "Audit-log actions" (`scope: all_except_current`, `revoked`); decisions D4
-/// (200 `{revoked}`): all other devices of the account are signed out at once, and `keep` says nothing else than that.
+/// Contract: web-sessions 4. All other devices of the account are signed out at once, and `keep` says nothing else than that.
 #[tokio::test]
 async fn all_other_devices_are_signed_out_at_once() {
     let app = App::simulated().start().await;
@@ -216,8 +212,8 @@ async fn all_other_devices_are_signed_out_at_once() {
     app.stop().await;
 }
 
-/// Interface, "Web session" (states): a session that was logged out, has expired, or whose account is suspended or
-/// deleted opens nothing, and others of its account go on. "Audit-log actions": `account.logout` has the `session_id`.
+/// Contract: web-sessions 5; audit-log 12. A session that was logged out, has expired, or whose account is suspended or deleted
+/// opens nothing, and others of its account go on. `account.logout` has the `session_id`.
 #[tokio::test]
 async fn a_session_that_has_ended_opens_nothing() {
     let app = App::simulated().start().await;
@@ -260,8 +256,8 @@ async fn a_session_that_has_ended_opens_nothing() {
     app.stop().await;
 }
 
-/// Issue 3, "Bad input and faults" (a stolen token after a bulk revoke): no other session outlives the answer, also one
-/// that is refreshed in that very moment. A single revocation raced 16 ways succeeds once.
+/// Contract: web-sessions 6. No other session outlives the answer, also one that is refreshed in that very moment. A single
+/// revocation raced 16 ways succeeds once.
 #[tokio::test]
 async fn no_session_escapes_a_revocation() {
     let app = App::simulated().start().await;

@@ -1,5 +1,4 @@
-//! Webhook endpoints and deliveries (interface, "Webhooks", "Webhook endpoint", "Webhook delivery" and "Events"; decisions
-//! D10 and D13, "Webhooks").
+//! Webhook endpoints and deliveries (contract: webhooks; events).
 
 mod attempts;
 mod fairness;
@@ -85,8 +84,8 @@ async fn flood(app: &App, account: AccountId, events: i32) {
     .expect("events");
 }
 
-/// Interface, "Webhook endpoint" and "Webhooks": the secret is shown by create and rotate and by nothing else; the list
-/// holds all endpoints, newest first; one of another account is 404.
+/// Contract: webhooks 1, 2, 5. The secret is shown by create and rotate and by nothing else; the list holds all endpoints,
+/// newest first; one of another account is 404.
 #[tokio::test]
 async fn an_endpoint_shows_its_secret_once() {
     let app = App::simulated().start().await;
@@ -143,8 +142,7 @@ async fn an_endpoint_shows_its_secret_once() {
     app.stop().await;
 }
 
-/// Interface, "Webhooks", "Errors" (400) and "Limits": https only, 1 to 10 subscribable events, no unknown one and no
-/// `test.ping`.
+/// Contract: webhooks 3; events 1. Https only, 1 to 10 subscribable events, no unknown one and no `test.ping`.
 #[tokio::test]
 async fn an_endpoint_is_checked_before_it_is_made() {
     let app = App::simulated().start().await;
@@ -171,13 +169,13 @@ async fn an_endpoint_is_checked_before_it_is_made() {
 
     let made = post("https://bücher.example/ü", json!(vec!["session.failed"; 10])).await.expect(201);
     assert_eq!(made.body["events"], json!(["session.failed"]));
-    // A literal private address may be registered; its attempts fail (decisions D13).
+    // A literal private address may be registered; its attempts fail (contract: webhooks 3).
     post("https://10.0.0.1/", json!(["session.failed"])).await.expect(201);
     app.stop().await;
 }
 
-/// Interface, "Webhooks" (PATCH, DELETE) and "Webhook endpoint" states: any subset of the fields; an empty body is 400; a
-/// deleted endpoint is a tombstone, 409 to changes, and deleting it again changes nothing.
+/// Contract: webhooks 6, 8. Any subset of the fields; an empty body is 400; a deleted endpoint is a tombstone, 409 to changes,
+/// and deleting it again changes nothing.
 #[tokio::test]
 async fn an_endpoint_changes_until_it_is_disabled() {
     let app = App::simulated().start().await;
@@ -222,8 +220,7 @@ async fn an_endpoint_changes_until_it_is_disabled() {
     app.stop().await;
 }
 
-/// Interface, "Webhooks" and "Errors" (409): at most 10 endpoints that are not disabled; of several that would be the
-/// tenth, one is made.
+/// Contract: webhooks 4. At most 10 endpoints that are not disabled; of several that would be the tenth, one is made.
 #[tokio::test]
 async fn the_eleventh_endpoint_is_refused_also_in_a_race() {
     let app = App::simulated().start().await;
@@ -254,8 +251,8 @@ async fn the_eleventh_endpoint_is_refused_also_in_a_race() {
     app.stop().await;
 }
 
-/// Interface, "Events": the envelope, the headers in their order, the signature, and each payload exactly: what is absent is
-/// not false.
+/// Contract: webhooks 11, 16; events 2 to 7. The envelope, the headers in their order, the signature, and each payload exactly:
+/// what is absent is not false.
 #[tokio::test]
 async fn events_come_signed_and_with_exact_payloads() {
     let sink = Sink::start().await;
@@ -323,8 +320,8 @@ async fn events_come_signed_and_with_exact_payloads() {
     app.stop().await;
 }
 
-/// Interface, "Events" (delivery rules 5) and decisions D13: an endpoint is told of what it subscribed to when that
-/// happened, of nothing else, and of nothing while it is paused.
+/// Contract: webhooks 7, 15. An endpoint is told of what it subscribed to when that happened, of nothing else, and of nothing
+/// while it is paused.
 #[tokio::test]
 async fn an_endpoint_is_told_of_what_it_subscribed_to() {
     let sink = Sink::start().await;
@@ -349,8 +346,8 @@ async fn an_endpoint_is_told_of_what_it_subscribed_to() {
     app.stop().await;
 }
 
-/// Interface, "Webhooks" (Rotation) and "Webhook delivery" (Signature): during the grace one header carries two
-/// signatures, the new secret's first; a second rotation drops the oldest; afterwards one signs again.
+/// Contract: webhooks 10, 11. During the grace one header carries two signatures, the new secret's first; a second rotation
+/// drops the oldest; afterwards one signs again.
 #[tokio::test]
 async fn both_secrets_sign_during_the_grace() {
     let sink = Sink::start().await;
@@ -398,8 +395,8 @@ async fn both_secrets_sign_during_the_grace() {
     app.stop().await;
 }
 
-/// Interface, "Events" (delivery rules 2 and 3), and decisions D10: a replay is a delivery of its own with the same event
-/// and body, from any terminal state; while it is on its way, and on an endpoint that is paused or disabled, it is 409.
+/// Contract: webhooks 20, 23. A replay is a delivery of its own with the same event and body, from any terminal state; while it
+/// is on its way, and on an endpoint that is paused or disabled, it is 409.
 #[tokio::test]
 async fn a_delivery_that_has_ended_can_be_replayed() {
     let sink = Sink::start().await;
@@ -441,8 +438,8 @@ async fn a_delivery_that_has_ended_can_be_replayed() {
     app.stop().await;
 }
 
-/// Interface, "Events" (delivery rule 4) and decisions D10: so many deliveries in a row that end in the dead-letter state
-/// disable an endpoint for good; a delivered one starts the count anew.
+/// Contract: webhooks 22. So many deliveries in a row that end in the dead-letter state disable an endpoint for good; a
+/// delivered one starts the count anew.
 #[tokio::test]
 async fn an_endpoint_that_keeps_failing_is_disabled() {
     let sink = Sink::start().await;
@@ -477,7 +474,7 @@ async fn an_endpoint_that_keeps_failing_is_disabled() {
     app.stop().await;
 }
 
-/// Interface, "Webhooks" (deliveries): filtered and paged, newest first; a cursor is good for its list only.
+/// Contract: webhooks 14; lists 3. Filtered and paged, newest first; a cursor is good for its list only.
 #[tokio::test]
 async fn deliveries_are_listed_by_status_and_page() {
     let sink = Sink::start().await;
@@ -527,7 +524,7 @@ async fn deliveries_are_listed_by_status_and_page() {
     app.stop().await;
 }
 
-/// Interface, "Webhook endpoint": what waits for an endpoint that too many failures disabled fails without being sent.
+/// Contract: webhooks 22. What waits for an endpoint that too many failures disabled fails without being sent.
 #[tokio::test]
 async fn what_waits_for_a_disabled_endpoint_fails() {
     let sink = Sink::start().await;
@@ -556,8 +553,7 @@ async fn what_waits_for_a_disabled_endpoint_fails() {
     app.stop().await;
 }
 
-/// Decisions D12 ("delivered webhook bodies"): what has ended goes after the configured time, with its event; what waits
-/// stays.
+/// Contract: retention 4. What has ended goes after the configured time, with its event; what waits stays.
 #[tokio::test]
 async fn deliveries_that_have_ended_are_purged() {
     let sink = Sink::start().await;
@@ -594,7 +590,7 @@ async fn deliveries_that_have_ended_are_purged() {
     app.stop().await;
 }
 
-/// Decisions D4 (deletion): the endpoints of a deleted account hear nothing more, and what waits for them fails.
+/// Contract: accounts 9. The endpoints of a deleted account hear nothing more, and what waits for them fails.
 #[tokio::test]
 async fn a_deleted_account_tells_nobody() {
     let sink = Sink::start().await;
@@ -619,8 +615,8 @@ async fn a_deleted_account_tells_nobody() {
     app.stop().await;
 }
 
-/// Interface, "Webhook endpoint" (paused): what waits when its endpoint is paused waits on, past its time, and goes when
-/// the endpoint is active again.
+/// Contract: webhooks 7. What waits when its endpoint is paused waits on, past its time, and goes when the endpoint is active
+/// again.
 #[tokio::test]
 async fn a_paused_endpoint_keeps_what_waits_for_it() {
     let sink = Sink::start().await;

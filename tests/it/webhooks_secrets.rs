@@ -1,4 +1,4 @@
-//! Mails about the secrets of webhook endpoints (interface, "Transactional emails"; decisions D3, `sweep webhook-secrets`).
+//! Mails about the secrets of webhook endpoints (contract: emails 8; command-line 9).
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ impl App {
     }
 }
 
-/// Interface, "Transactional emails" (webhook secret rotation reminder): the owner of a secret that reaches 60 days is
-/// mailed, once, however many look; nobody is mailed about an endpoint that is disabled or whose account may not act.
+/// Contract: emails 8; webhooks 13. The owner of a secret that reaches 60 days is mailed, once, however many look; nobody is
+/// mailed about an endpoint that is disabled or whose account may not act.
 #[tokio::test]
 async fn the_owner_of_an_old_secret_is_reminded_once() {
     let app = App::simulated().start().await;
@@ -91,8 +91,8 @@ async fn the_owner_of_an_old_secret_is_reminded_once() {
     app.stop().await;
 }
 
-/// Interface, "Transactional emails" (webhook secret grace expiring) and "Limits": in the last 24 hours of a grace, which may
-/// be all of it, the owner is mailed, once a rotation.
+/// Contract: emails 8; webhooks 13. In the last 24 hours of a grace, which may be all of it, the owner is mailed, once a
+/// rotation.
 #[tokio::test]
 async fn the_owner_is_told_that_a_grace_ends() {
     let app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! The verifiers under `docs/verify` against real deliveries (interface, "Webhook delivery", Signature; issue 5, Build 4).
+//! The verifiers under `docs/verify` against real deliveries (contract: webhooks 11, 12).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -108,8 +108,8 @@ fn secret_of(body: &Value) -> String {
     body["secret"].as_str().expect("a secret").to_owned()
 }
 
-/// Interface, "Webhook delivery" (Signature): raw bytes, the time in the header within 300 seconds, any `v1=` that matches,
-/// also both secrets' during the grace; and nothing else.
+/// Contract: webhooks 12. Raw bytes, the time in the header within 300 seconds, any `v1=` that matches, also both secrets'
+/// during the grace; and nothing else.
 #[tokio::test]
 async fn each_verifier_believes_what_kitfleet_signed_and_nothing_else() {
     let sink = Sink::start().await;

@@ -97,8 +97,8 @@ pub async fn failures(app: &App, session: &str) -> Vec<Value> {
         .expect("events")
 }
 
-/// Interface, "Driver session" and "Event payloads": a failed session is errored, `session.failed` tells so exactly
-/// once in fixed words, and operations that come later get 410.
+/// Contract: sessions 14, 15; events 3. A failed session is errored, `session.failed` tells so exactly once in fixed words, and
+/// operations that come later get 410.
 pub async fn assert_failed(app: &App, client: &Client, session: &str, operation: &str, error_name: &str) {
     assert_eq!(client.status(session).await, "errored");
     client.operate(session, "navigate", json!({"url": "http://example.com/"})).await.problem(410, "session-destroyed");

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::emails::{PostmarkAccount, Relay, Sender};
 use crate::webhooks::ExtraRoots;
 
-/// A worker's settings; the `worker.*`, `sessions.*` and `email.*` configuration keys of decisions D2 name their sources.
+/// A worker's settings; the `worker.*`, `sessions.*` and `email.*` keys of docs/configuration.md name their sources.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
     /// What a session is made of.
@@ -59,7 +59,7 @@ pub struct WorkerConfig {
     pub stores: StoresConfig,
     /// How long profiles stay in the recycle bin.
     pub profile_retention: Retention,
-    /// The interface's Limits table.
+    /// Bounds of requests and results (contract: limits).
     pub limits: Limits,
     /// How webhooks are delivered.
     pub webhooks: WebhookConfig,

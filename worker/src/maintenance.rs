@@ -49,8 +49,8 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
     Ok(())
 }
 
-/// Destroys every free-tier session older than `cap` (interface, "Driver session"), each in a transaction of its own.
-/// Answers how many.
+/// Destroys every free-tier session older than `cap` (contract: sessions 20), each in a transaction of its own. Answers how
+/// many.
 ///
 /// # Errors
 /// When the database fails.
@@ -111,8 +111,8 @@ pub struct Reminded {
     pub ending_graces: usize,
 }
 
-/// Mails the owners of secrets that have reached an `age`, and of those whose grace is nearly over (interface,
-/// "Transactional emails"), each once a secret. Answers how many.
+/// Mails the owners of secrets that have reached an `age`, and of those whose grace is nearly over (contract: emails 8), each
+/// once a secret. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
@@ -156,8 +156,8 @@ pub struct Purged {
     pub failed: u64,
 }
 
-/// Purges what was kept for its term (decisions D12): the profiles that were in the recycle bin for long enough, and their
-/// snapshots with them, each in a transaction of its own, the stores that nobody refers to then, and the rows of every
+/// Purges what was kept for its term (contract: retention 1): the profiles that were in the recycle bin for long enough, and
+/// their snapshots with them, each in a transaction of its own, the stores that nobody refers to then, and the rows of every
 /// [`Arm`]. What cannot be purged keeps nothing else from it. Answers how many.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Delivering webhooks (interface, "Webhook delivery").
+//! Delivering webhooks (contract: webhooks 15 to 28).
 //!
 //! The rows of [`deliveries`] are the queue. A job queue in which everybody's deliveries wait in one line cannot be fair: a
 //! thousand endpoints that hang would be in everybody's way. So a claim takes a few from each endpoint that has some due,

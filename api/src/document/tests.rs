@@ -383,7 +383,7 @@ fn bodies_that_need_nothing_may_be_absent() {
     assert_eq!(optional.into_iter().collect::<Vec<_>>(), expected);
 }
 
-/// Interface, "Event payloads".
+/// Contract: events.
 #[test]
 fn every_type_of_event_is_typed() {
     let contract = Contract::ours();

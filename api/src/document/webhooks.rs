@@ -1,4 +1,4 @@
-//! What the service sends: an operation of the contract for each type of event (interface, "Events").
+//! What the service sends: an operation of the contract for each type of event (contract: events).
 
 use kitfleet_domain::events::EventType;
 use serde_json::{Map, Value, json};

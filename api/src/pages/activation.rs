@@ -1,4 +1,4 @@
-//! `/activate`: where a device's `browser_url` leads (interface, "Desktop device activation"; decisions D4).
+//! `/activate`: where a device's `browser_url` leads (contract: pages 1; devices 1).
 
 use axum::extract::State;
 use axum::response::Response;

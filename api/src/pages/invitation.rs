@@ -1,4 +1,4 @@
-//! `/team/accept`: where the link of an invitation leads (decisions D13). Unlike other links it signs nobody in: it is
+//! `/team/accept`: where the link of an invitation leads (contract: pages 5). Unlike other links it signs nobody in: it is
 //! accepted with the account that its reader has.
 
 use axum::extract::State;

@@ -1,5 +1,5 @@
-//! Where the links of mails lead (decisions D13). Opening a page uses nothing up, because programs that look at mails
-//! open every link: its person does, with a button.
+//! Where the links of mails lead (contract: pages 1, 2; sign-ins 14). Opening a page uses nothing up, because programs that
+//! look at mails open every link: its person does, with a button.
 
 use axum::extract::State;
 use axum::response::Response;

@@ -217,7 +217,7 @@ mod tests {
             .expect("the series is there from the start")
     }
 
-    /// Issue 3, "Build" 9: replicas share their counts; a Redis that is frozen or dead neither fails nor delays anything,
+    /// Contract: rate-limits 8. Replicas share their counts; a Redis that is frozen or dead neither fails nor delays anything,
     /// each process counts for itself meanwhile, and that is counted; and when it is back they share again.
     #[tokio::test]
     async fn replicas_share_a_limit_and_lose_only_that_when_redis_is_away() {

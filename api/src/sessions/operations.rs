@@ -182,7 +182,7 @@ async fn login(
     driving::run(&app, &caller, path.id()?, Operation::Login(operation)).await
 }
 
-/// Comes before everything else about the request (interface, "Sessions" 7).
+/// Comes before everything else about the request (contract: operations 25).
 fn require_real_driver(app: &App) -> Result<()> {
     if app.config.direct_driver_real {
         return Ok(());

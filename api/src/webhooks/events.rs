@@ -1,5 +1,5 @@
-//! What events tell (interface, "Event payloads"), for the contract alone: what happened is put together where it happens,
-//! and sent as it is.
+//! What events tell (contract: events), for the contract alone: what happened is put together where it happens, and sent as
+//! it is.
 #![expect(dead_code, reason = "these types describe JSON that is never a Rust value here")]
 
 use kitfleet_domain::events::EventType;
@@ -231,7 +231,7 @@ struct Challenge {
     detail: String,
 }
 
-/// Decisions D21.
+/// Contract: events.
 fn challenge_type() -> RefOr<Schema> {
     let types = [
         "cloudflare_turnstile",

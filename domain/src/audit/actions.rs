@@ -1,4 +1,4 @@
-//! The names of actions: the interface's closed table ("Audit-log actions"; decisions D13 spell out the BYOK ones).
+//! The names of actions, a closed table (contract: audit-log 11).
 
 /// Every action there is, also those of areas that are still to come: a filter that names one finds nothing yet.
 pub const ALL: [&str; 49] = [

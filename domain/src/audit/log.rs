@@ -1,5 +1,4 @@
-//! Reading the log (interface, "Audit-log the service"): what a reader may see of a row is decided here, for every way of
-//! reading it.
+//! Reading the log (contract: audit-log 4 to 6): what a reader may see of a row is decided here, for every way of reading it.
 //!
 //! A row that another account caused tells nobody where its actor is: its address and user agent are null, and its payload
 //! loses the members that tell the same. It loses them in every row for a reader from another account.

@@ -1,4 +1,4 @@
-//! What customers do not want to hear of (interface, "Email preferences"). They want everything until they say otherwise.
+//! What customers do not want to hear of (contract: emails 6, 7). They want everything until they say otherwise.
 
 use std::str::FromStr;
 
@@ -27,7 +27,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// In the interface's order.
+    /// In the contract's order.
     pub const ALL: [Self; 6] = [
         Self::SignupWelcome,
         Self::SessionSuccessFirst,
@@ -37,7 +37,7 @@ impl EventType {
         Self::BillingRenewalReminder,
     ];
 
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

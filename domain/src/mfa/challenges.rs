@@ -1,4 +1,4 @@
-//! Sign-ins that wait for their second factor (interface, "Login result" and "Errors", MFA challenge).
+//! Sign-ins that wait for their second factor (contract: sign-ins 9; mfa 5 to 8).
 
 use std::time::Duration;
 

@@ -96,7 +96,7 @@ pub(super) async fn redeem(conn: &mut PgConnection, account: AccountId, hash: &[
 mod tests {
     use super::*;
 
-    /// Interface, "Authentication" 4: ten characters in two groups of five, joined by a hyphen.
+    /// Contract: mfa 9. Ten characters in two groups of five, joined by a hyphen.
     #[test]
     fn a_code_is_found_however_it_was_typed() {
         let batch = Batch::generate(2);

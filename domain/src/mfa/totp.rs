@@ -84,7 +84,7 @@ mod tests {
             (20_000_000_000, "353130"),
         ] {
             assert_eq!(accepted_step(SECRET, code, time, 0), i64::try_from(time / 30).ok(), "{time}");
-            // Interface, "Limits": one period before and after, and no more.
+            // Contract: mfa 7. One period before and after, and no more.
             for (at, accepted) in [(time - 30, true), (time + 30, true), (time + 60, false)] {
                 assert_eq!(accepted_step(SECRET, code, at, 1).is_some(), accepted, "{time} at {at}");
             }

@@ -30,8 +30,8 @@ pub enum Outcome {
     },
     /// DELETE won the race; the session is destroyed.
     Destroyed,
-    /// The worker died with the operation under way: nobody knows what it did. The session stays busy until it is
-    /// destroyed (interface, "Driver session").
+    /// The worker died with the operation under way: nobody knows what it did. The session stays busy until it is destroyed
+    /// (contract: workers 4).
     Unknown,
 }
 
@@ -44,7 +44,7 @@ pub struct Failure {
     pub detail: String,
 }
 
-/// The closed set of `session.failed` error names (interface, "Event payloads").
+/// The closed set of `session.failed` error names (contract: events 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {

@@ -1,7 +1,7 @@
 //! What operations come to, from the browser that says it to whoever is told.
 //!
 //! A driver makes the type that stands beside its operation. It is serialized once, where the operation ran, in the order that
-//! the interface shows. That text is stored, is an answer's body as it is, and can be read back into the same type. Only a
+//! the contract shows. That text is stored, is an answer's body as it is, and can be read back into the same type. Only a
 //! capture's content is put into its place at the end: until then it travels beside the text, as bytes.
 
 use serde::Serialize;
@@ -139,9 +139,9 @@ mod tests {
         assert_eq!(String::from_utf8(stored.into_body().expect("a body")).as_deref(), Ok(text));
     }
 
-    /// Interface, "Sessions", and decisions D5: members stand in the order in which they are shown there.
+    /// Contract: operations. Members stand in the order in which they are shown there.
     #[test]
-    fn a_result_is_text_in_the_order_of_the_interface_and_the_same_type_again() {
+    fn a_result_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
         let navigated = Navigated {
             url: "https://example.com".to_owned(),
             status: Some(200),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_text_in_the_order_of_the_interface_and_the_same_type_again() {
+    fn a_state_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
         let blank = SessionState {
             url: "about:blank".to_owned(),
             title: None,
@@ -250,7 +250,7 @@ mod tests {
         assert_kept(OperationResult::StateCapture(full.clone()), &full, &text);
     }
 
-    /// Decisions D5: the content stands between the encoding and its type, however it has travelled.
+    /// Contract: operations. The content stands between the encoding and its type, however it has travelled.
     #[test]
     fn a_capture_is_answered_with_its_content_in_its_place() {
         for (kind, bytes, text) in [

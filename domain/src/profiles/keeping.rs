@@ -31,7 +31,7 @@ pub struct Held {
     pub store: Option<StoreId>,
 }
 
-/// Why a session's end did not replace what its profile holds (interface, "Event payloads").
+/// Why a session's end did not replace what its profile holds (contract: profiles 13; events 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// The browser did not give it away, or its files could not be read.
@@ -59,7 +59,7 @@ impl Reason {
         Self::Superseded,
     ];
 
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

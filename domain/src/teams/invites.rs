@@ -1,4 +1,4 @@
-//! Invitations to a team (interface, "Team invite"): pending, then accepted or expired.
+//! Invitations to a team (contract: teams 3 to 6): pending, then accepted or expired.
 //!
 //! An owner has one pending invite for an address: another one takes its place. Its token is made when its mail is sent,
 //! and good for whoever has that address, whether or not they had an account when they were invited.

@@ -1,5 +1,4 @@
-//! Deliveries as operators see them, and their way back from the dead-letter state (interface, "Webhook delivery", rule 2;
-//! decisions D3).
+//! Deliveries as operators see them, and their way back from the dead-letter state (contract: webhooks 21).
 
 use std::collections::HashMap;
 

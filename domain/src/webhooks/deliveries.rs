@@ -39,7 +39,7 @@ impl DeliveryStatus {
     /// Where attempts end, as `service_webhook_delivery_terminal_total` counts it.
     pub const COUNTED: [Self; 2] = [Self::Delivered, Self::Dlq];
 
-    /// As the interface spells it.
+    /// As the contract spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -270,7 +270,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The envelope (interface, "Webhook delivery"): the same bytes at each attempt and replay.
+    /// The envelope (contract: webhooks 16): the same bytes at each attempt and replay.
     #[must_use]
     pub fn body(&self) -> Vec<u8> {
         let Self { event_id, event_type, event_created_at, data, .. } = self;
@@ -595,8 +595,8 @@ pub async fn finish(
     .await
 }
 
-/// Deletes deliveries that are older than `age` and have ended, and events of that age that no delivery refers to (decisions
-/// D12, "webhook bodies"): up to `limit` of each. Answers how many.
+/// Deletes deliveries that are older than `age` and have ended, and events of that age that no delivery refers to
+/// (contract: retention 4): up to `limit` of each. Answers how many.
 ///
 /// # Errors
 /// When the database fails.

@@ -1,6 +1,6 @@
-//! Which owners are to be told of their endpoints' secrets (interface, "Transactional emails"). Each is taken once a secret,
-//! by whoever locks its row first, and not again when the taker's transaction commits. An endpoint that is disabled is told
-//! of nothing, and nobody is told whose account may not act.
+//! Which owners are to be told of their endpoints' secrets (contract: webhooks 13; emails 8). Each is taken once a secret, by
+//! whoever locks its row first, and not again when the taker's transaction commits. An endpoint that is disabled is told of
+//! nothing, and nobody is told whose account may not act.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What deliveries are signed with (interface, "Webhook delivery", Signature; decisions D13 "Webhooks").
+//! What deliveries are signed with (contract: webhooks 10, 11).
 
 use std::fmt;
 

@@ -66,7 +66,7 @@ impl<R: Read> Json<R> {
     }
 
     /// An object, each of whose members `each` reads, once; it answers `false` for those it does not know, which are passed
-    /// over (interface, "Errors").
+    /// over (contract: requests 8).
     pub fn object(
         &mut self,
         mut each: impl FnMut(&mut Self, &str) -> Result<bool, DocumentError>,

@@ -21,8 +21,8 @@ const USED_LINK: &str = "This link has expired, or was used already. Here you ge
 const UNKNOWN_CODE: &str = "No device is waiting with this code. Compare it with the one on your device, or begin there \
                             again: a code is good for a few minutes only.";
 
-/// Decisions D13 and the interface, "Desktop device activation": the link of the verification mail signs in, by its
-/// person and once, and whoever is signed in connects a device, which gets a key that works.
+/// Contract: pages 2; sign-ins 4; devices 3, 5. The link of the verification mail signs in, by its person and once, and whoever
+/// is signed in connects a device, which gets a key that works.
 #[tokio::test]
 async fn a_person_follows_the_link_of_a_mail_and_connects_a_device() {
     let person = Person::start().await;
@@ -78,7 +78,7 @@ async fn a_person_follows_the_link_of_a_mail_and_connects_a_device() {
     person.app.stop().await;
 }
 
-/// Decisions D4 ("Identity providers"): a person signs in with an account elsewhere, and is led back to their device; whoever
+/// Contract: pages 4; identities 5, 8. A person signs in with an account elsewhere, and is led back to their device; whoever
 /// has an account here already is sent to their mail, whose link signs in.
 #[tokio::test]
 async fn a_person_signs_in_with_an_account_elsewhere() {
@@ -122,8 +122,8 @@ async fn a_person_signs_in_with_an_account_elsewhere() {
     person.app.stop().await;
 }
 
-/// Decisions D13 (`/team/accept`) and the interface, "Team": opening the link uses nothing up; whoever has signed in with
-/// the address that was invited joins by a button, and nobody else.
+/// Contract: pages 2, 5. Opening the link uses nothing up; whoever has signed in with the address that was invited joins by a
+/// button, and nobody else.
 #[tokio::test]
 async fn a_person_follows_an_invitation_and_joins_a_team() {
     let person = Person::start().await;
@@ -171,7 +171,7 @@ async fn a_person_follows_an_invitation_and_joins_a_team() {
     person.app.stop().await;
 }
 
-/// Interface, "Login result": a person with a second factor is asked for it, by the activation page too.
+/// Contract: pages 4. A person with a second factor is asked for it, by the activation page too.
 #[tokio::test]
 async fn a_person_with_a_second_factor_signs_in_with_it() {
     let person = Person::start().await;
@@ -219,8 +219,8 @@ async fn a_person_with_a_second_factor_signs_in_with_it() {
     person.app.stop().await;
 }
 
-/// Decisions D13: a person who forgot their password chooses another by the link of a mail, and is then led back to the
-/// device that they wanted to connect.
+/// Contract: pages 4; sign-ins 12. A person who forgot their password chooses another by the link of a mail, and is then led
+/// back to the device that they wanted to connect.
 #[tokio::test]
 async fn a_forgotten_password_is_replaced() {
     let person = Person::start().await;

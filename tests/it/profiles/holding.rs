@@ -1,5 +1,5 @@
-//! What profiles hold, on its way from one to another (decisions D8; interface, audit actions). No browser is there: what a
-//! session would leave is put where it leaves it.
+//! What profiles hold, on its way from one to another (contract: profiles). No browser is there: what a session would leave is
+//! put where it leaves it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -109,8 +109,8 @@ impl Client {
     }
 }
 
-/// Decisions D8: a clone holds what the profile holds, a restored snapshot what it held then, and none of them has to do with
-/// the others from then on; nobody refers to what was purged.
+/// Contract: profiles 15, 17, 18. A clone holds what the profile holds, a restored snapshot what it held then, and none of them
+/// has to do with the others from then on; nobody refers to what was purged.
 #[tokio::test]
 async fn a_clone_and_a_restored_snapshot_hold_what_they_are_of() {
     // Without a worker nobody removes stores but who is told to.
@@ -156,8 +156,8 @@ async fn a_clone_and_a_restored_snapshot_hold_what_they_are_of() {
     app.stop().await;
 }
 
-/// Decisions D8: a document has what a profile holds, and makes the same profile on another account; interface, audit actions:
-/// both rows have the source's ids.
+/// Contract: profiles 6, 20. A document has what a profile holds, and makes the same profile on another account; both rows have
+/// the source's ids.
 #[tokio::test]
 async fn a_document_makes_the_same_profile_elsewhere() {
     let app = App::simulated().start().await;
@@ -217,8 +217,7 @@ async fn a_document_makes_the_same_profile_elsewhere() {
     app.stop().await;
 }
 
-/// Interface, "Profiles and launch" (unknown archetype), "Errors"; decisions D13 (300 MiB): a document that is none, or breaks
-/// a rule, makes nothing.
+/// Contract: profiles 20, 21. A document that is none, or breaks a rule, makes nothing.
 #[tokio::test]
 async fn a_bad_document_makes_nothing() {
     let app = App::simulated()
@@ -336,8 +335,8 @@ async fn a_document_with_files_of_a_browser_is_refused() {
     app.stop().await;
 }
 
-/// Interface, "Limits", as this deployment has them: snapshots of a profile, and bytes of all that an account's profiles hold, are
-/// bounded, however many ask at once. What several refer to counts once.
+/// Contract: profiles 19. Snapshots of a profile, and bytes of all that an account's profiles hold, are bounded, however many
+/// ask at once. What several refer to counts once.
 #[tokio::test]
 async fn what_an_account_keeps_is_bounded() {
     let app = App::simulated()
@@ -395,8 +394,8 @@ async fn what_an_account_keeps_is_bounded() {
     app.stop().await;
 }
 
-/// Decisions D8: however profiles are made, no more of them come of a race than the cap allows; and who is refused leaves
-/// nothing behind of what was written for him.
+/// Contract: profiles 4. However profiles are made, no more of them come of a race than the cap allows; and who is refused
+/// leaves nothing behind of what was written for him.
 #[tokio::test]
 async fn a_raced_cap_leaves_no_stores() {
     // Without a worker nobody removes stores but who is told to.
@@ -430,8 +429,8 @@ async fn a_raced_cap_leaves_no_stores() {
     app.stop().await;
 }
 
-/// Decisions D8: whoever destroys a session and clones its profile, takes a snapshot or exports it finds what the session did,
-/// though the DELETE does not wait for that to be kept.
+/// Contract: profiles 12. Whoever destroys a session and clones its profile, takes a snapshot or exports it finds what the
+/// session did, though the DELETE does not wait for that to be kept.
 #[tokio::test]
 async fn what_a_session_left_is_waited_for() {
     let app = App::simulated().start().await;
@@ -471,8 +470,8 @@ async fn what_a_session_left_is_waited_for() {
     app.stop().await;
 }
 
-/// Interface, `session.profile_save_failed`, `upload_failed`; decisions D5: what a session holds is lost with its worker. When
-/// it is destroyed then, it has succeeded, and its owner is told.
+/// Contract: profiles 13. What a session holds is lost with its worker. When it is destroyed then, it has succeeded, and its
+/// owner is told.
 #[tokio::test]
 async fn a_dead_worker_is_told_to_have_saved_nothing() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;

@@ -110,7 +110,7 @@ impl Answer {
         self
     }
 
-    /// Expects a problem document of this kind (interface, "Errors" 1; decisions D1).
+    /// Expects a problem document of this kind (contract: errors 1).
     ///
     /// # Panics
     /// When it is none, or another.

@@ -60,7 +60,7 @@ pub fn members(object: &Value) -> BTreeSet<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// Asserts that a value is written as every timestamp is (decisions D1).
+/// Asserts that a value is written as every timestamp is (contract: requests 2).
 ///
 /// # Panics
 /// When it is not.

@@ -66,7 +66,7 @@ impl Received {
         serde_json::from_slice(&self.body).expect("a JSON body")
     }
 
-    /// What the signature header would have to be for one secret: the reference verifier of the interface.
+    /// What the signature header would have to be for one secret: the reference verifier of the contract.
     pub fn signature_with(&self, secret: &str) -> String {
         let signed = self.header("x-service-signature");
         let time = signed.split(',').next().and_then(|part| part.strip_prefix("t=")).expect("a time");

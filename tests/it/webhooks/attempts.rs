@@ -10,8 +10,8 @@ use super::{create, deliveries, flood, get, id_of, send_test, sent, stands, test
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually};
 
-/// Interface, "Events" (delivery rules 1, 2 and 4) and decisions D10: anything but a 2xx in time is a failed attempt; six
-/// attempts by the schedule, then the dead-letter state, and 2xx of any kind is a success.
+/// Contract: webhooks 17, 19. Anything but a 2xx in time is a failed attempt; six attempts by the schedule, then the
+/// dead-letter state, and 2xx of any kind is a success.
 #[tokio::test]
 async fn six_attempts_are_made_by_the_schedule_and_no_more() {
     let sink = Sink::start().await;
@@ -60,8 +60,8 @@ async fn six_attempts_are_made_by_the_schedule_and_no_more() {
     app.stop().await;
 }
 
-/// Interface, "Webhook delivery", and decisions D10: of a body 4,096 bytes are kept, nothing is unpacked, redirects are not
-/// followed, and what breaks off or cannot be reached is a failed attempt that says why.
+/// Contract: webhooks 17, 18. Of a body 4,096 bytes are kept, nothing is unpacked, redirects are not followed, and what breaks
+/// off or cannot be reached is a failed attempt that says why.
 #[tokio::test]
 async fn hostile_targets_harm_nobody() {
     let sink = Sink::start().await;
@@ -128,8 +128,8 @@ async fn hostile_targets_harm_nobody() {
     app.stop().await;
 }
 
-/// Interface, "Webhook endpoint" (disabled or deleted): what is under way when its endpoint is deleted may still arrive;
-/// when it does not, it fails, and is not tried again.
+/// Contract: webhooks 8. What is under way when its endpoint is deleted may still arrive; when it does not, it fails, and is
+/// not tried again.
 #[tokio::test]
 async fn an_attempt_may_outlive_its_endpoint() {
     let sink = Sink::start().await;
@@ -152,8 +152,8 @@ async fn an_attempt_may_outlive_its_endpoint() {
     app.stop().await;
 }
 
-/// Interface, "Webhook delivery": informing for ever is no answer; what is sent to whom stands in no header that a customer's
-/// words get into.
+/// Contract: webhooks 16, 17. Informing for ever is no answer; what is sent to whom stands in no header that a customer's words
+/// get into.
 #[tokio::test]
 async fn no_answer_in_time_is_a_failed_attempt() {
     let sink = Sink::start().await;
@@ -175,8 +175,8 @@ async fn no_answer_in_time_is_a_failed_attempt() {
     app.stop().await;
 }
 
-/// Interface, "Events" (delivery rule 4), and decisions D10: of the failure that would disable an endpoint and a success,
-/// the one that is written first decides; both are written, whoever made the attempts.
+/// Contract: webhooks 22. Of the failure that would disable an endpoint and a success, the one that is written first decides;
+/// both are written, whoever made the attempts.
 #[tokio::test]
 async fn the_last_failure_and_a_success_are_counted_one_after_the_other() {
     let sink = Sink::start().await;
@@ -211,8 +211,8 @@ async fn the_last_failure_and_a_success_are_counted_one_after_the_other() {
     app.stop().await;
 }
 
-/// Interface, "Events" (delivery rule 2), and decisions D5: a worker that stalls for longer than its claim comes back to a
-/// delivery that somebody else has ended, and what it has to say of it changes nothing.
+/// Contract: webhooks 27. A worker that stalls for longer than its claim comes back to a delivery that somebody else has ended,
+/// and what it has to say of it changes nothing.
 #[tokio::test]
 async fn a_result_that_comes_too_late_changes_nothing() {
     let sink = Sink::start().await;
@@ -238,7 +238,7 @@ async fn a_result_that_comes_too_late_changes_nothing() {
     app.stop().await;
 }
 
-/// Issue 5, "nothing lost": a worker that is told to stop waits for what it has under way, and writes how it ended.
+/// Contract: webhooks 27. A worker that is told to stop waits for what it has under way, and writes how it ended.
 #[tokio::test]
 async fn a_worker_that_stops_ends_its_attempts() {
     let sink = Sink::start().await;
@@ -256,7 +256,7 @@ async fn a_worker_that_stops_ends_its_attempts() {
     app.stop().await;
 }
 
-/// Issue 5, "Bad input and faults": headers and bodies without an end take no memory, however many come at once.
+/// Contract: webhooks 18. Headers and bodies without an end take no memory, however many come at once.
 #[tokio::test]
 async fn endless_answers_take_no_memory() {
     let sink = Sink::start().await;

@@ -39,7 +39,7 @@ async fn times_to(app: &App, sink: &Sink, account: AccountId, path: &str) -> Vec
     times
 }
 
-/// Issue 5, "Build" 6: accounts whose endpoints hang, together with more than a worker does at once, neither keep others
+/// Contract: webhooks 25. Accounts whose endpoints hang, together with more than a worker does at once, neither keep others
 /// waiting nor take all the room. The p99 may move by a tenth and, because tests share their machine, 250 ms (the bench
 /// measures it); who has to wait until one of them gives up waits for seconds.
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn accounts_whose_endpoints_hang_delay_nobody() {
     app.stop().await;
 }
 
-/// Issue 5, "Build" 6: endpoints that were seen to hang are asked a few at a time, each in its turn, and another one of
+/// Contract: webhooks 25, 26. Endpoints that were seen to hang are asked a few at a time, each in its turn, and another one of
 /// the same account does not wait for them.
 #[tokio::test]
 async fn endpoints_that_hang_are_asked_a_few_at_a_time() {
@@ -121,7 +121,7 @@ async fn endpoints_that_hang_are_asked_a_few_at_a_time() {
     app.stop().await;
 }
 
-/// Issue 5, "nobody starved": fifty accounts with long queues, made before another one, take turns with it.
+/// Contract: webhooks 25. Fifty accounts with long queues, made before another one, take turns with it.
 #[tokio::test]
 async fn long_queues_delay_nobody() {
     let sink = Sink::start().await;
@@ -147,7 +147,7 @@ async fn long_queues_delay_nobody() {
     app.stop().await;
 }
 
-/// Issue 5, "Build" 6, of one account: an endpoint that answered when it was last asked does not wait for those of the same
+/// Contract: webhooks 26. Of one account, an endpoint that answered when it was last asked does not wait for those of the same
 /// account that hang, however much is due to them.
 #[tokio::test]
 async fn an_endpoint_that_answers_does_not_wait_for_those_that_hang() {
@@ -178,8 +178,8 @@ async fn an_endpoint_that_answers_does_not_wait_for_those_that_hang() {
     app.stop().await;
 }
 
-/// Issue 5, "Build" 6: an attempt at an endpoint that does not answer does not take, and end, the connection that is kept for
-/// somebody else's endpoint at the same host.
+/// Contract: webhooks 26. An attempt at an endpoint that does not answer does not take, and end, the connection that is kept
+/// for somebody else's endpoint at the same host.
 #[tokio::test]
 async fn an_endpoint_that_hangs_costs_nobody_a_connection() {
     let sink = Sink::start().await;

@@ -59,7 +59,7 @@ impl NameServer {
     }
 }
 
-/// Issue 5, "Bad input and faults": DNS rebinding. Which address is dialled is judged, and not which one a name had before.
+/// Contract: webhooks 24; egress 3, 6. DNS rebinding. Which address is dialled is judged, and not which one a name had before.
 #[tokio::test]
 async fn a_name_that_becomes_private_is_not_dialled() {
     in_a_network_of_its_own("webhooks::rebinding::inside_a_network_of_its_own").await;

@@ -63,7 +63,7 @@ impl Scene {
     }
 }
 
-/// Interface, "Sessions", `capture`: a screenshot is a PNG of the viewport in physical pixels, or of the whole page.
+/// Contract: operations 23. A screenshot is a PNG of the viewport in physical pixels, or of the whole page.
 #[tokio::test]
 async fn a_screenshot_shows_the_page() {
     let scene = Scene::start().await;
@@ -86,7 +86,7 @@ async fn a_screenshot_shows_the_page() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `full_page`: also of a page that is taller than any one picture of the engine.
+/// Contract: operations 23. Also of a page that is taller than any one picture of the engine.
 #[tokio::test]
 async fn a_screenshot_of_a_very_tall_page_has_all_of_it() {
     let mut scene = Scene::start().await;
@@ -103,7 +103,7 @@ async fn a_screenshot_of_a_very_tall_page_has_all_of_it() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `full_page`: a page of 30,000 points has forty screens of pixels, of which few are in memory at once.
+/// Contract: operations 23. A page of 30,000 points has forty screens of pixels, of which few are in memory at once.
 #[tokio::test]
 async fn a_screenshot_of_thirty_thousand_points_has_all_of_them() {
     let mut scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "1000000000").start().await).await;
@@ -117,7 +117,7 @@ async fn a_screenshot_of_thirty_thousand_points_has_all_of_them() {
     scene.app.stop().await;
 }
 
-/// Decisions D5: of a page that is more than a picture can hold there is none, and the session stays `ready`.
+/// Contract: operations 23. Of a page that is more than a picture can hold there is none, and the session stays `ready`.
 #[tokio::test]
 async fn a_screenshot_that_would_fill_the_memory_is_refused() {
     let scene = Scene::start().await;
@@ -132,7 +132,7 @@ async fn a_screenshot_that_would_fill_the_memory_is_refused() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `capture`: the document as it stands now, and a PDF.
+/// Contract: operations 22. The document as it stands now, and a PDF.
 #[tokio::test]
 async fn the_document_and_a_pdf_are_captured() {
     let scene = Scene::start().await;
@@ -155,7 +155,7 @@ async fn the_document_and_a_pdf_are_captured() {
     scene.app.stop().await;
 }
 
-/// Decisions D5: over its cap a capture is a 502 with `bytes` and `limit_bytes`, and the session stays `ready`.
+/// Contract: operations 24. Over its cap a capture is a 502 with `bytes` and `limit_bytes`, and the session stays `ready`.
 #[tokio::test]
 async fn a_capture_over_its_cap_is_withheld() {
     let limits = App::webkit().set("limits.screenshot_bytes", "300000").set("limits.pdf_bytes", "2000000");

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::webkit::{Scene, text};
 
-/// Decisions D7: what a page sees agrees with the catalogue's entry. Interface, "Archetypes": without one it is the
-/// default.
+/// Contract: archetypes 4. What a page sees agrees with the catalogue's entry. Without one it is the default
+/// (contract: archetypes 2).
 #[tokio::test]
 async fn a_page_sees_the_device_of_the_catalogue() {
     let Scene { app, site, client, session } = Scene::start().await;

@@ -1,4 +1,4 @@
-//! `search` and `login` on a deployment whose driver says that it can (decisions D6).
+//! `search` and `login` on a deployment whose driver says that it can (contract: operations 25).
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ async fn scene_with_a_real_direct_driver() -> Scene {
     Scene::of(App::webkit().set("sessions.direct_driver", "real").start().await).await
 }
 
-/// Interface, "Sessions", `search`.
+/// Contract: operations 26.
 #[tokio::test]
 async fn a_search_is_typed_and_submitted() {
     let scene = scene_with_a_real_direct_driver().await;
@@ -44,7 +44,7 @@ async fn a_search_is_typed_and_submitted() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `login`: `logged_in` is an assessment of where it led.
+/// Contract: operations 27. `logged_in` is an assessment of where it led.
 #[tokio::test]
 async fn a_login_says_whether_it_led_in() {
     let scene = scene_with_a_real_direct_driver().await;
@@ -80,8 +80,7 @@ async fn a_login_says_whether_it_led_in() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `search` and `login`: typing that hits its safety bound submits nothing, says so, and leaves
-/// the session ready.
+/// Contract: operations 28. Typing that hits its safety bound submits nothing, says so, and leaves the session ready.
 #[tokio::test]
 async fn typing_that_takes_too_long_submits_nothing() {
     let app = App::webkit().set("sessions.direct_driver", "real").set("limits.form_work", "700ms");

@@ -223,7 +223,7 @@ async fn a_page_with_two_hundred_sockets_takes_none_from_others() {
     attack.end().await;
 }
 
-/// Decisions D5, as for cookies and storage: what a page calls itself is cut, and the state says so.
+/// Contract: operations 19. What a page calls itself is cut, and the state says so.
 #[tokio::test]
 async fn an_address_of_thirty_megabytes_is_cut() {
     let mut attack = Attack::start().await;

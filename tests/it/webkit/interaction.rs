@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::{Scene, assert_failed};
 
-/// Interface, "Sessions", `interact` and decisions D5: a tap is a user's, and does what a user's does.
+/// Contract: operations 10. A tap is a user's, and does what a user's does.
 #[tokio::test]
 async fn a_tap_is_that_of_a_finger() {
     let scene = Scene::start().await;
@@ -39,7 +39,7 @@ async fn a_tap_is_that_of_a_finger() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `type`: the text arrives as it was sent, whatever it holds, and nothing in it is code.
+/// Contract: operations 4, 11. The text arrives as it was sent, whatever it holds, and nothing in it is code.
 #[tokio::test]
 async fn a_typed_text_arrives_as_it_was_sent() {
     let scene = Scene::start().await;
@@ -89,8 +89,7 @@ pub async fn assert_nowhere_in_clear(scene: &Scene, secrets: &[&str]) {
     }
 }
 
-/// Interface, "Sessions", `press`: one key, to whatever has the focus. Decisions D5: a key that does not exist is a 400
-/// and the session stays.
+/// Contract: operations 13. One key, to whatever has the focus. A key that does not exist is a 400 and the session stays.
 #[tokio::test]
 async fn a_key_is_pressed() {
     let scene = Scene::start().await;
@@ -114,7 +113,7 @@ async fn a_key_is_pressed() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `scroll`: the page or an element, by deltas of CSS pixels; positive is down and right.
+/// Contract: operations 14. The page or an element, by deltas of CSS pixels; positive is down and right.
 #[tokio::test]
 async fn the_page_and_its_elements_scroll() {
     let scene = Scene::start().await;
@@ -137,7 +136,7 @@ async fn the_page_and_its_elements_scroll() {
     scene.app.stop().await;
 }
 
-/// Decisions D5: a selector that is none is a 400 on its field and the session stays. Nothing in it is code.
+/// Contract: operations 1, 4. A selector that is none is a 400 on its field and the session stays. Nothing in it is code.
 #[tokio::test]
 async fn a_selector_that_is_none_is_refused() {
     let scene = Scene::start().await;
@@ -161,7 +160,7 @@ async fn a_selector_that_is_none_is_refused() {
     scene.app.stop().await;
 }
 
-/// Decisions D5: an element that does not come is a timeout, which errors the session unless the caller asked to be
+/// Contract: operations 15. An element that does not come is a timeout, which errors the session unless the caller asked to be
 /// told instead.
 #[tokio::test]
 async fn an_element_that_does_not_come_is_a_timeout() {

@@ -10,7 +10,7 @@ use crate::support::app::free_port;
 use crate::support::{App, Site, eventually};
 use crate::webkit::{Scene, assert_failed, until_status};
 
-/// Interface, "Sessions", `navigate`: `url` is the requested one, `final_url` where redirects led.
+/// Contract: operations 6. `url` is the requested one, `final_url` where redirects led.
 #[tokio::test]
 async fn a_page_arrives_where_its_redirects_lead() {
     let scene = Scene::start().await;
@@ -32,7 +32,7 @@ async fn a_page_arrives_where_its_redirects_lead() {
     scene.app.stop().await;
 }
 
-/// Decisions D5: an HTTP error page is a successful navigation with that status, and `page_state` says `http`.
+/// Contract: operations 7, 18. An HTTP error page is a successful navigation with that status, and `page_state` says `http`.
 #[tokio::test]
 async fn an_http_error_page_arrives_with_its_status() {
     let scene = Scene::start().await;
@@ -54,8 +54,8 @@ async fn an_http_error_page_arrives_with_its_status() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `wait_until`: `domcontentloaded` does not wait for pictures, `load` does, and `networkidle`
-/// waits for what a page asks for after that.
+/// Contract: operations 6. `domcontentloaded` does not wait for pictures, `load` does, and `networkidle` waits for what a page
+/// asks for after that.
 #[tokio::test]
 async fn a_navigation_waits_as_long_as_it_was_told() {
     let scene = Scene::start().await;
@@ -83,8 +83,8 @@ async fn a_navigation_waits_as_long_as_it_was_told() {
     scene.app.stop().await;
 }
 
-/// Interface, "Session rules" 6 and "Driver session": a failure at navigation time is 502, errors the session, frees
-/// its slot, and is told of once.
+/// Contract: operations 7; sessions 15. A failure at navigation time is 502, errors the session, frees its slot, and is told of
+/// once.
 #[tokio::test]
 async fn a_page_that_cannot_be_had_fails_the_session() {
     let app = App::webkit().start().await;
@@ -115,8 +115,7 @@ async fn a_page_that_cannot_be_had_fails_the_session() {
     app.stop().await;
 }
 
-/// Interface, "Errors", 504: a page that never finishes runs out of its time, whether its server or its script is
-/// to blame.
+/// Contract: sessions 16. A page that never finishes runs out of its time, whether its server or its script is to blame.
 #[tokio::test]
 async fn a_page_that_never_finishes_runs_out_of_its_time() {
     let mut scene = Scene::start().await;
@@ -131,8 +130,8 @@ async fn a_page_that_never_finishes_runs_out_of_its_time() {
     scene.app.stop().await;
 }
 
-/// Interface, "Driver session": a page that spins for ever takes neither the session's operations' answers nor its
-/// destruction hostage.
+/// Contract: sessions 16. A page that spins for ever takes neither the session's operations' answers nor its destruction
+/// hostage.
 #[tokio::test]
 async fn a_page_that_spins_can_be_left() {
     let mut scene = Scene::start().await;

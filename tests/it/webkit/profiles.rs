@@ -115,7 +115,7 @@ impl Scene {
         told[0].clone()
     }
 
-    /// Interface, "Event payloads": what a failed save says.
+    /// Contract: events 6. What a failed save says.
     async fn assert_not_saved(&self, session: &str, reason: &str) {
         let mut told = self.failed_save().await;
         let detail = told.as_object_mut().expect("an object").remove("detail");
@@ -161,8 +161,8 @@ impl Scene {
     }
 }
 
-/// Decisions D8: cookies, `HttpOnly` ones and those that end with the browser too, local storage and `IndexedDB` are there
-/// in the next session, whichever worker has it.
+/// Contract: profiles 8. Cookies, `HttpOnly` ones and those that end with the browser too, local storage and `IndexedDB` are
+/// there in the next session, whichever worker has it.
 #[tokio::test]
 async fn a_login_is_there_in_the_next_session_on_another_worker() {
     let mut scene = Scene::with_a_worker_of_its_own().await;
@@ -187,7 +187,7 @@ async fn a_login_is_there_in_the_next_session_on_another_worker() {
     scene.app.stop().await;
 }
 
-/// Decisions D8: a session that comes right after another begins where that one ended, as often as one likes.
+/// Contract: profiles 10. A session that comes right after another begins where that one ended, as often as one likes.
 #[tokio::test]
 async fn a_launch_right_after_a_destroy_gets_the_newest_state() {
     let scene = Scene::start().await;
@@ -202,8 +202,8 @@ async fn a_launch_right_after_a_destroy_gets_the_newest_state() {
     scene.app.stop().await;
 }
 
-/// Decisions D8: a login is there in whatever is made of its profile: a clone, a snapshot that was taken before another one
-/// signed in, and on another account what was exported.
+/// Contract: profiles 17, 18, 20. A login is there in whatever is made of its profile: a clone, a snapshot that was taken
+/// before another one signed in, and on another account what was exported.
 #[tokio::test]
 async fn a_login_is_there_wherever_its_profile_is_copied_to() {
     let mut scene = Scene::start().await;
@@ -241,9 +241,9 @@ async fn a_login_is_there_wherever_its_profile_is_copied_to() {
     scene.app.stop().await;
 }
 
-/// Decisions D8 and docs/profile-format.md: what a page has stored, of every kind that a document has, is there where the document is
-/// imported: the same values under the same keys and in the same order, in indexes too; what comes next goes on from there.
-/// Records that hold what only a browser has are left out, and the document says so.
+/// Contract: profiles 20, 21. What a page has stored, of every kind that a document (docs/profile-format.md) has, is there
+/// where the document is imported: the same values under the same keys and in the same order, in indexes too; what comes next
+/// goes on from there. Records that hold what only a browser has are left out, and the document says so.
 #[tokio::test]
 async fn what_a_page_stored_is_there_where_its_profile_is_imported() {
     let mut scene = Scene::start().await;
@@ -320,8 +320,8 @@ async fn a_site_with_very_many_cookies_does_not_keep_a_profile_from_being_saved(
     scene.app.stop().await;
 }
 
-/// Interface, "Driver session" and "Limits"; decisions D8: what a session holds is kept too when the service ends it, at the
-/// free tier's cap or because its account is suspended.
+/// Contract: profiles 11. What a session holds is kept too when the service ends it, at the free tier's cap or because its
+/// account is suspended.
 #[tokio::test]
 async fn a_session_that_the_service_ends_is_saved() {
     let app = App::webkit().set("sessions.free_tier_cap", "1s").start().await;
@@ -357,8 +357,8 @@ async fn a_session_that_the_service_ends_is_saved() {
     scene.app.stop().await;
 }
 
-/// Decisions D8: however often a profile is used, it holds what the site keeps, and no more: no store is left behind, and the
-/// one that stays does not grow. `KITFLEET_TEST_PROFILE_ROUNDS=1000` makes it a long run.
+/// Contract: profiles 10. However often a profile is used, it holds what the site keeps, and no more: no store is left behind,
+/// and the one that stays does not grow. `KITFLEET_TEST_PROFILE_ROUNDS=1000` makes it a long run.
 #[tokio::test]
 async fn a_profile_does_not_grow_with_its_use() {
     let scene = Scene::start().await;
@@ -385,8 +385,7 @@ async fn a_profile_does_not_grow_with_its_use() {
     scene.app.stop().await;
 }
 
-/// Decisions D8; interface, `session.profile_save_failed`, `upload_failed`: a save that hangs is given up while whoever waits
-/// for the profile has time left to open it.
+/// Contract: profiles 12, 13. A save that hangs is given up while whoever waits for the profile has time left to open it.
 #[tokio::test]
 async fn a_save_that_hangs_leaves_time_for_the_next_session() {
     let scene = Scene::of(App::webkit().set("sessions.open_timeout", "12s").start().await).await;
@@ -402,7 +401,7 @@ async fn a_save_that_hangs_leaves_time_for_the_next_session() {
     scene.app.stop().await;
 }
 
-/// Decisions D8: a database that is away for a moment does not cost what a session leaves.
+/// Contract: profiles 14. A database that is away for a moment does not cost what a session leaves.
 #[tokio::test]
 async fn a_save_that_fails_for_a_moment_is_tried_again() {
     let scene = Scene::start().await;
@@ -422,7 +421,7 @@ async fn a_save_that_fails_for_a_moment_is_tried_again() {
     scene.app.stop().await;
 }
 
-/// Decisions D8, of a worker that is told to stop: its sessions end, and what they hold is kept.
+/// Contract: profiles 11. When a worker is told to stop, its sessions end, and what they hold is kept.
 #[tokio::test]
 async fn a_worker_that_stops_saves_the_profiles_of_its_sessions() {
     let mut scene = Scene::with_a_worker_of_its_own().await;
@@ -440,7 +439,7 @@ async fn a_worker_that_stops_saves_the_profiles_of_its_sessions() {
     scene.app.stop().await;
 }
 
-/// Decisions D8, of a page that never yields: what it stored before is kept, and nobody waits for it for long.
+/// Contract: profiles 11. Of a page that never yields, what it stored before is kept, and nobody waits for it for long.
 #[tokio::test]
 async fn a_page_that_never_yields_does_not_keep_its_session_from_being_saved() {
     let scene = Scene::start().await;
@@ -455,7 +454,7 @@ async fn a_page_that_never_yields_does_not_keep_its_session_from_being_saved() {
     scene.app.stop().await;
 }
 
-/// Interface, `session.profile_save_failed`, `degenerate_dump`: what holds nothing does not replace what holds something.
+/// Contract: profiles 13. What holds nothing does not replace what holds something.
 #[tokio::test]
 async fn a_browser_that_holds_nothing_leaves_the_profile_as_it_was() {
     let scene = Scene::start().await;
@@ -478,7 +477,7 @@ async fn a_browser_that_holds_nothing_leaves_the_profile_as_it_was() {
     scene.app.stop().await;
 }
 
-/// Interface, `session.profile_save_failed`, `superseded`: of two sessions that end, the one that came later wins.
+/// Contract: profiles 13. Of two sessions that end, the one that came later wins.
 #[tokio::test]
 async fn a_session_that_ends_after_a_later_one_does_not_replace_what_that_left() {
     let scene = Scene::start().await;
@@ -500,7 +499,7 @@ async fn a_session_that_ends_after_a_later_one_does_not_replace_what_that_left()
     scene.app.stop().await;
 }
 
-/// Interface, `session.profile_save_failed`, `serialize_failed`: a browser that gives nothing away is not waited for.
+/// Contract: profiles 13. A browser that gives nothing away is not waited for.
 #[tokio::test]
 async fn a_browser_that_hangs_when_its_session_ends_leaves_the_profile_as_it_was() {
     let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
@@ -513,7 +512,7 @@ async fn a_browser_that_hangs_when_its_session_ends_leaves_the_profile_as_it_was
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions": nothing is saved of a session that errored, and the next one has not to wait for it.
+/// Contract: profiles 11. Nothing is saved of a session that errored, and the next one has not to wait for it.
 #[tokio::test]
 async fn nothing_is_saved_of_a_session_whose_browser_died() {
     let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
@@ -526,7 +525,7 @@ async fn nothing_is_saved_of_a_session_whose_browser_died() {
     scene.app.stop().await;
 }
 
-/// Decisions D8, of a worker that is killed while it saves: the profile is as it was before.
+/// Contract: profiles 13. When a worker is killed while it saves, the profile is as it was before.
 #[tokio::test]
 async fn a_worker_that_is_killed_while_it_saves_leaves_the_profile_as_it_was() {
     let mut scene = Scene::with_a_worker_of_its_own().await;
@@ -572,8 +571,8 @@ fn fill(disk: &Path, name: &str) -> PathBuf {
     path
 }
 
-/// Issue 6, "Bad input and faults": a full disk. What would be written there is refused until there is room again, and what
-/// profiles hold is as it was.
+/// Contract: profiles 24. A full disk. What would be written there is refused until there is room again, and what profiles hold
+/// is as it was.
 #[tokio::test]
 async fn a_full_disk_takes_nothing_from_a_profile() {
     let folder = TempDir::new().expect("a folder");

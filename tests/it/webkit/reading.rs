@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::support::App;
 use crate::webkit::Scene;
 
-/// Interface, "Session state" and `last_state_at`: a page's address, title, cookies of every kind, and local storage.
+/// Contract: operations 18. A page's address, title, cookies of every kind, and local storage.
 #[tokio::test]
 async fn the_state_is_what_the_page_has() {
     let scene = Scene::start().await;
@@ -49,7 +49,7 @@ async fn the_state_is_what_the_page_has() {
     scene.app.stop().await;
 }
 
-/// Decisions D5: the state is capped, and says when it was cut.
+/// Contract: operations 19. The state is capped, and says when it was cut.
 #[tokio::test]
 async fn a_state_that_is_too_large_is_cut() {
     let limits = App::webkit().set("limits.state_storage_bytes", "10000").set("limits.state_cookies", "3");
@@ -75,8 +75,8 @@ async fn a_state_that_is_too_large_is_cut() {
     scene.app.stop().await;
 }
 
-/// What is too much is withheld, as captures are (decisions D5), and neither cut nor held by anybody: names stand in the answer
-/// once a match.
+/// What is too much is withheld, as captures are (contract: operations 24), and neither cut nor held by anybody: names stand in
+/// the answer once a match.
 #[tokio::test]
 async fn an_extraction_that_is_too_large_is_withheld() {
     let scene = Scene::start().await;
@@ -113,7 +113,7 @@ async fn an_extraction_that_is_too_large_is_withheld() {
     scene.app.stop().await;
 }
 
-/// Interface, "Sessions", `extract`, and decisions D5 for what matches nothing.
+/// Contract: operations 20, 21.
 #[tokio::test]
 async fn values_are_extracted() {
     let scene = Scene::start().await;

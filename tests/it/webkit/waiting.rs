@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::webkit::{Scene, assert_failed};
 
-/// Interface, "Sessions", `wait`, and decisions D5.
+/// Contract: operations 16.
 #[tokio::test]
 async fn a_wait_ends_when_its_condition_comes_true() {
     let scene = Scene::start().await;
@@ -33,7 +33,7 @@ async fn a_wait_ends_when_its_condition_comes_true() {
     scene.app.stop().await;
 }
 
-/// Decisions D5: a wait that runs out of its time errors the session, unless the caller asked to be told instead.
+/// Contract: operations 3. A wait that runs out of its time errors the session, unless the caller asked to be told instead.
 #[tokio::test]
 async fn a_wait_for_what_does_not_come_is_a_timeout() {
     let mut scene = Scene::start().await;
@@ -58,8 +58,8 @@ async fn a_wait_for_what_does_not_come_is_a_timeout() {
     scene.app.stop().await;
 }
 
-/// Decisions D5: regular expressions take linear time; selectors and expressions that are none are a 400 and the
-/// session stays.
+/// Contract: operations 1, 4, 17. Regular expressions take linear time; selectors and expressions that are none are a 400 and
+/// the session stays.
 #[tokio::test]
 async fn a_condition_that_is_none_is_refused_and_a_hostile_one_harmless() {
     let scene = Scene::start().await;

@@ -134,7 +134,7 @@ fn literal_address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// In this order (interface, "Webhook delivery").
+/// In this order (contract: webhooks 16).
 fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

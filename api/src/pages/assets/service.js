@@ -47,7 +47,7 @@ function inWords(response, problem) {
   return sentence(problem.detail || 'The service refused this');
 }
 
-/** What the pages call the fields of the interface. */
+/** What the pages call the fields of the contract. */
 function name(field) {
   const names = { token: 'the link', email: 'the e-mail address', new_password: 'the password' };
   return names[field] || `the ${field.replace(/_/g, ' ')}`;

@@ -26,7 +26,7 @@ export async function begin() {
   }
 }
 
-/** Takes a login result (the interface has two of them) to a session. */
+/** Takes a login result (the contract has two of them) to a session. */
 export async function proceed(result) {
   if (result.mfa_required) {
     challenge = result.challenge_token;
