@@ -142,7 +142,7 @@ fn describe(path: &str, method: &str, operation: &mut Value, answers: &mut Answe
             if method != Method::GET {
                 headers.push(UNKNOWN_FIELDS);
             }
-            describe_access(operation, rule);
+            describe_access(operation, *rule);
         }
     }
     operation["x-retryable"] = retries::may_be_sent_again(&method, path).into();
@@ -160,7 +160,7 @@ fn describe(path: &str, method: &str, operation: &mut Value, answers: &mut Answe
     }
 }
 
-fn describe_access(operation: &mut Value, rule: &Rule) {
+fn describe_access(operation: &mut Value, rule: Rule) {
     let mut asked = Map::from_iter([("scope".to_owned(), json!(rule.scope.name()))]);
     if let Some(team) = rule.team {
         let header = json!({"$ref": "#/components/parameters/ServiceAccount"});

@@ -35,7 +35,7 @@ fn open_free_object(schema: &mut Value) {
 /// Where the variants of a union have a member that can be one text only, another one in each, that tells them apart.
 fn tell_variants_apart(schema: &mut Value, known: &Map<String, Value>) {
     let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else { return };
-    let members = variants.iter().flat_map(|variant| resolved(variant, known)["properties"].as_object());
+    let members = variants.iter().filter_map(|variant| resolved(variant, known)["properties"].as_object());
     let names: Vec<_> = members.flat_map(Map::keys).cloned().collect();
     for name in names {
         let tags = variants.iter().map(|variant| {
