@@ -149,7 +149,7 @@ async fn a_database_without_teams_moves_on() {
         sqlx::query(INSERT_KEY).bind(key).bind(ada).bind(KEY),
         sqlx::query(
             "insert into workers (id, name, driver, max_sessions, public_key, last_seen_at)
-             values ($1, 'before', 'simulated', 1, '', now() - interval '1 hour')",
+             values ($1, 'before', 'simulated', 1, '', now() - interval '1 minute')",
         )
         .bind(worker),
         sqlx::query(
