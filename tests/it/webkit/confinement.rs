@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::commands::run;
 use crate::support::namespaces::run_inside;
-use crate::support::{App, Client, eventually};
+use crate::support::{App, Builder, Client, eventually};
 use crate::webkit::processes::namespace;
 use crate::webkit::{Scene, assert_failed, text};
 
@@ -149,14 +149,10 @@ async fn nothing_passes_between_sessions_by_the_clipboard() {
 /// A page that takes more memory than its session may have costs its own session, and nobody else's.
 #[tokio::test]
 async fn a_page_that_eats_memory_fails_its_session_alone() {
-    let scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "500000000").start().await).await;
-    let (app, client, site) = (&scene.app, &scene.client, &scene.site);
-    client.navigate(&scene.session, &site.url("/")).await;
-    let (idle, busy) = (client.session().await, client.session().await);
-    client.navigate(&idle, &site.url("/eater?memory=1")).await;
-    until_errored(client, &idle).await;
-    assert_failed(app, client, &idle, "unknown", "DriverError").await;
-
+    let bounded = App::webkit().set("worker.session_memory_bytes", "500000000");
+    let scene = beside_a_page_that_takes_too_much(bounded, "/eater?memory=1").await;
+    let (client, site) = (&scene.client, &scene.site);
+    let busy = client.session().await;
     client.navigate(&busy, &site.url("/")).await;
     client.navigate(&busy, &site.url("/eater?memory=1")).await;
     let wait = json!({"condition": {"kind": "selector", "selector": "#nowhere"}, "timeout_ms": 60_000});
@@ -173,13 +169,8 @@ async fn a_page_that_eats_memory_fails_its_session_alone() {
 /// A page that fills its part of the disk, likewise.
 #[tokio::test]
 async fn a_page_that_fills_the_disk_fails_its_session_alone() {
-    let scene = Scene::of(App::webkit().set("worker.session_disk_bytes", "40000000").start().await).await;
-    let (app, client, site) = (&scene.app, &scene.client, &scene.site);
-    client.navigate(&scene.session, &site.url("/")).await;
-    let writer = client.session().await;
-    client.navigate(&writer, &site.url("/eater?disk=1")).await;
-    until_errored(client, &writer).await;
-    assert_failed(app, client, &writer, "unknown", "DriverError").await;
+    let bounded = App::webkit().set("worker.session_disk_bytes", "40000000");
+    let scene = beside_a_page_that_takes_too_much(bounded, "/eater?disk=1").await;
     scene.act(json!({"kind": "scroll"})).await.expect(200);
     scene.assert_ready().await;
     scene.app.stop().await;
@@ -243,6 +234,17 @@ async fn on_a_small_disk() {
     scene.act(json!({"kind": "scroll"})).await.expect(200);
     scene.assert_ready().await;
     scene.app.stop().await;
+}
+
+/// A scene whose session has a page, and where another session has failed, idle, because its page took too much.
+async fn beside_a_page_that_takes_too_much(app: Builder, eater: &str) -> Scene {
+    let scene = Scene::of(app.start().await).await;
+    scene.visit("/").await;
+    let other = scene.client.session().await;
+    scene.client.navigate(&other, &scene.site.url(eater)).await;
+    until_errored(&scene.client, &other).await;
+    assert_failed(&scene.app, &scene.client, &other, "unknown", "DriverError").await;
+    scene
 }
 
 /// A browser takes its time to take too much.
