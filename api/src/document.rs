@@ -17,9 +17,9 @@ use kitfleet_domain::ids::AccountId;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
-use crate::kinds;
-use crate::openapi::{SHARED_AS, id_schema, problem_key};
-use crate::permissions::{self, Access, Deprecation, Rule};
+use crate::http::kinds;
+use crate::http::openapi::{SHARED_AS, id_schema, problem_key};
+use crate::http::permissions::{self, Access, Deprecation, Rule};
 
 use problems::Answers;
 

@@ -6,13 +6,16 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::deprecation::Rows;
-use crate::docs::Contract;
-use crate::state::App;
-use crate::{
-    accounts, api_keys, archetypes, audit_log, auth, deprecation, devices, docs, document, emails, health, identities,
-    metrics, mfa, oauth, observe, own_task, pages, permissions, problems, profiles, pulse, rate_limits, sessions,
-    sign_ins, teams, unknown_fields, usage, web_sessions, webhooks,
+use crate::document;
+use crate::http::deprecation::Rows;
+use crate::http::state::App;
+use crate::http::{
+    auth, deprecation, metrics, observe, own_task, permissions, problems, pulse, rate_limits, unknown_fields,
+};
+use crate::routes::docs::Contract;
+use crate::routes::{
+    accounts, api_keys, archetypes, audit_log, devices, docs, emails, health, identities, mfa, oauth, pages, profiles,
+    sessions, sign_ins, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -92,11 +95,11 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::client::{ClientInfo, Peer};
-    use crate::error::{Problem, Result};
-    use crate::permissions::{Access, Deprecation, Route};
-    use crate::rate_limits::Bucket;
-    use crate::state::ApiConfig;
+    use crate::http::client::{ClientInfo, Peer};
+    use crate::http::error::{Problem, Result};
+    use crate::http::permissions::{Access, Deprecation, Route};
+    use crate::http::rate_limits::Bucket;
+    use crate::http::state::ApiConfig;
 
     /// An API whose database does not exist.
     fn app() -> App {

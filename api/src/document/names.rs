@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::schemas::{holders, parts};
-use crate::openapi::camel_case;
+use crate::http::openapi::camel_case;
 
 /// Puts what has a title, and every set of texts, among the named schemas, and refers to it where it was.
 pub fn give(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {

@@ -7,9 +7,9 @@ use std::ptr;
 use serde_json::{Map, Value, json};
 
 use super::{RATE_LIMITS, REQUEST_ID, RETRY_AFTER, add_headers, sorted};
-use crate::kinds::{self, Kind};
-use crate::openapi::problem_key;
-use crate::problems::MEDIA_TYPE;
+use crate::http::kinds::{self, Kind};
+use crate::http::openapi::problem_key;
+use crate::http::problems::MEDIA_TYPE;
 
 /// Answers that are problems, by their names.
 #[derive(Default)]

@@ -58,7 +58,7 @@ const REPEATABLE_POSTS: [&str; 23] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::permissions::route;
+    use crate::http::permissions::route;
 
     #[test]
     fn every_exception_is_a_route() {

@@ -56,7 +56,7 @@ fn only_text(schema: &Value) -> Option<&str> {
     }
 }
 
-/// Whether an empty object is not enough: without a body a request has one (see [`crate::json::Json`]).
+/// Whether an empty object is not enough: without a body a request has one (see [`crate::http::json::Json`]).
 fn asks_for_something(schema: &Value) -> bool {
     schema.get("required").is_some() || schema.get("minProperties").is_some()
 }

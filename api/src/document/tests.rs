@@ -8,8 +8,8 @@ use chrono::NaiveDate;
 use kitfleet_domain::events::EventType;
 
 use super::*;
-use crate::kinds::Kind;
-use crate::problems::MEDIA_TYPE;
+use crate::http::kinds::Kind;
+use crate::http::problems::MEDIA_TYPE;
 use crate::router;
 
 #[test]

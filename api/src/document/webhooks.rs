@@ -4,8 +4,8 @@ use kitfleet_domain::events::EventType;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::openapi::camel_case;
-use crate::webhooks::events::Payload;
+use crate::http::openapi::camel_case;
+use crate::routes::webhooks::events::Payload;
 
 /// The operations by type of event, and the schemas that they need.
 pub fn section() -> (Map<String, Value>, Map<String, Value>) {

@@ -1,0 +1,31 @@
+//! What every route uses, and what crosses them all. Nothing here knows a route.
+
+pub mod auth;
+pub mod body;
+pub mod client;
+pub mod connections;
+pub mod deprecation;
+pub mod error;
+pub mod hashing;
+pub mod impatient;
+pub mod json;
+pub mod kinds;
+pub mod last_used;
+pub mod lists;
+pub mod malformed;
+pub mod metrics;
+pub mod observe;
+pub mod openapi;
+pub mod own_task;
+pub mod path;
+pub mod permissions;
+pub mod problems;
+pub mod providers;
+pub mod pulse;
+pub mod rate_limits;
+pub mod replies;
+pub mod request_id;
+pub mod rescue;
+pub mod server;
+pub mod state;
+pub mod unknown_fields;

@@ -1,0 +1,286 @@
+//! Who calls, and whether they may (contract: authorization). Callers are admitted before their route's handler runs, by the
+//! row of the route in [`permissions::ROUTES`]: a handler cannot forget to ask, and one whose route lets anybody in has no
+//! [`Caller`].
+
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use kitfleet_domain::accounts::AccountStatus;
+use kitfleet_domain::api_keys::{KeyKind, Scope, Scopes};
+use kitfleet_domain::audit::{Actor, Origin};
+use kitfleet_domain::credentials::{self, Bearer, Credential, Maker};
+use kitfleet_domain::ids::{AccountId, ApiKeyId, WebSessionId};
+use kitfleet_domain::teams::{self, Role};
+
+use crate::http::client::ClientInfo;
+use crate::http::error::{Problem, Result};
+use crate::http::metrics::{self, AuthOutcome};
+use crate::http::permissions::{self, Access, Rule, TeamRule};
+use crate::http::request_id::RequestId;
+use crate::http::state::App;
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Whose resources the request is about: their own account, or one whose team they are on.
+    pub account_id: AccountId,
+    /// What they showed.
+    pub credential: Credential,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// For the audit log.
+    pub actor: Actor,
+    /// For the logs of other processes.
+    pub request_id: String,
+}
+
+impl Caller {
+    /// The key they called with.
+    pub fn api_key_id(&self) -> Option<ApiKeyId> {
+        self.credential.api_key()
+    }
+
+    /// The web session they called with.
+    ///
+    /// # Errors
+    /// Forbidden, when it was something else.
+    pub fn web_session(&self) -> Result<WebSessionId> {
+        self.credential.web_session().ok_or_else(Problem::web_session_needed)
+    }
+
+    /// Insists on a second-factor proof that is fresh (contract: mfa 12).
+    ///
+    /// # Errors
+    /// The step-up problem, when the last one is too old or was never given.
+    pub fn require_step_up(&self, fresh_for: Duration) -> Result<()> {
+        match self.credential {
+            Credential::WebSession { proof_age: Some(age), .. } if age < fresh_for => Ok(()),
+            Credential::WebSession { proof_age: Some(_), .. } => Err(Problem::step_up_required("expired")),
+            Credential::WebSession { proof_age: None, .. } => Err(Problem::step_up_required("never_satisfied")),
+            // A program has no second factor to show.
+            Credential::Key { .. } | Credential::OauthToken { .. } => Ok(()),
+        }
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
+        parts.extensions.get().cloned().ok_or_else(|| Problem::internal(&"this route's row lets anybody in"))
+    }
+}
+
+/// Lets those through who may.
+pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Result<Response> {
+    let (mut parts, body) = request.into_parts();
+    if let Some(rule) = rule_of(&parts) {
+        let caller = caller(&app, &parts, rule).await?;
+        parts.extensions.insert(caller);
+    }
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// What the route asks of an account's credential, if anything. Where there is no such route, whoever comes next says so.
+fn rule_of(parts: &Parts) -> Option<Rule> {
+    let path = parts.extensions.get::<MatchedPath>()?;
+    match permissions::route(&parts.method, path.as_str())?.access {
+        Access::Account(rule) => Some(rule),
+        Access::Public | Access::MetricsToken => None,
+    }
+}
+
+async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
+    let authorized = authorize(app, &parts.headers, rule).await;
+    metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
+    let Authorized { bearer, account_id } = authorized.map_err(|refused| refused.problem)?;
+    tracing::Span::current().record("account", tracing::field::display(account_id));
+    app.last_used.note(bearer.credential);
+    let Origin { ip_address, user_agent } = ClientInfo::of(parts, app).origin();
+    let key = bearer.credential.api_key();
+    // What a member's key does, the member does.
+    let acting = bearer.maker.map_or(bearer.account_id, |maker| maker.account);
+    Ok(Caller {
+        account_id,
+        credential: bearer.credential,
+        scopes: bearer.scopes,
+        actor: Actor::Customer { account: acting, key, ip_address, user_agent },
+        request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
+    })
+}
+
+/// Who may, and for whom.
+struct Authorized {
+    bearer: Bearer,
+    account_id: AccountId,
+}
+
+/// Why a caller may not.
+struct Refused {
+    outcome: AuthOutcome,
+    problem: Problem,
+}
+
+impl Refused {
+    fn new(outcome: AuthOutcome, problem: Problem) -> Self {
+        Self { outcome, problem }
+    }
+
+    fn unauthorized(outcome: AuthOutcome, detail: &str) -> Self {
+        Self::new(outcome, Problem::unauthorized(detail))
+    }
+
+    fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(AuthOutcome::Forbidden, Problem::forbidden(detail))
+    }
+}
+
+impl From<sqlx::Error> for Refused {
+    fn from(error: sqlx::Error) -> Self {
+        Self::new(AuthOutcome::Error, error.into())
+    }
+}
+
+async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authorized, Refused> {
+    let bearer = authenticate(app, headers).await?;
+    let limited = app.rate_limits.check_credential(&credential_name(bearer.credential));
+    limited.map_err(|problem| Refused::new(AuthOutcome::Forbidden, problem))?;
+    check_tier(&bearer, rule)?;
+    if rule.web_session_only && bearer.credential.web_session().is_none() {
+        return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));
+    }
+    let own = bearer.account_id;
+    let account_id = if let Some(maker) = bearer.maker {
+        check_maker(&bearer, maker, rule.team, headers)?;
+        own
+    } else if let Some(team) = rule.team
+        && let Some(owner) = named_account(headers)?.filter(|named| *named != own)
+    {
+        check_scope(&bearer, team.scope)?;
+        check_standing(app, owner, own, team.role).await?;
+        owner
+    } else {
+        check_scope(&bearer, rule.scope)?;
+        own
+    };
+    Ok(Authorized { bearer, account_id })
+}
+
+/// A key that a member of the team made does what its maker may do through the account header, and nothing else: it opens
+/// no route that does not honor the header, and leads to no other account.
+fn check_maker(bearer: &Bearer, maker: Maker, team: Option<TeamRule>, headers: &HeaderMap) -> Result<(), Refused> {
+    let Some(team) = team else {
+        return Err(Refused::forbidden("a key that a member of the account's team made does not open this route"));
+    };
+    if named_account(headers)?.is_some_and(|named| named != bearer.account_id) {
+        let detail = "a key that a member of the account's team made acts on that account only";
+        return Err(Refused::forbidden(detail));
+    }
+    check_scope(bearer, team.scope)?;
+    check_role(maker.role, team.role)
+}
+
+fn check_scope(bearer: &Bearer, scope: Scope) -> Result<(), Refused> {
+    if bearer.scopes.satisfy(scope) {
+        return Ok(());
+    }
+    Err(Refused::forbidden(format!("the credential lacks the scope {}", scope.name())))
+}
+
+/// Keys and OAuth tokens do not work on the free tier, but for a desktop app's, which does for what the app is for
+/// (contract: authorization 4, 5).
+fn check_tier(bearer: &Bearer, rule: Rule) -> Result<(), Refused> {
+    let works = match bearer.credential {
+        Credential::WebSession { .. } => true,
+        Credential::Key { kind: KeyKind::Device, .. } => rule.open_to_free_devices,
+        Credential::Key { kind: KeyKind::Customer, .. } | Credential::OauthToken { .. } => false,
+    };
+    if works || bearer.tier.has_api_access() {
+        return Ok(());
+    }
+    let tier = bearer.tier;
+    let detail = format!("the apiAccess feature is unavailable on the {tier} tier; upgrade the account to use it");
+    Err(Refused::forbidden(detail))
+}
+
+async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Bearer, Refused> {
+    let token = headers.get(AUTHORIZATION).and_then(bearer_token).ok_or_else(|| {
+        Refused::unauthorized(AuthOutcome::Unauthorized, "send a bearer token in the Authorization header")
+    })?;
+    let invalid = || Refused::unauthorized(AuthOutcome::Invalid, "the bearer token is not valid");
+    let mut conn = app.db.acquire().await?;
+    let bearer = credentials::find(&mut conn, token).await?.ok_or_else(invalid)?;
+    if bearer.revoked {
+        return Err(Refused::unauthorized(AuthOutcome::Revoked, "the bearer token was revoked"));
+    }
+    if bearer.expired {
+        return Err(Refused::unauthorized(AuthOutcome::Expired, "the bearer token has expired"));
+    }
+    match bearer.account_status {
+        AccountStatus::Active => Ok(bearer),
+        AccountStatus::Deleted => Err(invalid()),
+        AccountStatus::Suspended => {
+            let problem = Problem::account_suspended();
+            Err(Refused::new(AuthOutcome::Forbidden, problem))
+        }
+    }
+}
+
+/// What a credential's requests are counted under.
+fn credential_name(credential: Credential) -> String {
+    match credential {
+        Credential::Key { id, .. } => id.to_string(),
+        Credential::WebSession { id, .. } => id.to_string(),
+        Credential::OauthToken { client } => client.to_string(),
+    }
+}
+
+/// The account that the request wants to be about (contract: authorization 9, 12).
+fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
+    const HEADER: &str = "x-service-account";
+    let malformed = |rule: &'static str| {
+        let problem = Problem::invalid("X-Service-Account", rule);
+        Refused::new(AuthOutcome::Forbidden, problem)
+    };
+    let mut lines = headers.get_all(HEADER).iter();
+    let Some(value) = lines.next() else { return Ok(None) };
+    // Whichever counted, the other may be the one that was meant.
+    if lines.next().is_some() {
+        return Err(malformed("must not be given more than once"));
+    }
+    let named = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    named.map(Some).ok_or_else(|| malformed("must be an account id, acc_<uuid>"))
+}
+
+/// Whether `member` may act for `owner`. An owner who is not there is told from none whose team it is by nothing.
+async fn check_standing(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<(), Refused> {
+    let standing = teams::standing(&mut *app.db.acquire().await?, owner, member).await?;
+    let Some(standing) = standing else {
+        let detail = "the caller is not on the team of the account that X-Service-Account names";
+        return Err(Refused::forbidden(detail));
+    };
+    check_role(standing.role, needed)?;
+    if standing.owner_status != AccountStatus::Active {
+        return Err(Refused::new(AuthOutcome::Forbidden, Problem::account_suspended()));
+    }
+    Ok(())
+}
+
+fn check_role(role: Role, needed: Role) -> Result<(), Refused> {
+    if role >= needed {
+        return Ok(());
+    }
+    Err(Refused::forbidden(format!("this takes the role {} on the owner's team", needed.name())))
+}
+
+/// The token of an `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110, section 11.1).
+pub fn bearer_token(header: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = header.to_str().ok()?.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}

@@ -1,0 +1,191 @@
+//! What a handler answers when it cannot do what it was asked: a problem (RFC 9457).
+//!
+//! A handler says what is wrong; the layer in [`crate::http::problems`], which knows the request, writes the document.
+
+use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use kitfleet_domain::database::may_pass;
+use kitfleet_domain::operations::{Failure, FailureClass};
+use kitfleet_domain::patterns::PatternError;
+use kitfleet_domain::turns::NotYet;
+use kitfleet_domain::validation::Invalid;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::http::kinds::{self, Kind};
+
+/// What handlers answer.
+pub type Result<T, E = Problem> = std::result::Result<T, E>;
+
+/// What is wrong, without what every problem document says of its request.
+#[derive(Debug, Clone)]
+pub struct Problem(Box<Parts>);
+
+#[derive(Debug, Clone)]
+pub struct Parts {
+    pub kind: &'static Kind,
+    pub title: &'static str,
+    pub detail: String,
+    pub members: Map<String, Value>,
+    headers: HeaderMap,
+}
+
+impl Problem {
+    pub fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
+        let (title, detail) = (kind.title, detail.into());
+        Self(Box::new(Parts { kind, title, detail, members: Map::new(), headers: HeaderMap::new() }))
+    }
+
+    /// Under another title than its kind's.
+    pub fn titled(mut self, title: &'static str) -> Self {
+        self.0.title = title;
+        self
+    }
+
+    /// With one more member.
+    pub fn with(mut self, member: &str, value: impl Serialize) -> Self {
+        self.0.members.insert(member.to_owned(), serde_json::json!(value));
+        self
+    }
+
+    fn with_members(mut self, members: Map<String, Value>) -> Self {
+        self.0.members.extend(members);
+        self
+    }
+
+    fn with_header(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.0.headers.insert(name, HeaderValue::from_static(value));
+        self
+    }
+
+    pub fn unauthorized(detail: impl Into<String>) -> Self {
+        Self::new(&kinds::UNAUTHORIZED, detail).with_header(WWW_AUTHENTICATE, "Bearer")
+    }
+
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(&kinds::FORBIDDEN, detail)
+    }
+
+    /// Contract: accounts 6.
+    pub fn account_suspended() -> Self {
+        Self::forbidden("the account is suspended").titled("AccountSuspended")
+    }
+
+    /// A route for people only.
+    pub fn web_session_needed() -> Self {
+        Self::forbidden("this needs a web session; keys and tokens of programs are not accepted")
+    }
+
+    /// Contract: errors 6.
+    pub fn step_up_required(reason: &'static str) -> Self {
+        let detail = "the last second-factor proof is not fresh; post a code to /v1/auth/mfa/step-up and try again";
+        Self::new(&kinds::MFA_STEP_UP_REQUIRED, detail).with("requires_mfa_step_up", true).with("reason", reason)
+    }
+
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(&kinds::BAD_REQUEST, detail)
+    }
+
+    /// One field breaks a rule.
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Invalid::field(field, message).into()
+    }
+
+    /// A token of a link that was mailed.
+    pub fn bad_link() -> Self {
+        Self::invalid("token", "is not one of a link that is good; it may have expired, or been used")
+    }
+
+    /// The body is not worth waiting for any longer, nor is the connection it blocks.
+    pub fn body_too_slow() -> Self {
+        Self::new(&kinds::REQUEST_TIMEOUT, "the request's body did not arrive in time").with_header(CONNECTION, "close")
+    }
+
+    /// Something the request needs is down, but probably not for long.
+    pub fn unavailable_for_now(detail: impl Into<String>) -> Self {
+        Self::new(&kinds::FEATURE_UNAVAILABLE, detail).with_header(RETRY_AFTER, "1")
+    }
+
+    /// Somebody asks too often; in so many seconds they may ask again.
+    pub fn rate_limited(seconds: u64) -> Self {
+        let mut problem =
+            Self::new(&kinds::RATE_LIMITED, format!("there were too many requests; try again in {seconds} s"));
+        problem.0.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        problem
+    }
+
+    /// A defect of ours: the log says what it is, the answer does not.
+    pub fn internal(error: &dyn std::fmt::Display) -> Self {
+        tracing::error!(%error, "a request failed");
+        Self::new(&kinds::INTERNAL, "the service failed; its log has the cause under this request_id")
+    }
+
+    /// The engine did the work, but its result is not to be had.
+    pub fn withheld(detail: String, members: Map<String, Value>) -> Self {
+        Self::new(&kinds::DRIVER_ERROR, detail).with_members(members)
+    }
+
+    #[cfg(test)]
+    pub fn parts(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(mut self) -> Response {
+        let headers = std::mem::take(&mut self.0.headers);
+        let mut response = (self.0.kind.status, headers).into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Problem> for Parts {
+    fn from(problem: Problem) -> Self {
+        *problem.0
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Self::new(&kinds::VALIDATION_FAILED, invalid.to_string()).with("errors", invalid.0)
+    }
+}
+
+impl From<NotYet> for Problem {
+    fn from(not_yet: NotYet) -> Self {
+        Self::unavailable_for_now(not_yet.to_string())
+    }
+}
+
+impl From<PatternError> for Problem {
+    fn from(error: PatternError) -> Self {
+        match error {
+            PatternError::Invalid(invalid) => invalid.into(),
+            PatternError::Thread(error) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let kind = match failure.class {
+            FailureClass::Timeout => &kinds::SESSION_TIMEOUT,
+            FailureClass::Driver | FailureClass::Unknown => &kinds::DRIVER_ERROR,
+            FailureClass::NotIntegrated => &kinds::DRIVER_NOT_INTEGRATED,
+        };
+        Self::new(kind, failure.detail)
+    }
+}
+
+impl From<sqlx::Error> for Problem {
+    fn from(error: sqlx::Error) -> Self {
+        if may_pass(&error) {
+            tracing::warn!(%error, "the database is unavailable");
+            Self::unavailable_for_now("the database is unavailable")
+        } else {
+            Self::internal(&error)
+        }
+    }
+}

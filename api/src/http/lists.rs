@@ -1,0 +1,169 @@
+//! Queries of lists (contract: lists).
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::validation::Invalid;
+use sqlx::PgConnection;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, Type};
+use uuid::Uuid;
+
+use crate::http::error::Result;
+use crate::http::openapi::{query, shared};
+use crate::http::state::App;
+
+/// The parameters of a request's query.
+pub struct Query(Vec<(String, String)>);
+
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let pairs = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+    }
+}
+
+impl Query {
+    /// The parameter of this name.
+    ///
+    /// # Errors
+    /// When it stands there twice, because whichever counted, its sender may have meant the other; and when it contains
+    /// U+0000, which the database could not compare with anything.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, Invalid> {
+        let mut given = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str());
+        let Some(value) = given.next() else { return Ok(None) };
+        if given.next().is_some() {
+            return Err(Invalid::field(name, "must not be given more than once"));
+        }
+        if value.contains('\0') {
+            return Err(Invalid::field(name, "must not contain the character U+0000"));
+        }
+        Ok(Some(value))
+    }
+
+    /// How many entries a page may have.
+    ///
+    /// # Errors
+    /// On `limit`.
+    pub fn limit(&self, limits: &Limits) -> Result<u32, Invalid> {
+        self.number("limit", limits.page_default, limits.page_max)
+    }
+
+    /// A number from 1 to `max`.
+    ///
+    /// # Errors
+    /// On the parameter.
+    pub fn number(&self, name: &str, default: u32, max: u32) -> Result<u32, Invalid> {
+        let Some(text) = self.text(name)? else { return Ok(default) };
+        let number = text.parse().ok().filter(|number| (1..=max).contains(number));
+        number.ok_or_else(|| Invalid::field(name, Cow::from(format!("must be 1 to {max}"))))
+    }
+}
+
+/// What every list that comes in pages can be asked, for the contract.
+pub struct Paging;
+
+impl IntoParams for Paging {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let number =
+            ObjectBuilder::new().schema_type(Type::Integer).format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)));
+        let limit = RefOr::T(Schema::Object(number.minimum(Some(1)).maximum(Some(100)).build()));
+        let cursor = RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::String).build()));
+        vec![
+            shared("Limit", query("limit", "How many entries a page has, 50 by default", limit)),
+            shared("Cursor", query("cursor", "`next_cursor` of the page before, with the same filters", cursor)),
+        ]
+    }
+}
+
+/// A page of a list.
+pub struct Page<T> {
+    pub data: Vec<T>,
+    pub has_more: bool,
+    pub next_cursor: Option<String>,
+}
+
+/// The page that `query` asks for: `fetch` answers up to so many entries behind the one of an id.
+///
+/// # Errors
+/// On `limit` and `cursor`, and when the database fails.
+pub async fn page<T>(
+    app: &App,
+    query: &Query,
+    scope: CursorScope<'_>,
+    id_of: impl Fn(&T) -> Uuid,
+    fetch: impl AsyncFnOnce(&mut PgConnection, Option<Uuid>, i64) -> sqlx::Result<Vec<T>>,
+) -> Result<Page<T>> {
+    weighed_page(app, query, scope, id_of, |_| 0, fetch).await
+}
+
+/// The same, of entries that may be large: the page ends with the one that makes it have `limits.page_bytes`.
+///
+/// # Errors
+/// On `limit` and `cursor`, and when the database fails.
+pub async fn weighed_page<T>(
+    app: &App,
+    query: &Query,
+    scope: CursorScope<'_>,
+    id_of: impl Fn(&T) -> Uuid,
+    bytes_of: impl Fn(&T) -> usize,
+    fetch: impl AsyncFnOnce(&mut PgConnection, Option<Uuid>, i64) -> sqlx::Result<Vec<T>>,
+) -> Result<Page<T>> {
+    let limit = query.limit(&app.config.limits)?;
+    let after = match query.text("cursor")? {
+        Some(cursor) => Some(app.cursors().await?.read(scope, cursor)?),
+        None => None,
+    };
+    let mut conn = app.db.acquire().await?;
+    // One more than asked for tells whether there is another page.
+    let mut data = fetch(&mut conn, after, i64::from(limit) + 1).await?;
+    drop(conn);
+    let room = light_enough(&data, app.config.limits.page_bytes, bytes_of).min(limit as usize);
+    let has_more = data.len() > room;
+    data.truncate(room);
+    let next_cursor = match data.last() {
+        Some(last) if has_more => Some(app.cursors().await?.sign(scope, id_of(last))),
+        _ => None,
+    };
+    Ok(Page { data, has_more, next_cursor })
+}
+
+/// How many entries there are up to the one that makes it `most` bytes, which is one of them.
+fn light_enough<T>(data: &[T], most: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
+    let mut bytes = 0_usize;
+    let heavy = data.iter().position(|entry| {
+        bytes = bytes.saturating_add(bytes_of(entry));
+        bytes >= most
+    });
+    heavy.map_or(data.len(), |last| last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_ends_with_the_entry_that_fills_it() {
+        let entries = |most| light_enough(&[3, 0, 4, 5], most, |bytes| *bytes);
+        assert_eq!([1, 3, 4, 7, 8, 12, 13].map(entries), [1, 1, 3, 3, 4, 4, 4]);
+        assert_eq!(light_enough(&[] as &[usize], 1, |bytes| *bytes), 0);
+    }
+
+    #[test]
+    fn a_limit_is_a_number_within_bounds() {
+        let limit = |text: &str| Query(vec![("limit".to_owned(), text.to_owned())]).limit(&Limits::default()).ok();
+        assert_eq!(limit("1"), Some(1));
+        assert_eq!(limit("100"), Some(100));
+        for bad in ["0", "101", "-1", "1.0", "x", "", "99999999999"] {
+            assert_eq!(limit(bad), None, "{bad}");
+        }
+        assert_eq!(Query(Vec::new()).limit(&Limits::default()), Ok(50));
+    }
+}

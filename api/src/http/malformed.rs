@@ -1,0 +1,146 @@
+//! Problem documents for what is no HTTP request.
+//!
+//! hyper refuses a head it cannot parse by itself, with a bare status line that none of our layers sees. A caller who
+//! sends such a thing needs the explanation most, so the connection writes it in. The bare answer is told from ours by
+//! the request id, which ours always have.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::http::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use uuid::Uuid;
+
+use crate::http::error::Problem;
+use crate::http::kinds;
+use crate::http::problems::{MEDIA_TYPE, document};
+use crate::http::request_id;
+
+/// A connection on which no refusal goes out bare.
+pub struct Explaining<S> {
+    stream: S,
+    errors_url: String,
+    explained: Option<Explained>,
+}
+
+/// What goes out instead of a bare refusal of `bare_len` bytes.
+struct Explained {
+    answer: Vec<u8>,
+    written: usize,
+    bare_len: usize,
+}
+
+impl<S> Explaining<S> {
+    pub fn new(stream: S, errors_url: &str) -> Self {
+        Self { stream, errors_url: errors_url.to_owned(), explained: None }
+    }
+}
+
+const NO_BODY: &str = "content-length: 0\r\n";
+
+/// The status and head of an answer that hyper wrote by itself.
+fn bare_refusal(written: &[u8]) -> Option<(StatusCode, &str)> {
+    if !written.starts_with(b"HTTP/1.1 4") || !written.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let head = std::str::from_utf8(written).ok()?;
+    let ours = head.contains(&format!("\r\n{}: ", request_id::HEADER));
+    let status = StatusCode::from_bytes(written.get(9..12)?).ok()?;
+    (!ours && head.contains(NO_BODY)).then_some((status, head))
+}
+
+fn explain(status: StatusCode, head: &str, errors_url: &str) -> Vec<u8> {
+    let detail = match status {
+        StatusCode::URI_TOO_LONG => "the request's address is too long",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "the request has too many headers, or too large ones",
+        _ => "this is no HTTP/1.1 request",
+    };
+    let id = Uuid::now_v7().to_string();
+    let problem = Problem::new(&kinds::BAD_REQUEST, detail);
+    let body = document(problem.into(), status, errors_url, "", Some(&id));
+    let headers =
+        format!("content-type: {MEDIA_TYPE}\r\n{}: {id}\r\ncontent-length: {}\r\n", request_id::HEADER, body.len());
+    (head.replacen(NO_BODY, &headers, 1) + &body).into_bytes()
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Explaining<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        if this.explained.is_none()
+            && let Some((status, head)) = bare_refusal(buf)
+        {
+            let answer = explain(status, head, &this.errors_url);
+            this.explained = Some(Explained { answer, written: 0, bare_len: buf.len() });
+        }
+        let Some(explained) = &mut this.explained else { return Pin::new(&mut this.stream).poll_write(cx, buf) };
+        while let rest @ [_, ..] = &explained.answer[explained.written..] {
+            match ready!(Pin::new(&mut this.stream).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => explained.written += written,
+            }
+        }
+        let bare_len = explained.bare_len;
+        this.explained = None;
+        Poll::Ready(Ok(bare_len))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match bufs.iter().find(|buf| !buf.is_empty()) {
+            Some(first) if self.explained.is_some() || bare_refusal(first).is_some() => self.poll_write(cx, first),
+            _ => Pin::new(&mut self.stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Explaining<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    async fn sent(written: &[u8]) -> String {
+        let mut connection = Explaining::new(Vec::new(), "https://e");
+        connection.write_all(written).await.expect("a Vec takes everything");
+        String::from_utf8(connection.stream).expect("a text")
+    }
+
+    #[tokio::test]
+    async fn a_bare_refusal_is_explained_and_nothing_else_is_touched() {
+        let sent_instead = sent(b"HTTP/1.1 431 Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await;
+        let (head, body) = sent_instead.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(head.starts_with("HTTP/1.1 431 ") && head.contains("x-request-id: "), "{head}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        assert!(body.starts_with(r#"{"type":"https://e/bad-request","title":"BadRequest","status":431,"#), "{body}");
+
+        for ours in [
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nx-request-id: a\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\n\r\n",
+            "anything",
+        ] {
+            assert_eq!(sent(ours.as_bytes()).await, ours);
+        }
+    }
+}

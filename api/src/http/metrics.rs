@@ -1,0 +1,253 @@
+//! The operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is one.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use kitfleet_domain::emails::{Outcome, Template};
+use kitfleet_domain::retention::Arm;
+use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
+use kitfleet_jobs::maintenance;
+use metrics::{counter, describe_counter, describe_gauge, gauge};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use sqlx::PgPool;
+use subtle::ConstantTimeEq;
+
+use crate::http::auth::bearer_token;
+use crate::http::error::{Problem, Result};
+use crate::http::kinds;
+use crate::http::openapi::{Database, Unauthorized};
+use crate::http::rate_limits::Bucket;
+use crate::http::state::App;
+
+const REQUESTS: &str = "service_http_request_total";
+const AUTH: &str = "service_auth_total";
+const OAUTH_TOKENS: &str = "service_oauth_token_total";
+const PANICS: &str = "service_unhandled_rejection_total";
+const CHAINS: &str = "service_scheduled_job_chain_pending";
+const LIMITS: &str = "service_rate_limit_total";
+const LIMIT_FALLBACKS: &str = "service_rate_limit_store_fallback_total";
+const AUDIT: &str = "service_account_audit_emit_total";
+const EMAILS: &str = "service_email_send_total";
+const ATTEMPTS: &str = "service_webhook_delivery_attempt_total";
+const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
+const PURGED: &str = "service_retention_purge_total";
+
+/// How an authentication ended.
+#[derive(Debug, Clone, Copy)]
+pub enum AuthOutcome {
+    Ok,
+    Unauthorized,
+    Invalid,
+    Revoked,
+    Expired,
+    Forbidden,
+    Error,
+}
+
+impl AuthOutcome {
+    const ALL: [Self; 7] =
+        [Self::Ok, Self::Unauthorized, Self::Invalid, Self::Revoked, Self::Expired, Self::Forbidden, Self::Error];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unauthorized => "unauthorized",
+            Self::Invalid => "invalid",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+            Self::Forbidden => "forbidden",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How a request for an OAuth access token ended.
+#[derive(Debug, Clone, Copy)]
+pub enum OauthOutcome {
+    Ok,
+    InvalidRequest,
+    InvalidClient,
+    InvalidScope,
+    UnauthorizedClient,
+    UnsupportedGrantType,
+    Error,
+}
+
+impl OauthOutcome {
+    const ALL: [Self; 7] = [
+        Self::Ok,
+        Self::InvalidRequest,
+        Self::InvalidClient,
+        Self::InvalidScope,
+        Self::UnauthorizedClient,
+        Self::UnsupportedGrantType,
+        Self::Error,
+    ];
+
+    /// For the refusals of RFC 6749, section 5.2, its own word.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::InvalidRequest => "invalid_request",
+            Self::InvalidClient => "invalid_client",
+            Self::InvalidScope => "invalid_scope",
+            Self::UnauthorizedClient => "unauthorized_client",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::Error => "error",
+        }
+    }
+}
+
+pub fn count_request(method: &'static str, route: &str, status: StatusCode) {
+    let class = match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    };
+    counter!(REQUESTS, "method" => method, "route" => route.to_owned(), "status_class" => class).increment(1);
+}
+
+pub fn count_auth(outcome: AuthOutcome) {
+    counter!(AUTH, "outcome" => outcome.label()).increment(1);
+}
+
+pub fn count_oauth_token(outcome: OauthOutcome) {
+    counter!(OAUTH_TOKENS, "outcome" => outcome.label()).increment(1);
+}
+
+/// How a check of a rate limit ended.
+#[derive(Debug, Clone, Copy)]
+pub enum LimitOutcome {
+    Allowed,
+    Exceeded,
+}
+
+impl LimitOutcome {
+    const ALL: [Self; 2] = [Self::Allowed, Self::Exceeded];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Exceeded => "exceeded",
+        }
+    }
+}
+
+pub fn count_limit(bucket: Bucket, outcome: LimitOutcome) {
+    counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).increment(1);
+}
+
+/// Redis was asked for a limit and did not answer in time.
+pub fn count_limit_fallback(bucket: Bucket) {
+    counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).increment(1);
+}
+
+pub fn count_panic() {
+    counter!(PANICS).increment(1);
+}
+
+/// Makes this process count, once; whoever calls it again gets the same counters.
+pub fn install() -> std::result::Result<PrometheusHandle, String> {
+    static HANDLE: LazyLock<std::result::Result<PrometheusHandle, String>> = LazyLock::new(|| {
+        let handle = PrometheusBuilder::new().install_recorder().map_err(|error| error.to_string())?;
+        describe_counter!(REQUESTS, "Requests answered, by method, route template and class of status.");
+        describe_counter!(AUTH, "Authentications, by outcome.");
+        describe_counter!(OAUTH_TOKENS, "Requests for an OAuth access token, by outcome.");
+        describe_counter!(PANICS, "Handlers that panicked.");
+        describe_gauge!(CHAINS, "Whether a scheduled job has its next tick in the queue.");
+        describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
+        describe_counter!(LIMIT_FALLBACKS, "Checks of a rate limit without the Redis that should have made them.");
+        describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
+        describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
+        describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
+        describe_counter!(PURGED, "What retention has ended, by what it was and how that went.");
+        describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
+        // A series that appears with its first event hides that event from a rate: start known ones at zero.
+        counter!(PANICS).absolute(0);
+        for outcome in AuthOutcome::ALL {
+            counter!(AUTH, "outcome" => outcome.label()).absolute(0);
+        }
+        for outcome in OauthOutcome::ALL {
+            counter!(OAUTH_TOKENS, "outcome" => outcome.label()).absolute(0);
+        }
+        for bucket in Bucket::ALL {
+            for outcome in LimitOutcome::ALL {
+                counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).absolute(0);
+            }
+            counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).absolute(0);
+        }
+        for template in Template::ALL {
+            for outcome in Outcome::ALL {
+                counter!(EMAILS, "template" => template.name(), "outcome" => outcome.name()).absolute(0);
+            }
+        }
+        for outcome in deliveries::Outcome::ALL {
+            counter!(ATTEMPTS, "outcome" => outcome.name()).absolute(0);
+        }
+        for state in DeliveryStatus::COUNTED {
+            counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
+        }
+        for arm in ["profiles", "snapshots"].into_iter().chain(Arm::ALL.map(Arm::name)) {
+            for outcome in ["purged", "failed", "skipped"] {
+                counter!(PURGED, "arm" => arm, "outcome" => outcome).absolute(0);
+            }
+        }
+        for (prefix, actor) in [
+            ("session", "customer"),
+            ("session", "system"),
+            ("profile", "customer"),
+            ("account", "customer"),
+            ("api_key", "customer"),
+            ("api_key", "system"),
+            ("subscription", "system"),
+            ("team", "customer"),
+            ("webhook_endpoint", "customer"),
+            ("webhook_delivery", "customer"),
+        ] {
+            counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
+        }
+        Ok(handle)
+    });
+    HANDLE.clone()
+}
+
+/// The operator metrics
+///
+/// In the text exposition format, for a scraper that has the deployment's token. Counters start at zero with the
+/// process.
+#[utoipa::path(
+    get, path = "/metrics", tag = "Operations", operation_id = "getMetrics",
+    responses(
+        (status = 200, description = "The metrics", body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"),
+        Unauthorized, Database,
+    ),
+)]
+pub async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
+    let Some(token) = app.config.metrics_token.as_deref().filter(|token| !token.is_empty()) else {
+        return Err(Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment has no metrics token configured"));
+    };
+    let given = headers.get(AUTHORIZATION).and_then(bearer_token);
+    if !given.is_some_and(|given| given.as_bytes().ct_eq(token.as_bytes()).into()) {
+        return Err(Problem::unauthorized("the metrics token is missing or wrong"));
+    }
+    // The counters are worth having when the database is not: then the gauges keep what they said last.
+    let refresh = tokio::spawn(refresh_chains(app.db.clone()));
+    if let Ok(Ok(Err(error))) = tokio::time::timeout(Duration::from_secs(2), refresh).await {
+        tracing::debug!(%error, "the scheduled jobs could not be read");
+    }
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
+}
+
+async fn refresh_chains(db: PgPool) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    for (chain, pending) in maintenance::pending_chains(&mut conn).await? {
+        gauge!(CHAINS, "job_type" => chain).set(if pending { 1.0 } else { 0.0 });
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! What every request leaves behind: its id in the answer, a span, one log line, a count.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
+
+use crate::http::error::Problem;
+use crate::http::metrics;
+use crate::http::request_id::{self, RequestId};
+
+pub async fn requests(mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = RequestId::of(request.headers());
+    request.extensions_mut().insert(id.clone());
+    let method = method_label(request.method());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let span = tracing::info_span!("request", request_id = %id.0, method, route, account = Empty, session = Empty, profile = Empty);
+
+    let mut response = next.run(request).instrument(span.clone()).await;
+
+    let status = response.status();
+    metrics::count_request(method, route, status);
+    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    log(&span, route, status.as_u16(), duration_ms);
+    if let Ok(value) = HeaderValue::from_str(&id.0) {
+        response.headers_mut().insert(request_id::HEADER, value);
+    }
+    response
+}
+
+/// A handler that panics answers 500 like any other defect.
+pub async fn panics(request: Request, next: Next) -> Response {
+    let caught = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    caught.unwrap_or_else(|_| {
+        metrics::count_panic();
+        // The panic hook wrote the message and the place already.
+        Problem::internal(&"a handler panicked").into_response()
+    })
+}
+
+/// Probes and scrapes come every few seconds, for ever: their lines would drown the others.
+fn log(span: &Span, route: &str, status: u16, duration_ms: u64) {
+    span.in_scope(|| match route {
+        "/healthz" | "/readyz" | "/metrics" => tracing::debug!(status, duration_ms, "answered"),
+        _ => tracing::info!(status, duration_ms, "answered"),
+    });
+}
+
+/// A client may make up methods; a metric's label and a log's field must not grow with them.
+fn method_label(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "OTHER",
+    }
+}

@@ -1,0 +1,17 @@
+//! Runs every request in a task of its own.
+//!
+//! hyper drops a handler's future when the client hangs up. A transaction whose `begin` is dropped midway goes back to
+//! the pool still open, and later requests would lose their commits in it; a claim whose waiter is gone would answer
+//! nobody. In a task of its own a handler always runs to its end.
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::http::error::Problem;
+use crate::http::state::App;
+
+pub async fn run(State(app): State<App>, request: Request, next: Next) -> Response {
+    let handler = app.handlers.spawn(next.run(request));
+    handler.await.unwrap_or_else(|error| Problem::internal(&error).into_response())
+}

@@ -1,0 +1,95 @@
+//! The resource in a path.
+
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use kitfleet_domain::ids::{
+    ApiKeyId, DeliveryId, MembershipId, OauthClientId, ProfileId, SessionId, SnapshotId, TeamId, WebSessionId,
+    WebhookId,
+};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+
+use crate::http::error::{Problem, Result};
+use crate::http::kinds;
+use crate::http::openapi::{id_schema, shared};
+
+/// What has an id that stands in paths.
+pub trait Resource: FromStr + Display {
+    /// What people call one.
+    const NAME: &'static str;
+    /// How its ids begin.
+    const PREFIX: &'static str;
+    /// What the contract calls them.
+    const IDS: &'static str;
+}
+
+macro_rules! resources {
+    ($($id:ident: $name:literal;)*) => {$(
+        impl Resource for $id {
+            const NAME: &'static str = $name;
+            const PREFIX: &'static str = $id::PREFIX;
+            const IDS: &'static str = stringify!($id);
+        }
+    )*};
+}
+
+resources! {
+    SessionId: "session";
+    ProfileId: "profile";
+    SnapshotId: "profile snapshot";
+    WebSessionId: "web session";
+    ApiKeyId: "API key";
+    OauthClientId: "OAuth client";
+    TeamId: "team";
+    MembershipId: "membership";
+    WebhookId: "webhook endpoint";
+    DeliveryId: "webhook delivery";
+}
+
+/// The same for an unknown one, another account's and a malformed id.
+pub fn not_found<T: Resource>() -> Problem {
+    Problem::new(&kinds::NOT_FOUND, format!("there is no {} with this id", T::NAME))
+}
+
+/// What a path says of its resource. Nothing is wrong with a malformed id until somebody looks it up: it is one more
+/// resource that does not exist.
+pub struct IdPath<T>(Option<T>);
+
+impl<T: Resource + Copy> IdPath<T> {
+    /// # Errors
+    /// Not found, when the id is malformed.
+    pub fn id(&self) -> Result<T> {
+        self.0.ok_or_else(not_found::<T>)
+    }
+}
+
+impl<S: Send + Sync, T: Resource> FromRequestParts<S> for IdPath<T> {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let params = RawPathParams::from_request_parts(parts, state).await.ok();
+        let id: Option<T> = params.and_then(|params| params.iter().find(|(name, _)| *name == "id")?.1.parse().ok());
+        if let Some(id) = &id {
+            // A span has fields of its own: one that it lacks is not recorded.
+            tracing::Span::current().record(T::NAME, tracing::field::display(id));
+        }
+        Ok(Self(id))
+    }
+}
+
+impl<T: Resource> utoipa::IntoParams for IdPath<T> {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let description = format!("The {}, `{}_<uuid>`", T::NAME, T::PREFIX);
+        let id = ParameterBuilder::new()
+            .name("id")
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some(description))
+            .schema(Some(id_schema(T::PREFIX)));
+        vec![shared(T::IDS, id)]
+    }
+}

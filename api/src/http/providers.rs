@@ -1,0 +1,298 @@
+//! Identity providers, spoken to in OpenID Connect.
+//!
+//! What a provider says of itself is fetched when first needed and again after a while, so that one that is down
+//! neither stops our start nor, once known, those it has already let in. Its keys are fetched again also when it signs with
+//! one we have not seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::emails::EmailAddress;
+use kitfleet_domain::identities::Returned;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::tokens::Token;
+use openidconnect::core::{
+    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreIdToken, CoreIdTokenClaims,
+    CoreProviderMetadata, CoreUserInfoClaims,
+};
+use openidconnect::{
+    AccessToken, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, EndUserEmail,
+    EndUserName, EndpointMaybeSet, EndpointNotSet, EndpointSet, IssuerUrl, LocalizedClaim, Nonce,
+    OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
+    SignatureVerificationError, SubjectIdentifier, TokenResponse as _,
+};
+use tokio::sync::Mutex;
+use url::Url;
+
+use crate::http::error::{Problem, Result};
+
+/// How long a provider may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long what it says of itself is believed.
+const BELIEVED_FOR: Duration = Duration::from_hours(1);
+/// How long one that did not answer is left alone.
+const LEFT_ALONE_FOR: Duration = Duration::from_secs(2);
+
+/// How a provider is reached; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
+#[derive(Clone)]
+pub struct ProviderConfig {
+    /// Its issuer, exactly as it calls itself.
+    pub issuer: String,
+    /// What it calls us.
+    pub client_id: String,
+    /// What we prove that with.
+    pub client_secret: Option<String>,
+    /// What we ask to be told.
+    pub scopes: Vec<String>,
+    /// What people call it.
+    pub display_name: String,
+}
+
+/// The providers of this deployment.
+pub struct Providers(BTreeMap<String, Provider>);
+
+impl Providers {
+    pub fn new(configs: &BTreeMap<String, ProviderConfig>, base_url: &str) -> Self {
+        let provider = |(name, config): (&String, &ProviderConfig)| {
+            let redirect_uri = format!("{base_url}/v1/auth/oauth/{name}/callback");
+            let provider =
+                Provider { name: name.clone(), config: config.clone(), redirect_uri, memory: Mutex::default() };
+            (name.clone(), provider)
+        };
+        Self(configs.iter().map(provider).collect())
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Provider> {
+        self.0.values()
+    }
+
+    /// The provider of this name.
+    pub fn get(&self, name: &str) -> Option<&Provider> {
+        self.0.get(name)
+    }
+}
+
+/// One of them.
+pub struct Provider {
+    pub name: String,
+    pub config: ProviderConfig,
+    redirect_uri: String,
+    memory: Mutex<Memory>,
+}
+
+/// What is known of a provider.
+#[derive(Default)]
+struct Memory {
+    known: Option<Arc<Known>>,
+    failed_at: Option<Instant>,
+}
+
+/// A provider as it describes itself, and what it is asked with.
+struct Known {
+    client: Client,
+    http: reqwest::Client,
+    since: Instant,
+}
+
+type Client =
+    CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
+
+/// A person on their way to a provider.
+pub struct Departure {
+    pub url: Url,
+    pub nonce: Nonce,
+    pub pkce_verifier: PkceCodeVerifier,
+}
+
+/// Who a provider says somebody is.
+pub struct Person {
+    /// What it calls them, for ever.
+    pub subject: String,
+    /// Their address, if it has verified one.
+    pub email: Option<EmailAddress>,
+    /// What they are called, if it says so.
+    pub name: Option<String>,
+}
+
+/// Why a provider says nothing.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// It does not answer, or not as a provider does, or does not know us.
+    #[error("{0}")]
+    Provider(String),
+    /// What we were given for it is not worth anything.
+    #[error("the provider does not take the code")]
+    Code,
+    /// What it signed is not meant for us, or for this sign-in.
+    #[error("the ID token does not hold: {0}")]
+    Token(#[from] ClaimsVerificationError),
+}
+
+impl Failure {
+    /// Something that is not the caller's fault.
+    fn provider(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Self::Provider(text)
+    }
+}
+
+impl Provider {
+    /// Where to send somebody's browser, which comes back with `state`.
+    pub async fn departure(&self, state: &Token) -> Result<Departure> {
+        let known = self.known().await.map_err(|failure| self.problem(&failure))?;
+        let (challenge, pkce_verifier) = PkceCodeChallenge::new_random_sha256();
+        let state = CsrfToken::new(state.reveal().to_owned());
+        let flow = CoreAuthenticationFlow::AuthorizationCode;
+        let request = known.client.authorize_url(flow, move || state.clone(), Nonce::new_random);
+        // That one is always asked for.
+        let scopes = self.config.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new);
+        let (url, _, nonce) = request.add_scopes(scopes).set_pkce_challenge(challenge).url();
+        Ok(Departure { url, nonce, pkce_verifier })
+    }
+
+    /// Who came back with `code`.
+    pub async fn arrival(&self, code: &str, returned: Returned) -> Result<Person> {
+        self.person(code, returned).await.map_err(|failure| self.problem(&failure))
+    }
+
+    /// The log says what it is; a stranger hears no more than they need.
+    fn problem(&self, failure: &Failure) -> Problem {
+        tracing::warn!(provider = self.name, error = %failure, "a sign-in through an identity provider failed");
+        match failure {
+            Failure::Provider(_) => Problem::unavailable_for_now("the identity provider cannot be used at the moment"),
+            Failure::Code => Problem::invalid("code", "is not one that the identity provider takes; start again"),
+            Failure::Token(_) => {
+                Problem::invalid("code", "the identity provider's answer to it does not hold; start again")
+            }
+        }
+    }
+
+    async fn person(&self, code: &str, returned: Returned) -> Result<Person, Failure> {
+        let Returned { nonce, pkce_verifier, now } = returned;
+        let known = self.known().await?;
+        let exchange = known.client.exchange_code(AuthorizationCode::new(code.to_owned()));
+        let exchange = exchange.map_err(|error| Failure::provider(&error))?;
+        let exchange = exchange.set_pkce_verifier(PkceCodeVerifier::new(pkce_verifier));
+        let tokens = exchange.request_async(&known.http).await.map_err(|error| match error {
+            RequestTokenError::ServerResponse(refusal) if *refusal.error() == CoreErrorResponseType::InvalidGrant => {
+                Failure::Code
+            }
+            other => Failure::provider(&other),
+        })?;
+        let token = tokens.id_token().ok_or_else(|| Failure::Provider("it gave no ID token".to_owned()))?;
+        let nonce = Nonce::new(nonce);
+        let claims = match known.verify(token, &nonce, now) {
+            Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) => {
+                self.known_instead_of(&known).await?.verify(token, &nonce, now)?
+            }
+            verified => verified?,
+        };
+        let subject = claims.subject();
+        // A provider may tell of people in their token, or only when it is asked with one.
+        if (claims.email().is_none() || claims.email_verified().is_none())
+            && let Some(told) = known.ask(tokens.access_token(), subject).await?
+        {
+            return Ok(Person::new(subject, told.email(), told.email_verified(), told.name()));
+        }
+        Ok(Person::new(subject, claims.email(), claims.email_verified(), claims.name()))
+    }
+
+    async fn known(&self) -> Result<Arc<Known>, Failure> {
+        let mut memory = self.memory.lock().await;
+        let is_fresh = memory.known.as_ref().is_some_and(|known| known.since.elapsed() < BELIEVED_FOR);
+        let is_left_alone = memory.failed_at.is_some_and(|at| at.elapsed() < LEFT_ALONE_FOR);
+        if !is_fresh && !is_left_alone {
+            match self.discover().await {
+                Ok(known) => *memory = Memory { known: Some(Arc::new(known)), failed_at: None },
+                Err(failure) => {
+                    memory.failed_at = Some(Instant::now());
+                    if memory.known.is_none() {
+                        return Err(failure);
+                    }
+                    // What it said last time is better than nothing.
+                    tracing::warn!(provider = self.name, error = %failure, "an identity provider cannot be asked about itself");
+                }
+            }
+        }
+        memory.known.clone().ok_or_else(|| Failure::Provider("it did not answer a moment ago".to_owned()))
+    }
+
+    /// What is known once what `known` says is not believed any longer.
+    async fn known_instead_of(&self, known: &Arc<Known>) -> Result<Arc<Known>, Failure> {
+        let mut memory = self.memory.lock().await;
+        if memory.known.as_ref().is_some_and(|current| Arc::ptr_eq(current, known)) {
+            *memory = Memory::default();
+        }
+        drop(memory);
+        self.known().await
+    }
+
+    async fn discover(&self) -> Result<Known, Failure> {
+        // Following a redirect would lead wherever somebody else likes. Sign-ins are so far apart that the provider closes
+        // an idle connection just about when it is used again.
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .pool_max_idle_per_host(0)
+            .timeout(ANSWER_WITHIN)
+            .no_proxy()
+            .build()
+            .map_err(|error| Failure::provider(&error))?;
+        let issuer = IssuerUrl::new(self.config.issuer.clone()).map_err(|error| Failure::provider(&error))?;
+        let redirect_uri = RedirectUrl::new(self.redirect_uri.clone()).map_err(|error| Failure::provider(&error))?;
+        let metadata = CoreProviderMetadata::discover_async(issuer, &http).await;
+        let metadata = metadata.map_err(|error| Failure::provider(&error))?;
+        let methods = metadata.token_endpoint_auth_methods_supported();
+        let by_header = methods.is_none_or(|methods| methods.contains(&CoreClientAuthMethod::ClientSecretBasic));
+        let secret = self.config.client_secret.clone().map(ClientSecret::new);
+        let client_id = ClientId::new(self.config.client_id.clone());
+        let client = CoreClient::from_provider_metadata(metadata, client_id, secret)
+            .set_redirect_uri(redirect_uri)
+            .set_auth_type(if by_header { AuthType::BasicAuth } else { AuthType::RequestBody });
+        Ok(Known { client, http, since: Instant::now() })
+    }
+}
+
+impl Known {
+    /// What a token claims, if it holds: its signature, issuer, audience, nonce and time.
+    fn verify<'a>(
+        &self,
+        token: &'a CoreIdToken,
+        nonce: &Nonce,
+        Timestamp(now): Timestamp,
+    ) -> Result<&'a CoreIdTokenClaims, ClaimsVerificationError> {
+        token.claims(&self.client.id_token_verifier().set_time_fn(move || now), nonce)
+    }
+
+    /// What the provider says of somebody whose token it gave us, if it says anything at all.
+    async fn ask(
+        &self,
+        token: &AccessToken,
+        subject: &SubjectIdentifier,
+    ) -> Result<Option<CoreUserInfoClaims>, Failure> {
+        let Ok(request) = self.client.user_info(token.clone(), Some(subject.clone())) else { return Ok(None) };
+        request.request_async(&self.http).await.map(Some).map_err(|error| Failure::provider(&error))
+    }
+}
+
+impl Person {
+    fn new(
+        subject: &SubjectIdentifier,
+        email: Option<&EndUserEmail>,
+        email_verified: Option<bool>,
+        name: Option<&LocalizedClaim<EndUserName>>,
+    ) -> Self {
+        let verified = email.filter(|_| email_verified == Some(true));
+        Self {
+            subject: subject.to_string(),
+            email: verified.and_then(|email| EmailAddress::parse(email).ok()),
+            name: name.and_then(|name| name.get(None)).map(|name| name.to_string()),
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! How often somebody may ask (contract: rate-limits). A limit is a bucket of so many requests, which fills up again evenly.
+//!
+//! Each [`Bucket`] counts by a [`Key`]: a client's address, a credential, an e-mail address, a code. With a Redis the
+//! counts are those of all replicas ([`shared`]); without one, and whenever it does not answer at once, they are those of
+//! this process ([`local`]), so that a Redis that died makes limits laxer and requests no slower. What a check found
+//! travels in the answer's headers ([`headers`]).
+//!
+//! The [`Bucket::Credential`] limit stays in the process in any case: it guards the process itself, it is generous, and
+//! every authenticated request would pay a round trip for it.
+
+pub mod headers;
+mod local;
+mod shared;
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::Quota;
+use governor::clock::MonotonicClock;
+use redis::RedisResult;
+use sha2::{Digest, Sha256};
+
+use self::headers::Standing;
+use self::local::Local;
+use self::shared::Shared;
+use crate::http::client::ClientInfo;
+use crate::http::connections::subscriber;
+use crate::http::error::{Problem, Result};
+use crate::http::metrics::{self, LimitOutcome};
+
+/// How often counts that are full again are forgotten.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// How many requests a minute each bucket takes from one place, all of which may come at once. Only what sends mail is
+/// tight: many customers may share one address, and a load test comes from one too.
+#[derive(Debug, Clone)]
+pub struct RateLimits {
+    /// Each of the three routes that send mail to whoever is named, an address.
+    pub send_per_minute: NonZeroU32,
+    /// Signing up, an address.
+    pub signup_per_minute: NonZeroU32,
+    /// Logging in, an address.
+    pub login_per_minute: NonZeroU32,
+    /// Wrong passwords an hour, an e-mail address, whoever sends them.
+    pub login_failures_per_hour: NonZeroU32,
+    /// Answering a login's challenge, an address.
+    pub challenge_per_minute: NonZeroU32,
+    /// Following the link of a mail, an address.
+    pub verify_per_minute: NonZeroU32,
+    /// Asking for a device code, an address.
+    pub device_initiate_per_minute: NonZeroU32,
+    /// Binding a device code, an address, and a code.
+    pub device_bind_per_minute: NonZeroU32,
+    /// Exchanging a device code, an address, and a code.
+    pub device_exchange_per_minute: NonZeroU32,
+    /// Asking for an OAuth token, an address.
+    pub oauth_token_per_minute: NonZeroU32,
+    /// Inviting somebody to a team, an account, and an e-mail address.
+    pub team_invites_per_hour: NonZeroU32,
+    /// Everything, a credential, at one replica.
+    pub credential_per_minute: NonZeroU32,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        const GENEROUS: NonZeroU32 = NonZeroU32::new(1_200).expect("more than none");
+        Self {
+            send_per_minute: const { NonZeroU32::new(3).expect("more than none") },
+            signup_per_minute: GENEROUS,
+            login_per_minute: GENEROUS,
+            login_failures_per_hour: const { NonZeroU32::new(500).expect("more than none") },
+            challenge_per_minute: GENEROUS,
+            verify_per_minute: GENEROUS,
+            device_initiate_per_minute: GENEROUS,
+            device_bind_per_minute: GENEROUS,
+            device_exchange_per_minute: GENEROUS,
+            oauth_token_per_minute: GENEROUS,
+            team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
+            credential_per_minute: const { NonZeroU32::new(60_000).expect("more than none") },
+        }
+    }
+}
+
+/// What is counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bucket {
+    /// The verification mail, sent again.
+    SendVerification,
+    /// The mail with a magic link.
+    SendMagicLink,
+    /// The mail that lets one set a new password.
+    SendPasswordReset,
+    Signup,
+    Login,
+    /// Wrong passwords: [`RateLimiter::look`] before, [`RateLimiter::record`] when it was wrong.
+    LoginFailures,
+    Challenge,
+    Verify,
+    DeviceInitiate,
+    DeviceBind,
+    DeviceExchange,
+    OAuthToken,
+    TeamInvite,
+    /// Whatever a credential asks for.
+    Credential,
+}
+
+impl Bucket {
+    pub const ALL: [Self; 14] = [
+        Self::SendVerification,
+        Self::SendMagicLink,
+        Self::SendPasswordReset,
+        Self::Signup,
+        Self::Login,
+        Self::LoginFailures,
+        Self::Challenge,
+        Self::Verify,
+        Self::DeviceInitiate,
+        Self::DeviceBind,
+        Self::DeviceExchange,
+        Self::OAuthToken,
+        Self::TeamInvite,
+        Self::Credential,
+    ];
+
+    /// As metrics and Redis call it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::SendVerification => "send_verification",
+            Self::SendMagicLink => "send_magic_link",
+            Self::SendPasswordReset => "send_password_reset",
+            Self::Signup => "signup",
+            Self::Login => "login",
+            Self::LoginFailures => "login_failures",
+            Self::Challenge => "challenge",
+            Self::Verify => "verify",
+            Self::DeviceInitiate => "device_initiate",
+            Self::DeviceBind => "device_bind",
+            Self::DeviceExchange => "device_exchange",
+            Self::OAuthToken => "oauth_token",
+            Self::TeamInvite => "team_invite",
+            Self::Credential => "credential",
+        }
+    }
+
+    fn quota(self, limits: &RateLimits) -> Quota {
+        match self {
+            Self::SendVerification | Self::SendMagicLink | Self::SendPasswordReset => {
+                Quota::per_minute(limits.send_per_minute)
+            }
+            Self::Signup => Quota::per_minute(limits.signup_per_minute),
+            Self::Login => Quota::per_minute(limits.login_per_minute),
+            Self::LoginFailures => Quota::per_hour(limits.login_failures_per_hour),
+            Self::Challenge => Quota::per_minute(limits.challenge_per_minute),
+            Self::Verify => Quota::per_minute(limits.verify_per_minute),
+            Self::DeviceInitiate => Quota::per_minute(limits.device_initiate_per_minute),
+            Self::DeviceBind => Quota::per_minute(limits.device_bind_per_minute),
+            Self::DeviceExchange => Quota::per_minute(limits.device_exchange_per_minute),
+            Self::OAuthToken => Quota::per_minute(limits.oauth_token_per_minute),
+            Self::TeamInvite => Quota::per_hour(limits.team_invites_per_hour),
+            Self::Credential => Quota::per_minute(limits.credential_per_minute),
+        }
+    }
+}
+
+/// Whom a bucket counts, as a hash: it is small however long its text is, and neither our memory nor Redis shows addresses
+/// and codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key([u8; 16]);
+
+impl From<&str> for Key {
+    fn from(text: &str) -> Self {
+        let hash: [u8; 32] = Sha256::digest(text).into();
+        let mut half = [0; 16];
+        half.copy_from_slice(&hash[..16]);
+        Self(half)
+    }
+}
+
+/// Whoever comes from nowhere shares a count with all others who do.
+impl From<&ClientInfo> for Key {
+    fn from(client: &ClientInfo) -> Self {
+        let place = client.ip.map(|ip| subscriber(ip).to_string());
+        Self::from(place.unwrap_or_default().as_str())
+    }
+}
+
+/// One request, as a limit sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Visit {
+    key: Key,
+    /// Whether it takes from the bucket, or only looks whether there is something in it.
+    takes: bool,
+}
+
+/// What a limit says to a visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// So many more could come right now.
+    Within { remaining: u32 },
+    /// The next one may come after so long.
+    Exceeded { wait: Duration },
+}
+
+/// The limits of the running API.
+pub struct RateLimiter {
+    quotas: Vec<Quota>,
+    local: Vec<Local<MonotonicClock>>,
+    shared: Option<Shared>,
+}
+
+impl RateLimiter {
+    /// # Errors
+    /// When the connection to Redis cannot even be set up; nobody connects yet.
+    pub fn new(limits: &RateLimits, redis: Option<&redis::Client>) -> RedisResult<Self> {
+        let quotas: Vec<_> = Bucket::ALL.into_iter().map(|bucket| bucket.quota(limits)).collect();
+        let local = quotas.iter().map(|quota| Local::new(*quota, MonotonicClock)).collect();
+        Ok(Self { quotas, local, shared: redis.map(Shared::new).transpose()? })
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// The problem that says when the next one may come, when there were too many.
+    pub async fn check(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
+        let verdict = self.visit(bucket, Visit { key: key.into(), takes: true }).await;
+        self.note(bucket, verdict);
+        refuse_if_exceeded(bucket, verdict)
+    }
+
+    /// Counts a request of a credential, in this process alone.
+    ///
+    /// # Errors
+    /// Those of [`RateLimiter::check`].
+    pub fn check_credential(&self, credential: &str) -> Result<()> {
+        let bucket = Bucket::Credential;
+        let verdict = self.local[bucket as usize].visit(Visit { key: credential.into(), takes: true });
+        self.note(bucket, verdict);
+        refuse_if_exceeded(bucket, verdict)
+    }
+
+    /// Whether [`RateLimiter::record`] may be called once more. Unless that is so, the answer does not say how many were
+    /// recorded, because others than its reader may have caused them.
+    ///
+    /// # Errors
+    /// Those of [`RateLimiter::check`].
+    pub async fn look(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
+        let verdict = self.visit(bucket, Visit { key: key.into(), takes: false }).await;
+        if let Verdict::Exceeded { .. } = verdict {
+            self.note(bucket, verdict);
+        }
+        refuse_if_exceeded(bucket, verdict)
+    }
+
+    /// Counts something that went wrong, for the next [`RateLimiter::look`].
+    pub async fn record(&self, bucket: Bucket, key: impl Into<Key>) {
+        self.visit(bucket, Visit { key: key.into(), takes: true }).await;
+    }
+
+    /// Forgets, from time to time, whoever has not come for so long that their bucket is full again.
+    pub async fn sweep(&self) {
+        loop {
+            tokio::time::sleep(SWEEP_EVERY).await;
+            self.local.iter().for_each(Local::forget_the_full);
+        }
+    }
+
+    async fn visit(&self, bucket: Bucket, visit: Visit) -> Verdict {
+        if let Some(shared) = &self.shared {
+            if let Some(verdict) = shared.visit(bucket.label(), self.quotas[bucket as usize], visit).await {
+                return verdict;
+            }
+            metrics::count_limit_fallback(bucket);
+        }
+        self.local[bucket as usize].visit(visit)
+    }
+
+    fn note(&self, bucket: Bucket, verdict: Verdict) {
+        headers::note(Standing::of(self.quotas[bucket as usize], verdict));
+    }
+}
+
+fn refuse_if_exceeded(bucket: Bucket, verdict: Verdict) -> Result<()> {
+    match verdict {
+        Verdict::Within { .. } => {
+            metrics::count_limit(bucket, LimitOutcome::Allowed);
+            Ok(())
+        }
+        Verdict::Exceeded { wait } => {
+            metrics::count_limit(bucket, LimitOutcome::Exceeded);
+            Err(Problem::rate_limited(whole_seconds(wait)))
+        }
+    }
+}
+
+/// Rounded up: whoever waits for as long as that has waited long enough.
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(ip: &str) -> ClientInfo {
+        ClientInfo { ip: Some(ip.parse().expect("an address")), user_agent: None }
+    }
+
+    fn three_a_minute() -> RateLimiter {
+        RateLimiter::new(&RateLimits::default(), None).expect("there is no Redis to fail")
+    }
+
+    /// Contract: rate-limits 3. Three requests a minute and address on each of the routes that send mail.
+    #[tokio::test]
+    async fn three_mails_a_minute_can_be_asked_for_from_an_address_on_each_route() {
+        let limiter = three_a_minute();
+        let (here, there) = (client("192.0.2.1"), client("192.0.2.2"));
+        for bucket in [Bucket::SendVerification, Bucket::SendMagicLink, Bucket::SendPasswordReset] {
+            for _ in 0..3 {
+                limiter.check(bucket, &here).await.expect("within the limit");
+            }
+            let problem = limiter.check(bucket, &here).await.expect_err("the limit is exceeded");
+            assert_eq!((problem.parts().kind.slug, problem.parts().title), ("rate-limited", "RateLimited"));
+            limiter.check(bucket, &there).await.expect("another address has its own");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_of_ipv6_counts_once() {
+        let limiter = three_a_minute();
+        for ip in ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:1::3"] {
+            limiter.check(Bucket::SendMagicLink, &client(ip)).await.expect("within the limit");
+        }
+        limiter.check(Bucket::SendMagicLink, &client("2001:db8:0:1::4")).await.expect_err("the same network");
+        limiter.check(Bucket::SendMagicLink, &client("2001:db8:0:2::1")).await.expect("another network");
+    }
+
+    #[tokio::test]
+    async fn only_what_is_recorded_counts_as_a_failure() {
+        let limits = RateLimits {
+            login_failures_per_hour: NonZeroU32::new(2).expect("more than none"),
+            ..RateLimits::default()
+        };
+        let limiter = RateLimiter::new(&limits, None).expect("there is no Redis to fail");
+        let look = async || limiter.look(Bucket::LoginFailures, "ada@example.com").await;
+        for _ in 0..2 {
+            for _ in 0..5 {
+                look().await.expect("looking takes nothing");
+            }
+            limiter.record(Bucket::LoginFailures, "ada@example.com").await;
+        }
+        look().await.expect_err("there were two failures");
+        limiter.look(Bucket::LoginFailures, "bob@example.com").await.expect("another address");
+    }
+
+    #[test]
+    fn every_bucket_stands_where_its_number_says() {
+        for (index, bucket) in Bucket::ALL.into_iter().enumerate() {
+            assert_eq!(bucket as usize, index);
+        }
+    }
+
+    #[test]
+    fn a_wait_is_rounded_up() {
+        assert_eq!(whole_seconds(Duration::from_millis(1)), 1);
+        assert_eq!(whole_seconds(Duration::from_secs(20)), 20);
+        assert_eq!(whole_seconds(Duration::from_millis(20_001)), 21);
+    }
+}

@@ -1,0 +1,238 @@
+//! Accepts connections and serves them, until told to stop. axum's own `serve` knows no time limits.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use kitfleet_domain::seldom::Seldom;
+use sqlx::PgPool;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::http::body::{DrainedBody, WrittenBody};
+use crate::http::client::Peer;
+use crate::http::connections::{Connections, Place};
+use crate::http::impatient::Impatient;
+use crate::http::malformed::Explaining;
+use crate::http::state::{ApiConfig, App};
+use crate::http::{metrics, rescue};
+use crate::router;
+
+/// How long handlers may take to answer, beyond the operations that they wait for.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long a client may take to read its answer once nothing else keeps the process.
+const LINGER: Duration = Duration::from_secs(10);
+/// How long a connection that was told to end may take to be gone.
+const MOMENT: Duration = Duration::from_millis(50);
+/// A request's head is refused beyond this: an address, a token and a few headers are far smaller.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// Why the API does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The process already counts its metrics elsewhere.
+    #[error("the metrics recorder could not be installed: {0}")]
+    Metrics(String),
+    /// The machine allows no more threads.
+    #[error("the threads that hash passwords could not be started: {0}")]
+    Threads(#[from] io::Error),
+    /// A Redis that is away is no reason; this is one that could never be connected to.
+    #[error("the connection to Redis could not be set up: {0}")]
+    Redis(#[from] redis::RedisError),
+}
+
+/// Serves the API on `listener` until `shutdown`, and returns when every request that was accepted has been answered.
+/// Operations under way are waited for no longer than the configured time; then their callers are told that nothing was
+/// heard of them.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn serve(
+    listener: TcpListener,
+    config: ApiConfig,
+    db: PgPool,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let server = Server::new(config, db, router::router, shutdown)?;
+
+    // Requests under way need their replies after `shutdown` too, so the background has a life of its own.
+    let drained = CancellationToken::new();
+    let background = TaskTracker::new();
+    background.spawn(drained.clone().run_until_cancelled_owned(server.app.replies.clone().listen()));
+    background.spawn(drained.clone().run_until_cancelled_owned(server.app.replies.clone().reread()));
+    let app = server.app.clone();
+    background.spawn(drained.clone().run_until_cancelled_owned(async move { app.rate_limits.sweep().await }));
+    background.spawn(rescue::run(server.app.db.clone(), drained.clone()));
+    let (app, end) = (server.app.clone(), drained.clone());
+    background.spawn(async move { app.last_used.write(&app.db, &end).await });
+    let app = server.app.clone();
+    background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
+    background.close();
+
+    server.run(listener).await;
+    drained.cancel();
+    background.wait().await;
+    Ok(())
+}
+
+/// Serves what watches a process without the rest of the API: its health and its metrics, until `shutdown`.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn serve_health(
+    listener: TcpListener,
+    config: ApiConfig,
+    db: PgPool,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    Server::new(config, db, router::health, shutdown)?.run(listener).await;
+    Ok(())
+}
+
+#[derive(Clone)]
+struct Server {
+    app: App,
+    router: Router,
+    /// Take no more work.
+    shutdown: CancellationToken,
+    /// Leave what is not done.
+    abort: CancellationToken,
+}
+
+impl Server {
+    fn new(
+        config: ApiConfig,
+        db: PgPool,
+        router: fn(App) -> Router,
+        shutdown: CancellationToken,
+    ) -> Result<Self, ServeError> {
+        let app = App::new(config, db, metrics::install().map_err(ServeError::Metrics)?)?;
+        Ok(Self { router: router(app.clone()), app, shutdown, abort: CancellationToken::new() })
+    }
+
+    /// Serves until it is told to stop, and then answers what it has accepted.
+    async fn run(&self, listener: TcpListener) {
+        let connections = TaskTracker::new();
+        self.accept(&listener, &connections).await;
+        drop(listener);
+        self.drain(&connections).await;
+    }
+
+    async fn accept(&self, listener: &TcpListener, tasks: &TaskTracker) {
+        static REFUSED: Seldom = Seldom::new();
+        static FAILED: Seldom = Seldom::new();
+        let connections = Connections::new(self.app.config.connections, &self.app.config.trusted_proxies);
+        while let Some(accepted) = self.shutdown.run_until_cancelled(listener.accept()).await {
+            match accepted {
+                Ok((stream, peer)) => match connections.admit(peer.ip()) {
+                    Some(place) => {
+                        tasks.spawn(self.clone().serve(stream, peer, place));
+                    }
+                    None => {
+                        REFUSED.say(|held_back| {
+                            tracing::warn!(%peer, held_back, "a connection is refused: too many are busy");
+                        });
+                    }
+                },
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    // Out of file descriptors, most likely: others have to close before the next accept can succeed.
+                    let made_room = connections.make_room();
+                    FAILED.say(|held_back| tracing::error!(%error, held_back, "no connection can be accepted"));
+                    tokio::time::sleep(if made_room { MOMENT } else { Duration::from_secs(1) }).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
+        // Answers are written whole: waiting for more to send with them would only delay them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "the connection was gone at once");
+            return;
+        }
+        let activity = &place.activity;
+        let stream = Impatient::new(stream, self.app.config.write_timeout, Arc::clone(activity));
+        let stream = Explaining::new(stream, &self.app.config.errors_url);
+        let body_timeout = self.app.config.body_timeout;
+        let router = TowerToHyperService::new(self.router);
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let (router, under_way) = (router.clone(), activity.begin());
+            let mut request: Request = DrainedBody::of(request, body_timeout).map(Body::new);
+            request.extensions_mut().insert(Peer(peer.ip()));
+            async move {
+                let answer = answer(router, request).await;
+                Ok::<_, Infallible>(answer.map(|body| WrittenBody::of(body, under_way)))
+            }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(self.app.config.header_timeout).max_buf_size(MAX_HEAD_BYTES);
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            () = activity.told_to_end() => None,
+            () = self.shutdown.cancelled() => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            // It makes place for another, and may have sent half a head; what has become a request meanwhile is answered.
+            None if activity.is_idle() && !self.shutdown.is_cancelled() => return,
+            None => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection => ended,
+                    () = self.abort.cancelled() => return,
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended badly");
+        }
+    }
+
+    /// Waits for the requests that were accepted, but neither for ever for the operations that they wait for, nor for
+    /// clients that do not read their answers.
+    async fn drain(&self, connections: &TaskTracker) {
+        let handlers = &self.app.handlers;
+        connections.close();
+        handlers.close();
+        if timeout(self.app.config.drain_timeout + ANSWER_WITHIN, handlers.wait()).await.is_err() {
+            tracing::warn!("operations are still under way; their callers are told to wait no longer");
+            self.app.replies.end_patience();
+        }
+        if timeout(LINGER, connections.wait()).await.is_err() {
+            self.abort.cancel();
+            connections.wait().await;
+        }
+        // Those whose clients have gone.
+        if timeout(ANSWER_WITHIN, handlers.wait()).await.is_err() {
+            tracing::error!("some requests could not be ended in time; they are given up");
+        }
+    }
+}
+
+async fn answer(router: TowerToHyperService<Router>, request: Request) -> axum::response::Response {
+    match hyper::service::Service::call(&router, request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// The client gave up before it was accepted; the next connection is unaffected.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

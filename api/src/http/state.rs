@@ -1,0 +1,253 @@
+//! What every handler can reach.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::cursors::CursorSigner;
+use kitfleet_domain::database;
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::patterns::Patterns;
+use kitfleet_domain::sign_ins::Lifetimes;
+use kitfleet_domain::turns::Turns;
+use kitfleet_domain::vault::Vault;
+use kitfleet_domain::webhooks::secrets;
+use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
+use metrics_exporter_prometheus::PrometheusHandle;
+use sqlx::PgPool;
+use tokio::sync::OnceCell;
+use tokio_util::task::TaskTracker;
+
+use crate::http::connections::ConnectionLimits;
+use crate::http::hashing::Hashing;
+use crate::http::last_used::LastUsed;
+use crate::http::providers::{ProviderConfig, Providers};
+use crate::http::pulse::Pulse;
+use crate::http::rate_limits::{RateLimiter, RateLimits};
+use crate::http::replies::Replies;
+use crate::http::server::ServeError;
+use crate::routes::audit_log::BATCHES_AT_ONCE;
+
+/// How the API behaves; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
+#[derive(Clone)]
+pub struct ApiConfig {
+    /// Where customers reach the service, without a trailing slash.
+    pub base_url: String,
+    /// What problem types begin with, without a trailing slash.
+    pub errors_url: String,
+    /// What `/metrics` wants to see; without one it is off.
+    pub metrics_token: Option<String>,
+    /// Bounds of requests.
+    pub limits: Limits,
+    /// Which literal addresses a browser may be sent to.
+    pub destinations: Destinations,
+    /// Whether a session without customer egress is refused.
+    pub require_customer_egress: bool,
+    /// Whether search and login are offered.
+    pub direct_driver_real: bool,
+    /// How long a browser may take to open.
+    pub open_timeout: Duration,
+    /// How long operations under way are waited for when the API stops.
+    pub drain_timeout: Duration,
+    /// Bytes of a request's body.
+    pub max_body_bytes: usize,
+    /// How long a request's head may take to arrive; a connection that is idle for longer is closed.
+    pub header_timeout: Duration,
+    /// How long a request's body may take to arrive.
+    pub body_timeout: Duration,
+    /// How long a client may take 64 KiB of its answer, or what is left of it.
+    pub write_timeout: Duration,
+    /// How many clients may be connected.
+    pub connections: ConnectionLimits,
+    /// Where this process keeps what it writes; without room there it cannot serve.
+    pub data_dir: PathBuf,
+    /// Whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// By what somebody proves who they are.
+    pub auth: AuthConfig,
+    /// How long an invitation to a team is good.
+    pub invite_ttl: Duration,
+    /// How often somebody may ask.
+    pub rate_limits: RateLimits,
+    /// Where all replicas count that together; without one each counts for itself.
+    pub redis: Option<redis::Client>,
+    /// How long a webhook endpoint's secret signs beside its successor.
+    pub webhook_secret_grace: Duration,
+    /// Where what profiles hold is kept.
+    pub stores: StoresConfig,
+}
+
+impl Default for ApiConfig {
+    fn default() -> Self {
+        let base_url = "http://127.0.0.1:8080".to_owned();
+        let limits = Limits::default();
+        Self {
+            errors_url: format!("{base_url}/errors"),
+            base_url,
+            metrics_token: None,
+            stores: StoresConfig {
+                vault: None,
+                place: PlaceConfig::default(),
+                scratch: PathBuf::from(".kitfleet"),
+                store_bytes: limits.profile_store_bytes,
+                document_bytes: limits.profile_document_bytes,
+            },
+            limits,
+            destinations: Destinations::default(),
+            require_customer_egress: false,
+            direct_driver_real: false,
+            open_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
+            max_body_bytes: 1024 * 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            connections: ConnectionLimits { all: 256, per_address: 128 },
+            data_dir: PathBuf::from(".kitfleet"),
+            trusted_proxies: Vec::new(),
+            auth: AuthConfig::default(),
+            invite_ttl: Duration::from_hours(7 * 24),
+            rate_limits: RateLimits::default(),
+            redis: None,
+            webhook_secret_grace: Duration::from_hours(24),
+        }
+    }
+}
+
+/// By what somebody proves who they are, and for how long. Not `Debug`, because it holds keys.
+#[derive(Clone)]
+pub struct AuthConfig {
+    /// Of web sessions and challenges.
+    pub lifetimes: Lifetimes,
+    /// How long the link that proves an address is good.
+    pub verification_ttl: Duration,
+    /// How long a link that signs in is good.
+    pub magic_link_ttl: Duration,
+    /// How long a link that resets a password is good.
+    pub reset_ttl: Duration,
+    /// How long a second-factor proof is fresh.
+    pub step_up_ttl: Duration,
+    /// How long a device waits for a person.
+    pub device_code_ttl: Duration,
+    /// How long a device's credential waits for it.
+    pub device_bound_ttl: Duration,
+    /// How long an API key works beside its successor.
+    pub rotation_grace: Duration,
+    /// How long an OAuth client's access token is good.
+    pub oauth_token_ttl: Duration,
+    /// Who else may say who somebody is, by name.
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// What second factors are sealed with; without it nobody can enroll one.
+    pub vault: Option<Vault>,
+}
+
+impl Default for AuthConfig {
+    fn default() -> Self {
+        Self {
+            lifetimes: Lifetimes { session: Duration::from_hours(30 * 24), challenge: Duration::from_mins(5) },
+            verification_ttl: Duration::from_mins(30),
+            magic_link_ttl: Duration::from_mins(15),
+            reset_ttl: Duration::from_hours(1),
+            step_up_ttl: Duration::from_mins(15),
+            device_code_ttl: Duration::from_mins(10),
+            device_bound_ttl: Duration::from_mins(2),
+            rotation_grace: Duration::from_hours(24),
+            oauth_token_ttl: Duration::from_hours(1),
+            providers: BTreeMap::new(),
+            vault: None,
+        }
+    }
+}
+
+/// The running API, cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+pub struct Shared {
+    pub config: ApiConfig,
+    pub db: PgPool,
+    pub replies: Replies,
+    pub rate_limits: RateLimiter,
+    /// Where passwords are hashed.
+    pub hashing: Hashing,
+    /// Where customers' regular expressions are compiled.
+    pub patterns: Patterns,
+    /// Who else may say who somebody is.
+    pub providers: Providers,
+    /// Whose turn it is to read some of an export of the audit log.
+    pub exports: Turns,
+    /// When credentials were last used.
+    pub last_used: LastUsed,
+    /// Whether the database answers.
+    pub pulse: Pulse,
+    /// The requests under way: the process must not end before they do.
+    pub handlers: TaskTracker,
+    pub metrics: PrometheusHandle,
+    cursors: OnceCell<CursorSigner>,
+    webhook_vault: OnceCell<Vault>,
+    stores: OnceCell<Stores>,
+}
+
+impl App {
+    /// # Errors
+    /// When the machine has no threads left, or the connection to Redis cannot be set up.
+    pub fn new(config: ApiConfig, db: PgPool, metrics: PrometheusHandle) -> Result<Self, ServeError> {
+        let replies = Replies::new(db.clone());
+        let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
+        let hashing = Hashing::start()?;
+        let providers = Providers::new(&config.auth.providers, &config.base_url);
+        let handlers = TaskTracker::new();
+        Ok(Self(Arc::new(Shared {
+            config,
+            db,
+            replies,
+            rate_limits,
+            hashing,
+            patterns: Patterns::new(available_parallelism().map_or(1, NonZeroUsize::get)),
+            providers,
+            exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
+            last_used: LastUsed::default(),
+            pulse: Pulse::default(),
+            handlers,
+            metrics,
+            cursors: OnceCell::new(),
+            webhook_vault: OnceCell::new(),
+            stores: OnceCell::new(),
+        })))
+    }
+
+    /// What signs cursors. It is fetched when first needed, so that the API starts without the database too.
+    pub async fn cursors(&self) -> sqlx::Result<&CursorSigner> {
+        let fetch = async || {
+            let mut conn = self.db.acquire().await?;
+            Ok(CursorSigner::new(database::server_secret(&mut conn, "cursors").await?))
+        };
+        self.cursors.get_or_try_init(fetch).await
+    }
+
+    /// What seals the secrets of webhook endpoints, fetched when first needed too.
+    pub async fn webhook_vault(&self) -> sqlx::Result<&Vault> {
+        let configured = self.config.auth.vault.as_ref();
+        let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
+        self.webhook_vault.get_or_try_init(fetch).await
+    }
+
+    /// What profiles hold, made when first needed too.
+    pub async fn stores(&self) -> sqlx::Result<&Stores> {
+        self.stores.get_or_try_init(|| Stores::new(self.db.clone(), self.config.stores.clone())).await
+    }
+}
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

@@ -1,0 +1,21 @@
+//! What a customer calls, an area a module: its routes, its wire types, its handlers.
+
+pub mod accounts;
+pub mod api_keys;
+pub mod archetypes;
+pub mod audit_log;
+pub mod devices;
+pub mod docs;
+pub mod emails;
+pub mod health;
+pub mod identities;
+pub mod mfa;
+pub mod oauth;
+pub mod pages;
+pub mod profiles;
+pub mod sessions;
+pub mod sign_ins;
+pub mod teams;
+pub mod usage;
+pub mod web_sessions;
+pub mod webhooks;

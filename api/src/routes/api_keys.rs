@@ -1,0 +1,246 @@
+//! API keys (contract: api-keys): minting, listing, rotating and revoking them.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use axum::middleware::map_response;
+use kitfleet_domain::api_keys::{self, NewKey, RoomError, RotateError, Scopes, Secret};
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::ids::{AccountId, ApiKeyId};
+use kitfleet_domain::timestamp::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, Unused};
+use crate::http::kinds;
+use crate::http::lists::{self, Paging, Query};
+use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
+use crate::http::path::{IdPath, not_found};
+use crate::http::state::App;
+use crate::routes::sign_ins::forbid_storing;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(get, revoke))
+        .routes(routes!(rotate))
+        .layer(map_response(forbid_storing))
+}
+
+/// An API key
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "name": "CI", "scopes": ["read", "write:sessions"], "key_prefix": "svc_live_0b7",
+    "created_by_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "created_at": "2026-11-20T18:05:00.123Z",
+    "last_used_at": null, "expires_at": null, "revoked_at": null,
+}))]
+struct ApiKey {
+    /// Its id
+    #[schema(value_type = String)]
+    id: ApiKeyId,
+    /// Whose it is
+    #[schema(value_type = String)]
+    account_id: AccountId,
+    /// What it is for
+    name: String,
+    /// What it may do
+    scopes: Vec<String>,
+    /// Its first 12 characters
+    key_prefix: String,
+    /// Who made it; null when staff did
+    #[schema(value_type = Option<String>, required = true)]
+    created_by_account_id: Option<AccountId>,
+    /// When it was made
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When it was last used
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    last_used_at: Option<Timestamp>,
+    /// When it stops working by itself
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    expires_at: Option<Timestamp>,
+    /// When it was revoked
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    revoked_at: Option<Timestamp>,
+}
+
+impl From<api_keys::ApiKey> for ApiKey {
+    fn from(key: api_keys::ApiKey) -> Self {
+        Self {
+            id: key.id,
+            account_id: key.account_id,
+            name: key.name,
+            scopes: key.scopes,
+            key_prefix: key.key_prefix,
+            created_by_account_id: key.created_by_account_id,
+            created_at: key.created_at,
+            last_used_at: key.last_used_at,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+        }
+    }
+}
+
+/// An API key with its secret, shown this once
+#[derive(Serialize, ToSchema)]
+struct MintedKey {
+    #[serde(flatten)]
+    record: ApiKey,
+    /// The key itself
+    #[schema(example = "svc_live_…")]
+    key: String,
+    /// The key it succeeds
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    rotated_from: Option<ApiKeyId>,
+}
+
+type Minted = (StatusCode, [(HeaderName, String); 1], Answer<MintedKey>);
+
+fn minted((record, secret): (api_keys::ApiKey, Secret), rotated_from: Option<ApiKeyId>) -> Minted {
+    let location = [(LOCATION, format!("/v1/api-keys/{}", record.id))];
+    let key = MintedKey { record: record.into(), key: secret.reveal().to_owned(), rotated_from };
+    (StatusCode::CREATED, location, Answer(key))
+}
+
+/// Body of a key's creation
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"name": "CI", "scopes": ["read", "write:sessions"]}))]
+struct CreateKey {
+    /// What it is for
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+    #[schema(schema_with = grantable_scopes)]
+    scopes: Vec<String>,
+    /// When it stops working by itself; never when absent
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+/// Create an API key
+#[utoipa::path(
+    post, path = "/v1/api-keys", tag = "API keys", operation_id = "createApiKey",
+    request_body = CreateKey,
+    responses(
+        (status = 201, description = "The key, this once", body = MintedKey,
+         headers(("Location" = String, description = "The key's path"))),
+        Restricted, Body, Full, Database,
+    ),
+)]
+async fn create(caller: Caller, State(app): State<App>, Json(body): Json<CreateKey>) -> Result<Minted> {
+    let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
+    let new = NewKey { expires_at: body.expires_at, ..NewKey::customer(&body.name, &scopes) };
+    let mut tx = app.db.begin().await?;
+    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
+    let key = api_keys::mint(&mut tx, caller.account_id, &caller.actor, new).await?;
+    tx.commit().await?;
+    Ok(minted(key, None))
+}
+
+/// A page of API keys, newest first
+#[derive(Serialize, ToSchema)]
+struct ApiKeyList {
+    data: Vec<ApiKey>,
+    /// Whether there is another page
+    has_more: bool,
+    /// What gets it; null on the last page
+    #[schema(required = true)]
+    next_cursor: Option<String>,
+}
+
+/// List API keys
+///
+/// Those that were revoked or have expired too.
+#[utoipa::path(
+    get, path = "/v1/api-keys", tag = "API keys", operation_id = "listApiKeys",
+    params(Paging),
+    responses((status = 200, description = "A page", body = ApiKeyList), Restricted, InvalidQuery, Database),
+)]
+async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<ApiKeyList>> {
+    app.last_used.write_now(&app.db).await?;
+    let account = caller.account_id;
+    let scope = CursorScope { account, list: "api_keys", filters: &[] };
+    let id_of = |key: &api_keys::ApiKey| key.id.as_uuid();
+    let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
+        api_keys::list(conn, account, after.map(ApiKeyId::from), limit).await
+    });
+    let page = page.await?;
+    let data = page.data.into_iter().map(ApiKey::from).collect();
+    Ok(Answer(ApiKeyList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+}
+
+/// Get an API key
+#[utoipa::path(
+    get, path = "/v1/api-keys/{id}", tag = "API keys", operation_id = "getApiKey",
+    params(IdPath<ApiKeyId>),
+    responses((status = 200, description = "The key, without its secret", body = ApiKey), Restricted, NoKey, Database),
+)]
+async fn get(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>) -> Result<Answer<ApiKey>> {
+    app.last_used.write_now(&app.db).await?;
+    let found = api_keys::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
+    Ok(Answer(found.ok_or_else(not_found::<ApiKeyId>)?.into()))
+}
+
+/// Revoke an API key
+///
+/// It fails from the next request on. Once more changes nothing.
+#[utoipa::path(
+    delete, path = "/v1/api-keys/{id}", tag = "API keys", operation_id = "revokeApiKey",
+    params(IdPath<ApiKeyId>),
+    responses((status = 204, description = "It is revoked, or was before"), Restricted, NoKey, Database),
+)]
+async fn revoke(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<StatusCode> {
+    let mut tx = app.db.begin().await?;
+    let known = api_keys::revoke(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
+    tx.commit().await?;
+    if known { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<ApiKeyId>()) }
+}
+
+/// Rotate an API key
+///
+/// Mints a successor; the key itself works for 24 hours more. A key has one successor: rotate that one next.
+#[utoipa::path(
+    post, path = "/v1/api-keys/{id}/rotate", tag = "API keys", operation_id = "rotateApiKey",
+    params(IdPath<ApiKeyId>),
+    responses(
+        (status = 201, description = "The successor, this once", body = MintedKey,
+         headers(("Location" = String, description = "The successor's path"))),
+        Restricted, NoKey, Rotating, Database,
+    ),
+)]
+async fn rotate(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<Minted> {
+    let old = path.id()?;
+    let mut tx = app.db.begin().await?;
+    // A full account can rotate its keys all the same: each is there twice for the grace.
+    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys.saturating_mul(2)).await?;
+    let grace = app.config.auth.rotation_grace;
+    let successor = api_keys::rotate(&mut tx, caller.account_id, old, &caller.actor, grace).await?;
+    tx.commit().await?;
+    Ok(minted(successor, Some(old)))
+}
+
+impl From<RoomError> for Problem {
+    fn from(error: RoomError) -> Self {
+        match error {
+            RoomError::Full(most) => Self::new(&kinds::CONFLICT, error.to_string()).with("limit", most),
+            RoomError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<RotateError> for Problem {
+    fn from(error: RotateError) -> Self {
+        match error {
+            RotateError::NoKey => not_found::<ApiKeyId>(),
+            RotateError::Worthless | RotateError::RotatedBefore => Self::new(&kinds::CONFLICT, error.to_string()),
+            RotateError::NotAdmin => Self::forbidden(error.to_string()),
+            RotateError::Database(error) => error.into(),
+        }
+    }
+}

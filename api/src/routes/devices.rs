@@ -1,0 +1,269 @@
+//! Desktop apps that ask for a credential (contract: devices).
+
+use axum::Json as Answer;
+use axum::extract::{RawPathParams, State};
+use axum::middleware::map_response;
+use kitfleet_domain::api_keys::{self, MintError, Scopes};
+use kitfleet_domain::crockford;
+use kitfleet_domain::devices::{self, BindError, Exchange, NewDevice};
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::timestamp::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::client::ClientInfo;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, OpenJson};
+use crate::http::kinds;
+use crate::http::openapi::{Body, Database, Full, NoDevice, RateLimited, Restricted, grantable_scopes};
+use crate::http::rate_limits::Bucket;
+use crate::http::state::App;
+use crate::routes::sign_ins::forbid_storing;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(initiate))
+        .routes(routes!(bind))
+        .routes(routes!(exchange))
+        .routes(routes!(waiting))
+        .layer(map_response(forbid_storing))
+}
+
+/// Body of an app's first request
+#[derive(Deserialize, ToSchema)]
+#[schema(as = InitiateDevice, example = json!({"state": "b0fd8fce1d7f4e53", "client_label": "Kitfleet for Mac"}))]
+struct Initiate {
+    /// A random nonce of the app's
+    #[schema(min_length = 16, max_length = 128)]
+    state: String,
+    /// What the app calls itself
+    #[schema(max_length = 120)]
+    client_label: Option<String>,
+}
+
+/// What an app gets
+#[derive(Serialize, ToSchema)]
+#[schema(as = InitiatedDevice, example = json!({
+    "code": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "user_code": "4T2Z-9QX1",
+    "browser_url": "https://kitfleet.example/activate?user_code=4T2Z-9QX1",
+}))]
+struct Initiated {
+    /// What it exchanges for its key, once
+    code: String,
+    /// What it shows to its user
+    user_code: String,
+    /// Where its user enters that
+    browser_url: String,
+}
+
+/// Ask for a credential
+///
+/// The app shows `user_code`, opens `browser_url`, and polls the exchange every two seconds.
+#[utoipa::path(
+    post, path = "/v1/auth/cli-authorize/initiate", tag = "Devices", operation_id = "initiateDeviceCode",
+    request_body = Initiate,
+    responses((status = 200, description = "The app may wait", body = Initiated), Body, RateLimited, Database),
+)]
+async fn initiate(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<Initiate>,
+) -> Result<Answer<Initiated>> {
+    let new = NewDevice::parse(&body.state, body.client_label.as_deref(), &app.config.limits)?;
+    app.rate_limits.check(Bucket::DeviceInitiate, &client).await?;
+    let mut conn = app.db.acquire().await?;
+    let initiated = devices::initiate(&mut conn, &new, &client.origin(), app.config.auth.device_code_ttl).await?;
+    let browser_url = format!("{}/activate?user_code={}", app.config.base_url, initiated.user_code);
+    Ok(Answer(Initiated { code: initiated.code.reveal().to_owned(), user_code: initiated.user_code, browser_url }))
+}
+
+/// An app that waits
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "client_label": "Kitfleet for Mac", "state": "b0fd8fce1d7f4e53", "ip_address": "203.0.113.9",
+    "created_at": "2026-11-20T18:05:00.123Z", "expires_at": "2026-11-20T18:15:00.123Z",
+}))]
+struct WaitingDevice {
+    /// What it calls itself
+    #[schema(required = true)]
+    client_label: Option<String>,
+    /// The nonce to echo
+    state: String,
+    /// From where it asked
+    #[schema(required = true)]
+    ip_address: Option<String>,
+    /// When it asked
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// Until when it waits
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+/// See which app waits
+///
+/// So that a person knows to whom they give a credential.
+#[utoipa::path(
+    get, path = "/v1/auth/cli-authorize/{user_code}", tag = "Devices", operation_id = "getWaitingDevice",
+    params(("user_code" = String, Path, description = "What the app shows", example = "4T2Z-9QX1")),
+    responses((status = 200, description = "It waits", body = WaitingDevice), Restricted, NoDevice, RateLimited, Database),
+)]
+async fn waiting(
+    _caller: Caller,
+    State(app): State<App>,
+    client: ClientInfo,
+    params: RawPathParams,
+) -> Result<Answer<WaitingDevice>> {
+    app.rate_limits.check(Bucket::DeviceBind, &client).await?;
+    let user_code = params.iter().next().map(|(_, code)| code.to_owned()).filter(|code| !code.contains('\0'));
+    let waiting = match user_code {
+        Some(code) => devices::find_waiting(&mut *app.db.acquire().await?, &code).await?,
+        None => None,
+    };
+    let waiting = waiting.ok_or_else(no_device)?;
+    Ok(Answer(WaitingDevice {
+        client_label: waiting.client_label,
+        state: waiting.state,
+        ip_address: waiting.ip_address,
+        created_at: waiting.created_at,
+        expires_at: waiting.expires_at,
+    }))
+}
+
+fn no_device() -> Problem {
+    Problem::new(&kinds::NOT_FOUND, "no device waits with this code; it may have expired, or been entered before")
+}
+
+/// Body of a person's consent
+#[derive(Deserialize, ToSchema)]
+#[schema(as = BindDevice, example = json!({"user_code": "4T2Z-9QX1", "state": "b0fd8fce1d7f4e53"}))]
+struct Bind {
+    /// What the app shows
+    user_code: String,
+    /// The app's nonce
+    state: String,
+    /// Everything when absent
+    #[schema(schema_with = grantable_scopes)]
+    scopes: Option<Vec<String>>,
+}
+
+/// What consenting answers
+#[derive(Serialize, ToSchema)]
+#[schema(as = BoundDevice, example = json!({"bound": true, "client_label": "Kitfleet for Mac"}))]
+struct Bound {
+    /// Always true
+    bound: bool,
+    /// What the app calls itself
+    #[schema(required = true)]
+    client_label: Option<String>,
+}
+
+/// Give an app a credential
+///
+/// Mints it on the caller's account. The app has two minutes to come for it.
+#[utoipa::path(
+    post, path = "/v1/auth/cli-authorize/bind-device-code", tag = "Devices", operation_id = "bindDeviceCode",
+    request_body = Bind,
+    responses((status = 200, description = "The app can come for it", body = Bound), Restricted, Body, NoDevice, Full, RateLimited, Database),
+)]
+async fn bind(
+    caller: Caller,
+    State(app): State<App>,
+    client: ClientInfo,
+    Json(body): Json<Bind>,
+) -> Result<Answer<Bound>> {
+    let scopes = match &body.scopes {
+        Some(names) => Scopes::grantable(names, &caller.scopes)?,
+        None => Scopes::account_owner(),
+    };
+    app.rate_limits.check(Bucket::DeviceBind, &client).await?;
+    app.rate_limits.check(Bucket::DeviceBind, crockford::normalized(&body.user_code).as_str()).await?;
+    let by = (caller.account_id, &caller.actor);
+    let mut tx = app.db.begin().await?;
+    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
+    let held_for = app.config.auth.device_bound_ttl;
+    let client_label = devices::bind(&mut tx, by, &body.user_code, &body.state, &scopes, held_for).await?;
+    tx.commit().await?;
+    Ok(Answer(Bound { bound: true, client_label }))
+}
+
+/// Body of an exchange
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ExchangeDeviceCode, example = json!({"code": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "state": "b0fd8fce1d7f4e53"}))]
+struct ExchangeCode {
+    /// What the app got
+    code: String,
+    /// Its nonce
+    state: String,
+}
+
+/// How an app's request stands
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeviceExchange)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Exchanged {
+    /// Nobody has consented yet
+    #[schema(title = "DeviceExchangePending")]
+    Pending,
+    /// The credential, this once
+    #[schema(title = "DeviceExchangeBound")]
+    Bound {
+        /// The key
+        api_key: String,
+        /// Whose it is
+        #[schema(value_type = String)]
+        account_id: AccountId,
+    },
+    /// There is nothing to wait for: the code is unknown, too old, or was exchanged
+    #[schema(title = "DeviceExchangeExpired")]
+    Expired,
+}
+
+/// Come for the credential
+#[utoipa::path(
+    post, path = "/v1/auth/cli-authorize/exchange", tag = "Devices", operation_id = "exchangeDeviceCode",
+    request_body = ExchangeCode,
+    responses((status = 200, description = "How it stands", body = Exchanged), Body, RateLimited, Database),
+)]
+async fn exchange(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<ExchangeCode>,
+) -> Result<Answer<Exchanged>> {
+    app.rate_limits.check(Bucket::DeviceExchange, &client).await?;
+    app.rate_limits.check(Bucket::DeviceExchange, body.code.as_str()).await?;
+    let mut tx = app.db.begin().await?;
+    let exchanged = devices::exchange(&mut tx, &body.code, &body.state).await?;
+    tx.commit().await?;
+    Ok(Answer(match exchanged {
+        Exchange::Pending => Exchanged::Pending,
+        Exchange::Bound { key, account } => Exchanged::Bound { api_key: key.reveal().to_owned(), account_id: account },
+        Exchange::Expired => Exchanged::Expired,
+    }))
+}
+
+impl From<BindError> for Problem {
+    fn from(error: BindError) -> Self {
+        match error {
+            BindError::NoDevice => no_device(),
+            BindError::OtherState => Self::invalid("state", "is not the one that the device began with"),
+            BindError::Mint(error) => error.into(),
+            BindError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<MintError> for Problem {
+    fn from(error: MintError) -> Self {
+        match error {
+            MintError::Invalid(invalid) => invalid.into(),
+            // Its credential was good a moment ago.
+            MintError::NoAccount => Self::unauthorized("the account was deleted"),
+            MintError::NotAdmin => Self::forbidden(error.to_string()),
+            MintError::Database(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The contract as a document and as pages to browse, offline too.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::RawPathParams;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use utoipa_swagger_ui::Config;
+
+use crate::http::error::{Problem, Result};
+use crate::http::kinds;
+use crate::http::state::App;
+
+/// The page runs only what this service serves, and talks to nobody else.
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
+
+static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
+    // The validator badge would send the contract to somebody else's server.
+    let config = Config::new(["/openapi.json"]).validator_url("none").display_request_duration(true);
+    Arc::new(config.persist_authorization(false).default_models_expand_depth(0).deep_linking(true))
+});
+
+/// The contract as it is served, which is made when it is first asked for.
+#[derive(Clone)]
+pub struct Contract(Arc<LazyLock<Printed, Box<dyn FnOnce() -> Printed + Send>>>);
+
+type Printed = serde_json::Result<Bytes>;
+
+impl Contract {
+    /// What `make` makes.
+    pub fn new(make: impl FnOnce() -> Value + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(|| serde_json::to_vec(&make()).map(Bytes::from)))))
+    }
+}
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(contract))
+        .routes(routes!(index))
+        // The page's own scripts and styles are no part of the contract.
+        .route("/docs/{file}", get(asset))
+}
+
+/// The contract
+///
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "Contract", operation_id = "getContract",
+    responses((status = 200, description = "An OpenAPI 3.1 document", body = Object,
+               example = json!({"openapi": "3.1.0", "info": {"title": "Kitfleet", "version": "1.0.0"}, "paths": {}}))),
+)]
+async fn contract(Extension(Contract(contract)): Extension<Contract>) -> Result<impl IntoResponse> {
+    let printed = LazyLock::force(&contract).as_ref().map_err(|error| Problem::internal(error))?;
+    Ok(([(CONTENT_TYPE, "application/json")], printed.clone()))
+}
+
+/// The contract, to browse
+#[utoipa::path(
+    get, path = "/docs", tag = "Pages", operation_id = "browseContract",
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+)]
+async fn index() -> Result<Response> {
+    let page = file("index.html")?;
+    let page = String::from_utf8_lossy(&page.bytes)
+        .replace("\"./", "\"")
+        .replace("href=\"", "href=\"/docs/")
+        .replace("src=\"", "src=\"/docs/")
+        .replace("Swagger UI", "Kitfleet API");
+    Ok(([(CONTENT_SECURITY_POLICY, POLICY)], Html(page)).into_response())
+}
+
+async fn asset(params: RawPathParams) -> Result<Response> {
+    let name = params.iter().next().map(|(_, name)| name).unwrap_or_default();
+    let asset = file(name)?;
+    let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, "public, max-age=3600".to_owned())];
+    Ok((headers, asset.bytes.into_owned()).into_response())
+}
+
+fn file(name: &str) -> Result<utoipa_swagger_ui::SwaggerFile<'static>> {
+    match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(Problem::new(&kinds::NOT_FOUND, "there is no such file")),
+        Err(error) => Err(Problem::internal(&error)),
+    }
+}

@@ -1,0 +1,86 @@
+//! What mails an account wants (contract: emails 6, 7).
+
+use axum::Json as Answer;
+use axum::extract::State;
+use kitfleet_domain::emails::{self, EventType, Preference};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::error::Result;
+use crate::http::json::Json;
+use crate::http::openapi::{Body, Database, Restricted, named, one_of};
+use crate::http::state::App;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, set))
+}
+
+/// Whether mails of a kind are wanted
+#[derive(Serialize, ToSchema)]
+#[schema(as = EmailPreference, example = json!({"event_type": "tier-changed", "opted_in": true}))]
+struct Wire {
+    #[schema(schema_with = event_type)]
+    event_type: &'static str,
+    /// Wanted, until the account says otherwise
+    opted_in: bool,
+}
+
+impl From<Preference> for Wire {
+    fn from(preference: Preference) -> Self {
+        Self { event_type: preference.event_type.name(), opted_in: preference.opted_in }
+    }
+}
+
+fn event_type() -> RefOr<Schema> {
+    named("OptionalEmail", one_of(&EventType::ALL.map(EventType::name), None))
+}
+
+/// Every kind of mail that can be opted out of
+#[derive(Serialize, ToSchema)]
+struct EmailPreferenceList {
+    data: Vec<Wire>,
+}
+
+/// List e-mail preferences
+///
+/// Mails of other kinds cannot be opted out of.
+#[utoipa::path(
+    get, path = "/v1/account/email-preferences", tag = "Account", operation_id = "listEmailPreferences",
+    responses((status = 200, description = "The preferences", body = EmailPreferenceList), Restricted, Database),
+)]
+async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<EmailPreferenceList>> {
+    let mut conn = app.db.acquire().await?;
+    let preferences = emails::preferences(&mut conn, caller.account_id).await?;
+    Ok(Answer(EmailPreferenceList { data: preferences.map(Wire::from).into() }))
+}
+
+/// A change of an e-mail preference
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"event_type": "tier-changed", "opted_in": false}))]
+struct EmailPreferenceChange {
+    #[schema(schema_with = event_type)]
+    event_type: String,
+    opted_in: bool,
+}
+
+/// Change an e-mail preference
+#[utoipa::path(
+    put, path = "/v1/account/email-preferences", tag = "Account", operation_id = "setEmailPreference",
+    request_body = EmailPreferenceChange,
+    responses((status = 200, description = "The preference, as it is now", body = Wire), Restricted, Body, Database),
+)]
+async fn set(
+    caller: Caller,
+    State(app): State<App>,
+    Json(change): Json<EmailPreferenceChange>,
+) -> Result<Answer<Wire>> {
+    let preference = Preference { event_type: change.event_type.parse()?, opted_in: change.opted_in };
+    let mut tx = app.db.begin().await?;
+    emails::set_preference(&mut tx, caller.account_id, &caller.actor, preference).await?;
+    tx.commit().await?;
+    Ok(Answer(preference.into()))
+}

@@ -1,0 +1,486 @@
+//! Second factors (contract: mfa).
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::middleware::map_response;
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::mfa::challenges::{self, Refused};
+use kitfleet_domain::mfa::{self, Batch, Enrollment, Guesses, MfaError, NotVerified, Proof, Verdict};
+use kitfleet_domain::sign_ins;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::Invalid;
+use kitfleet_domain::vault::Vault;
+use kitfleet_domain::web_sessions;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::client::ClientInfo;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, OpenJson, Unused};
+use crate::http::kinds;
+use crate::http::openapi::{
+    Body, Database, Enrolling, LoggingIn, NotEnrolled, RateLimited, Restricted, SteppingUp, named, one_of,
+};
+use crate::http::rate_limits::Bucket;
+use crate::http::state::App;
+use crate::routes::sign_ins::{WebSession, forbid_storing};
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(status, disable_by_delete))
+        .routes(routes!(enroll))
+        .routes(routes!(verify))
+        .routes(routes!(disable))
+        .routes(routes!(regenerate))
+        .routes(routes!(challenge))
+        .routes(routes!(step_up))
+        .layer(map_response(forbid_storing))
+}
+
+/// Whether there is a second factor
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "enrolled": true, "enrolled_at": "2026-11-01T09:30:00.000Z", "last_used_at": "2026-11-20T18:05:00.123Z",
+    "unused_recovery_codes": 9,
+}))]
+struct MfaStatus {
+    /// Whether there is
+    enrolled: bool,
+    /// Since when
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    enrolled_at: Option<Timestamp>,
+    /// When it last proved something
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    last_used_at: Option<Timestamp>,
+    /// Recovery codes that are still good
+    unused_recovery_codes: i64,
+}
+
+/// See whether there is a second factor
+#[utoipa::path(
+    get, path = "/v1/account/mfa", tag = "MFA", operation_id = "getMfaStatus",
+    responses((status = 200, description = "How it stands", body = MfaStatus), Restricted, Database),
+)]
+async fn status(caller: Caller, State(app): State<App>) -> Result<Answer<MfaStatus>> {
+    let status = mfa::status(&mut *app.db.acquire().await?, caller.account_id).await?;
+    Ok(Answer(MfaStatus {
+        enrolled: status.enrolled_at.is_some(),
+        enrolled_at: status.enrolled_at,
+        last_used_at: status.last_used_at,
+        unused_recovery_codes: status.unused_recovery_codes,
+    }))
+}
+
+/// What an authenticator app has to know, shown once
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "otpauth_uri": "otpauth://totp/Kitfleet:ada%40example.com?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Kitfleet\
+                    &algorithm=SHA1&digits=6&period=30",
+    "secret_base32": "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", "algorithm": "SHA1", "digits": 6, "period_seconds": 30,
+}))]
+struct MfaEnrollment {
+    /// The secret as a URI, to be shown as a QR code
+    otpauth_uri: String,
+    /// The secret as text, to be typed
+    secret_base32: String,
+    /// The hash
+    algorithm: &'static str,
+    /// Digits of a code
+    digits: u32,
+    /// How long a code lasts
+    period_seconds: u32,
+}
+
+impl From<Enrollment> for MfaEnrollment {
+    fn from(enrollment: Enrollment) -> Self {
+        Self {
+            otpauth_uri: enrollment.otpauth_uri(),
+            secret_base32: enrollment.secret_base32(),
+            algorithm: "SHA1",
+            digits: 6,
+            period_seconds: 30,
+        }
+    }
+}
+
+/// Begin to enroll a second factor
+///
+/// It counts once a code was verified. Beginning again replaces the secret.
+#[utoipa::path(
+    post, path = "/v1/account/mfa/enroll", tag = "MFA", operation_id = "enrollMfa",
+    responses((status = 200, description = "The secret", body = MfaEnrollment), Restricted, Enrolling),
+)]
+async fn enroll(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<MfaEnrollment>> {
+    let vault = vault(&app)?;
+    let enrollment = mfa::enroll(&mut *app.db.acquire().await?, caller.account_id, vault).await?;
+    Ok(Answer(enrollment.ok_or_else(already_enrolled)?.into()))
+}
+
+fn vault(app: &App) -> Result<&Vault> {
+    app.config.auth.vault.as_ref().ok_or_else(|| {
+        Problem::new(
+            &kinds::FEATURE_UNAVAILABLE,
+            "this deployment has no MFA_ENCRYPTION_KEY, which second factors need",
+        )
+    })
+}
+
+fn already_enrolled() -> Problem {
+    Problem::new(&kinds::CONFLICT, "the account has a second factor already")
+}
+
+/// Body of an enrolment's verification
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MfaCode, example = json!({"code": "287082"}))]
+struct Code {
+    /// Six digits
+    #[schema(pattern = "^[0-9]{6}$")]
+    code: String,
+}
+
+/// Recovery codes, shown once
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({"recovery_codes": ["4T2ZK-9QX1M", "B7H3C-0WNPD"]}))]
+struct RecoveryCodes {
+    /// Ten of them, each good once
+    recovery_codes: Vec<String>,
+}
+
+/// Complete the enrolment
+///
+/// With a code of the authenticator app. A wrong one leaves the secret pending.
+#[utoipa::path(
+    post, path = "/v1/account/mfa/verify", tag = "MFA", operation_id = "verifyMfaEnrollment",
+    request_body = Code,
+    responses((status = 200, description = "Recovery codes", body = RecoveryCodes), Restricted, Body, Enrolling, RateLimited),
+)]
+async fn verify(
+    caller: Caller,
+    State(app): State<App>,
+    client: ClientInfo,
+    Json(body): Json<Code>,
+) -> Result<Answer<RecoveryCodes>> {
+    check_digits(&body.code)?;
+    app.rate_limits.check(Bucket::Verify, &client).await?;
+    let (account, vault, guesses) = (caller.account_id, vault(&app)?, Guesses::of(&app.config.limits));
+
+    let mut tx = app.db.begin().await?;
+    let verified = mfa::verify(&mut tx, account, &body.code, vault, guesses).await?;
+    tx.commit().await?;
+    let verified = verified?;
+    // These take a while to hash: only for somebody whose code is right.
+    let batch = new_batch(&app).await?;
+    let mut tx = app.db.begin().await?;
+    if !mfa::complete(&mut tx, account, &verified, &batch, &caller.actor).await? {
+        return Err(NotVerified::Wrong.into());
+    }
+    tx.commit().await?;
+    Ok(Answer(RecoveryCodes { recovery_codes: batch.shown() }))
+}
+
+fn check_digits(code: &str) -> Result<(), Invalid> {
+    let digits = code.len() == 6 && code.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { Ok(()) } else { Err(Invalid::field("code", "must be six digits")) }
+}
+
+async fn new_batch(app: &App) -> Result<Batch> {
+    let codes = app.config.limits.recovery_codes;
+    app.hashing.run(move || Batch::generate(codes)).await
+}
+
+impl From<NotVerified> for Problem {
+    fn from(why: NotVerified) -> Self {
+        match why {
+            NotVerified::Wrong => Self::invalid("code", "is not right, or no enrolment is pending"),
+            NotVerified::TooMany(wait) => Self::rate_limited(wait.as_secs() + 1),
+            NotVerified::Enrolled => already_enrolled(),
+        }
+    }
+}
+
+/// Body of both disable routes
+#[derive(Deserialize, ToSchema)]
+#[schema(as = DisableMfa, example = json!({"confirm": "disable-mfa"}))]
+struct Disable {
+    /// `disable-mfa`
+    #[schema(pattern = "^disable-mfa$")]
+    confirm: String,
+}
+
+/// Take the second factor away
+///
+/// Needs a fresh second-factor proof. Without a second factor it changes nothing.
+#[utoipa::path(
+    delete, path = "/v1/account/mfa", tag = "MFA", operation_id = "deleteMfa",
+    request_body = Disable,
+    responses((status = 204, description = "There is none any more"), Restricted, Body, SteppingUp, Database),
+)]
+async fn disable_by_delete(caller: Caller, State(app): State<App>, body: Result<Json<Disable>>) -> Result<StatusCode> {
+    take_away(&app, &caller, body).await
+}
+
+/// Take the second factor away
+///
+/// The same as `DELETE /v1/account/mfa`, for clients that cannot send a body with that.
+#[utoipa::path(
+    post, path = "/v1/account/mfa/disable", tag = "MFA", operation_id = "disableMfa",
+    request_body = Disable,
+    responses((status = 204, description = "There is none any more"), Restricted, Body, SteppingUp, Database),
+)]
+async fn disable(caller: Caller, State(app): State<App>, body: Result<Json<Disable>>) -> Result<StatusCode> {
+    take_away(&app, &caller, body).await
+}
+
+async fn take_away(app: &App, caller: &Caller, body: Result<Json<Disable>>) -> Result<StatusCode> {
+    let enrolled = is_enrolled(app, caller.account_id).await?;
+    if enrolled {
+        caller.require_step_up(app.config.auth.step_up_ttl)?;
+    }
+    let Json(body) = body?;
+    if body.confirm != "disable-mfa" {
+        return Err(Problem::invalid("confirm", "must be disable-mfa"));
+    }
+    let mut tx = app.db.begin().await?;
+    if mfa::disable(&mut tx, caller.account_id, &caller.actor).await? && !enrolled {
+        // It was enrolled in this very moment, by somebody who was not asked for a proof.
+        return Err(Problem::step_up_required("never_satisfied"));
+    }
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub async fn is_enrolled(app: &App, account: AccountId) -> Result<bool> {
+    let status = mfa::status(&mut *app.db.acquire().await?, account).await?;
+    Ok(status.enrolled_at.is_some())
+}
+
+/// Replace the recovery codes
+///
+/// Those before are worthless. Needs a fresh second-factor proof.
+#[utoipa::path(
+    post, path = "/v1/account/mfa/recovery-codes/regenerate", tag = "MFA", operation_id = "regenerateRecoveryCodes",
+    responses((status = 200, description = "Recovery codes", body = RecoveryCodes), Restricted, NotEnrolled, SteppingUp, Database),
+)]
+async fn regenerate(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<RecoveryCodes>> {
+    let not_enrolled = || Problem::new(&kinds::NOT_FOUND, "the account has no second factor");
+    if !is_enrolled(&app, caller.account_id).await? {
+        return Err(not_enrolled());
+    }
+    caller.require_step_up(app.config.auth.step_up_ttl)?;
+    let batch = new_batch(&app).await?;
+    let mut tx = app.db.begin().await?;
+    if !mfa::regenerate(&mut tx, caller.account_id, &batch).await? {
+        return Err(not_enrolled());
+    }
+    tx.commit().await?;
+    Ok(Answer(RecoveryCodes { recovery_codes: batch.shown() }))
+}
+
+/// Body of a challenge's exchange
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"challenge_token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "code": "287082"}))]
+struct ChallengeProof {
+    /// What the login answered
+    challenge_token: String,
+    /// Six digits; or else a recovery code
+    #[schema(pattern = "^[0-9]{6}$")]
+    code: Option<String>,
+    /// A recovery code, with or without its hyphen; or else six digits
+    recovery_code: Option<String>,
+}
+
+/// What a challenge's exchange answers
+#[derive(Serialize, ToSchema)]
+struct ChallengeMet {
+    /// The session
+    session: WebSession,
+    /// What proved it
+    #[schema(schema_with = second_factor)]
+    via: &'static str,
+}
+
+fn second_factor() -> RefOr<Schema> {
+    named("SecondFactor", one_of(&["totp", "recovery"], None))
+}
+
+/// Meet a login's challenge
+///
+/// From the address that the login came from, with a code of the authenticator app or a recovery code. A wrong one does
+/// not use the challenge up.
+#[utoipa::path(
+    post, path = "/v1/auth/mfa/challenge", tag = "Authentication", operation_id = "meetMfaChallenge",
+    request_body = ChallengeProof,
+    responses((status = 200, description = "Signed in", body = ChallengeMet), Body, LoggingIn, RateLimited, Database),
+)]
+async fn challenge(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<ChallengeProof>,
+) -> Result<Answer<ChallengeMet>> {
+    let given = match (&body.code, &body.recovery_code) {
+        (Some(code), None) => {
+            check_digits(code)?;
+            Given::Totp(code)
+        }
+        (None, Some(code)) => Given::Recovery { code, field: "recovery_code" },
+        _ => return Err(Problem::invalid("code", "send either code or recovery_code")),
+    };
+    app.rate_limits.check(Bucket::Challenge, &client).await?;
+    let origin = client.origin();
+    let guesses = app.config.limits.challenge_guesses;
+    let find = async |tx: &mut sqlx::PgConnection| {
+        challenges::find(tx, &body.challenge_token, &origin, guesses).await.map_err(Problem::from)
+    };
+
+    let mut tx = app.db.begin().await?;
+    let account = find(&mut tx).await?.account;
+    drop(tx);
+    let presented = given.present(&app, account).await?;
+    let mut tx = app.db.begin().await?;
+    let found = find(&mut tx).await?;
+    let actor = kitfleet_domain::audit::Actor::person(account, &origin);
+    let verdict = mfa::judge(&mut tx, account, presented.proof(&app)?, Guesses::of(&app.config.limits), &actor).await?;
+    let Verdict::Proven(via) = verdict else {
+        if verdict == Verdict::Wrong {
+            challenges::count_wrong_guess(&mut tx, found.id).await?;
+        }
+        tx.commit().await?;
+        return Err(given.refusal(verdict));
+    };
+    challenges::consume(&mut tx, found.id).await?;
+    let session = sign_ins::prove(&mut tx, account, via, &origin, app.config.auth.lifetimes.session).await?;
+    tx.commit().await?;
+    Ok(Answer(ChallengeMet { session: session.into(), via: via.name() }))
+}
+
+/// A second factor as somebody typed it.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    Totp(&'a str),
+    Recovery { code: &'a str, field: &'static str },
+}
+
+/// The same, ready to be judged.
+enum Presented<'a> {
+    Totp(&'a str),
+    Recovery(Vec<u8>),
+}
+
+impl<'a> Given<'a> {
+    /// What a text is that may be either.
+    fn either(code: &'a str) -> Self {
+        if check_digits(code).is_ok() { Self::Totp(code) } else { Self::Recovery { code, field: "code" } }
+    }
+
+    async fn present(self, app: &App, account: AccountId) -> Result<Presented<'a>> {
+        let code = match self {
+            Self::Totp(code) => return Ok(Presented::Totp(code)),
+            Self::Recovery { code, .. } => code.to_owned(),
+        };
+        let salt = mfa::recovery_salt(&mut *app.db.acquire().await?, account).await?;
+        let salt = salt.ok_or_else(|| self.refusal(Verdict::NotEnrolled))?;
+        Ok(Presented::Recovery(app.hashing.run(move || mfa::hash_recovery_code(&code, &salt)).await?))
+    }
+
+    fn refusal(self, verdict: Verdict) -> Problem {
+        let field = match self {
+            Self::Totp(_) => "code",
+            Self::Recovery { field, .. } => field,
+        };
+        match verdict {
+            Verdict::Wrong | Verdict::Proven(_) => Problem::invalid(field, "is not right"),
+            Verdict::UsedBefore => Problem::invalid(field, "was used before; wait for the next one"),
+            Verdict::NotEnrolled => Problem::invalid(field, "is not right: the account has no second factor"),
+            Verdict::TooMany(wait) => Problem::rate_limited(wait.as_secs() + 1),
+        }
+    }
+}
+
+impl Presented<'_> {
+    fn proof<'b>(&'b self, app: &'b App) -> Result<Proof<'b>> {
+        Ok(match self {
+            Self::Totp(code) => Proof::Totp { code, vault: vault(app)? },
+            Self::Recovery(hash) => Proof::Recovery { hash },
+        })
+    }
+}
+
+/// Body of a step-up
+#[derive(Deserialize, ToSchema)]
+#[schema(as = StepUpProof, example = json!({"code": "287082"}))]
+struct AnyCode {
+    /// Six digits, or a recovery code
+    code: String,
+}
+
+/// What a step-up answers
+#[derive(Serialize, ToSchema)]
+struct SteppedUp {
+    /// What proved it
+    #[schema(schema_with = second_factor)]
+    via: &'static str,
+    /// When the proof was given; it is fresh for 15 minutes
+    #[schema(value_type = String, format = DateTime)]
+    mfa_satisfied_at: Timestamp,
+}
+
+/// Prove the second factor anew
+///
+/// For operations that need a fresh proof. The web session stays the same.
+#[utoipa::path(
+    post, path = "/v1/auth/mfa/step-up", tag = "Authentication", operation_id = "stepUpWebSession",
+    request_body = AnyCode,
+    responses((status = 200, description = "The proof is noted", body = SteppedUp), Restricted, Body, RateLimited, Database),
+)]
+async fn step_up(
+    caller: Caller,
+    State(app): State<App>,
+    client: ClientInfo,
+    Json(body): Json<AnyCode>,
+) -> Result<Answer<SteppedUp>> {
+    app.rate_limits.check(Bucket::Challenge, &client).await?;
+    let (account, session) = (caller.account_id, caller.web_session()?);
+    let given = Given::either(&body.code);
+    let presented = given.present(&app, account).await?;
+    let mut tx = app.db.begin().await?;
+    let guesses = Guesses::of(&app.config.limits);
+    let verdict = mfa::judge(&mut tx, account, presented.proof(&app)?, guesses, &caller.actor).await?;
+    let Verdict::Proven(via) = verdict else {
+        tx.commit().await?;
+        return Err(given.refusal(verdict));
+    };
+    let satisfied = web_sessions::satisfy_mfa(&mut tx, session).await?;
+    // Unless it is, the code was not used either.
+    let mfa_satisfied_at = satisfied.ok_or_else(|| Problem::unauthorized("the bearer token was revoked"))?;
+    tx.commit().await?;
+    Ok(Answer(SteppedUp { via: via.name(), mfa_satisfied_at }))
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Database(error) => error.into(),
+            other => Self::invalid("challenge_token", other.to_string()),
+        }
+    }
+}
+
+impl From<MfaError> for Problem {
+    fn from(error: MfaError) -> Self {
+        match error {
+            MfaError::Sealed(error) => {
+                tracing::error!(%error, "a second factor was sealed with another key: see mfa.retired_encryption_keys");
+                Self::new(
+                    &kinds::FEATURE_UNAVAILABLE,
+                    "this deployment lacks the key that the second factor was sealed with",
+                )
+            }
+            MfaError::Database(error) => error.into(),
+        }
+    }
+}

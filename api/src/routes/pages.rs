@@ -1,0 +1,89 @@
+//! The pages that people see in their browsers: what problems mean, the links of mails, the activation of devices, and
+//! invitations to teams.
+//!
+//! They are plain documents with scripts of ours, without frameworks and without anything from elsewhere. What a script
+//! does it does through the public interface, as any other client; a page knows nothing of whoever looks at it, and is the
+//! same for everybody.
+
+mod activation;
+pub mod arrival;
+mod assets;
+mod errors;
+mod invitation;
+mod links;
+
+use axum::http::HeaderName;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{Html, IntoResponse, Response};
+use html_escape::encode_text;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::http::providers::Provider;
+use crate::http::state::App;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .merge(errors::routes())
+        .merge(activation::routes())
+        .merge(invitation::routes())
+        .merge(links::routes())
+        .merge(assets::routes())
+}
+
+/// A page runs what this service serves and asks nobody else. No form of it is ever sent by the browser itself, which
+/// would put a password into an address when a script has failed to load.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+
+/// A page on which a person does something. Its address may hold a token, which is nobody else's business.
+fn card(title: &str, script: &str, main: &str) -> Response {
+    let script = assets::path(script);
+    let head = format!("<script type=module src=\"{script}\"></script>");
+    let noscript = "<noscript><p>This page needs JavaScript.</p></noscript>";
+    let body = format!(
+        "<body>\n<div class=brand>Kitfleet</div>\n{main}\n\
+         <footer><span id=signed-in-as hidden><span id=who></span> \
+         <button id=sign-out type=button class=quiet>Sign out</button></span>{noscript}</footer>"
+    );
+    (headers("no-store"), Html(document(title, &head, &body))).into_response()
+}
+
+/// The steps of signing in: by password or, where the deployment has identity providers, by one of them.
+fn sign_in(app: &App) -> String {
+    let provider = |provider: &Provider| {
+        let (name, display_name) = (&provider.name, encode_text(&provider.config.display_name));
+        format!("<a class=\"button second\" href=\"/v1/auth/oauth/{name}/start\">Continue with {display_name}</a>\n")
+    };
+    let providers: String = app.providers.iter().map(provider).collect();
+    include_str!("pages/sign-in.html").replace("<!-- providers -->\n", &providers)
+}
+
+/// A page to read.
+fn reading(title: &str, content: &str) -> Response {
+    let body = format!("<body class=reading>\n<div class=brand>Kitfleet</div>\n<main>{content}</main>");
+    (headers("public, max-age=300"), Html(document(title, "", &body))).into_response()
+}
+
+fn document(title: &str, head: &str, body: &str) -> String {
+    let style = assets::path("page.css");
+    format!(
+        "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n<title>{title} · Kitfleet</title>\n\
+         <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=color-scheme content=\"light dark\">\n<link rel=icon href=\"{ICON}\">\n\
+         <link rel=stylesheet href=\"{style}\">\n{head}\n{body}\n</html>\n"
+    )
+}
+
+/// A square with rounded corners, in the colour of the buttons.
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E\
+                    %3Crect width='16' height='16' rx='4' fill='%231f5bd8'/%3E\
+                    %3Cpath d='M5.5 3.5v9M10.5 3.5 5.5 8l5 4.5' stroke='white' stroke-width='2' fill='none'/%3E%3C/svg%3E";
+
+fn headers(caching: &'static str) -> [(HeaderName, &'static str); 4] {
+    [
+        (CACHE_CONTROL, caching),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ]
+}

@@ -1,0 +1,28 @@
+//! `/activate`: where a device's `browser_url` leads (contract: pages 1; devices 1).
+
+use axum::extract::State;
+use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::state::App;
+use crate::routes::pages::{card, sign_in};
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(activate))
+}
+
+/// Connect a device
+///
+/// Where a person signs in, enters the code that a device shows, sees who asks, and agrees.
+#[utoipa::path(
+    get, path = "/activate", tag = "Pages", operation_id = "activate",
+    params(("user_code" = Option<String>, Query, description = "The code, when the device could pass it on",
+            example = "7KQ2-M9XD")),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+)]
+async fn activate(State(app): State<App>) -> Response {
+    let (sign_in, activate) = (sign_in(&app), include_str!("activate.html"));
+    let main = format!("<main>\n{sign_in}{activate}<p id=message role=status aria-live=polite></p>\n</main>");
+    card("Connect a device", "activate.js", &main)
+}

@@ -1,0 +1,61 @@
+//! Styles and scripts. Their folder is named by what is in it, so that a browser may keep them for ever and still never
+//! runs an old script with a new page.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::LazyLock;
+
+use axum::extract::RawPathParams;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::http::error::{Problem, Result};
+use crate::http::kinds;
+use crate::http::state::App;
+
+/// By name.
+const ASSETS: [(&str, &str); 9] = [
+    ("page.css", include_str!("assets/page.css")),
+    ("arrival.js", include_str!("assets/arrival.js")),
+    ("activate.js", include_str!("assets/activate.js")),
+    ("invitation.js", include_str!("assets/invitation.js")),
+    ("link.js", include_str!("assets/link.js")),
+    ("pending.js", include_str!("assets/pending.js")),
+    ("service.js", include_str!("assets/service.js")),
+    ("sign-in.js", include_str!("assets/sign-in.js")),
+    ("steps.js", include_str!("assets/steps.js")),
+];
+
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let mut hasher = DefaultHasher::new();
+    ASSETS.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+});
+
+/// They are no part of the contract.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().route("/assets/{version}/{file}", get(asset))
+}
+
+/// Where a page finds an asset. Scripts find each other in the same folder.
+pub fn path(file: &str) -> String {
+    format!("/assets/{}/{file}", *VERSION)
+}
+
+async fn asset(params: RawPathParams) -> Result<Response> {
+    let mut params = params.iter().map(|(_, value)| value);
+    let (version, file) = (params.next().unwrap_or_default(), params.next().unwrap_or_default());
+    let (_, text) = ASSETS
+        .into_iter()
+        .find(|(name, _)| *name == file)
+        .ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "there is no such file"))?;
+    let media_type = match file.rsplit_once('.') {
+        Some((_, "css")) => "text/css; charset=utf-8",
+        _ => "text/javascript; charset=utf-8",
+    };
+    // While a deployment is renewed, a page may come from one of its processes and its script from another.
+    let caching = if version == *VERSION { "public, max-age=31536000, immutable" } else { "no-store" };
+    let headers = [(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    Ok((headers, text).into_response())
+}

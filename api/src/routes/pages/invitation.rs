@@ -1,0 +1,28 @@
+//! `/team/accept`: where the link of an invitation leads (contract: pages 5). Unlike other links it signs nobody in: it is
+//! accepted with the account that its reader has.
+
+use axum::extract::State;
+use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::state::App;
+use crate::routes::pages::{card, sign_in};
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(accept))
+}
+
+/// Join a team
+///
+/// Where a person signs in and accepts an invitation.
+#[utoipa::path(
+    get, path = "/team/accept", tag = "Pages", operation_id = "acceptTeamInvitePage",
+    params(("token" = String, Query, description = "The token of the mail")),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+)]
+async fn accept(State(app): State<App>) -> Response {
+    let (sign_in, invitation) = (sign_in(&app), include_str!("invitation.html"));
+    let main = format!("<main>\n{sign_in}{invitation}<p id=message role=status aria-live=polite></p>\n</main>");
+    card("Join a team", "invitation.js", &main)
+}

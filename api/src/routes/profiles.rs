@@ -1,0 +1,523 @@
+//! Profiles (contract: profiles).
+//!
+//! What profiles hold is read and written by [`Stores`](kitfleet_profiles::Stores), without a transaction: it takes as long
+//! as its size wants. So a profile that is made of something gets its store first, which nobody refers to, and its row when
+//! that is whole; a store whose row is refused is removed at once, and one whose row never comes after a while.
+
+mod documents;
+mod snapshots;
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use kitfleet_domain::archetypes;
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::ids::{AccountId, ProfileId, SnapshotId, StoreId};
+use kitfleet_domain::profiles::{
+    self, ChangeError, Content, CreateError, Filter, Kept, NewProfile, Origin, ProfileName, TooManyBytes,
+    snapshots as kept_once,
+};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_profiles::{CopyError, ReadError, SaveError, Saved};
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use tokio::time::{Instant, sleep, timeout};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, Unused};
+use crate::http::kinds;
+use crate::http::lists::{self, Paging, Query};
+use crate::http::openapi::{
+    AnotherProfile, BeingKept, Body, Creating, Database, InvalidQuery, NoProfile, NotDeleted, ProfileInUse, Restricted,
+};
+use crate::http::path::{IdPath, not_found};
+use crate::http::state::App;
+use crate::routes::sessions::{self, CreatedSession, LaunchBody, Session, UNKNOWN_ARCHETYPE};
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(get, rename, delete))
+        .routes(routes!(restore))
+        .routes(routes!(purge))
+        .routes(routes!(clone))
+        .routes(routes!(launch))
+        .merge(snapshots::routes())
+        .merge(documents::routes())
+}
+
+/// How long a profile waits to be shown while what its last session left is being kept.
+const SHOWN_WITHIN: Duration = Duration::from_secs(2);
+
+/// What sessions begin with, and leave behind
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "prof_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "name": "Shop, signed in", "archetype": "iphone-16-ios-18", "size_bytes": 183_204, "created_at": "2026-11-20T18:05:00.123Z",
+    "updated_at": "2026-11-20T18:09:12.481Z", "last_used_at": "2026-11-20T18:07:30.004Z", "deleted_at": null,
+}))]
+struct Profile {
+    /// Its id
+    #[schema(value_type = String)]
+    id: ProfileId,
+    /// Whose it is
+    #[schema(value_type = String)]
+    account_id: AccountId,
+    /// What its owner calls it
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+    /// The device that its sessions are
+    archetype: String,
+    /// The size of what it holds, compressed and sealed
+    size_bytes: i64,
+    /// When it was made
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When it last changed
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// When a session last began with it
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    last_used_at: Option<Timestamp>,
+    /// When it was put into the recycle bin
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    deleted_at: Option<Timestamp>,
+}
+
+impl From<profiles::Profile> for Profile {
+    fn from(profile: profiles::Profile) -> Self {
+        Self {
+            id: profile.id,
+            account_id: profile.account_id,
+            name: profile.name,
+            archetype: profile.archetype,
+            size_bytes: profile.size_bytes,
+            created_at: profile.created_at,
+            updated_at: profile.updated_at,
+            last_used_at: profile.last_used_at,
+            deleted_at: profile.deleted_at,
+        }
+    }
+}
+
+/// A profile that was made, and where it is.
+type Created = (StatusCode, [(HeaderName, String); 1], Answer<Profile>);
+
+fn created(profile: profiles::Profile) -> Created {
+    (StatusCode::CREATED, [(LOCATION, format!("/v1/profiles/{}", profile.id))], Answer(profile.into()))
+}
+
+/// Body of a profile's creation
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"name": "Shop, signed in", "archetype": "iphone-16-ios-18"}))]
+struct ProfileCreate {
+    /// What to call it; no two have to differ
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+    /// An id of `GET /v1/archetypes`; the one with status `launch` when absent
+    archetype: Option<String>,
+}
+
+/// Create a profile
+///
+/// It holds nothing until a session with it ends. How many an account may have is a matter of its tier; those in the recycle
+/// bin count.
+#[utoipa::path(
+    post, path = "/v1/profiles", tag = "Profiles", operation_id = "createProfile",
+    request_body = ProfileCreate,
+    responses(
+        (status = 201, description = "The profile", body = Profile,
+         headers(("Location" = String, description = "The profile's path"))),
+        Restricted, Body, AnotherProfile, Database,
+    ),
+)]
+async fn create(caller: Caller, State(app): State<App>, Json(body): Json<ProfileCreate>) -> Result<Created> {
+    let archetype = body.archetype.as_deref().unwrap_or(&archetypes::launch().id);
+    let name = check(Rules::default(), &body.name, archetype)?;
+    let id = ProfileId::generate();
+    let sealed_key = app.stores().await?.new_key(id);
+    let new = NewProfile { id, name: &name, archetype, sealed_key: &sealed_key, content: None, origin: Origin::New };
+    insert(&app, &caller, &new).await
+}
+
+/// A name and an archetype that somebody chose, and what is known of the rest. Answers the name.
+fn check(mut rules: Rules, name: &str, archetype: &str) -> Result<ProfileName, Invalid> {
+    let name = ProfileName::parse(name);
+    rules.note(name.as_ref().err().cloned());
+    rules.require(archetypes::find(archetype).is_some(), "archetype", UNKNOWN_ARCHETYPE);
+    rules.check()?;
+    name
+}
+
+async fn insert(app: &App, caller: &Caller, new: &NewProfile<'_>) -> Result<Created> {
+    let inserted = async {
+        let mut tx = app.db.begin().await?;
+        let profile = profiles::create(&mut tx, caller.account_id, new, &app.config.limits, &caller.actor).await?;
+        tx.commit().await?;
+        Ok(created(profile))
+    };
+    let inserted: Result<Created> = inserted.await;
+    if let (Err(_), Some(Content { store, .. })) = (&inserted, new.content)
+        && let Err(error) = give_up(app, store).await
+    {
+        tracing::warn!(%error, %store, "cannot remove a store that was written in vain; it will be tried again");
+    }
+    inserted
+}
+
+/// Removes a store whose profile was refused, unless its row was written after all.
+async fn give_up(app: &App, store: StoreId) -> Result<(), ReadError> {
+    let mut conn = app.db.acquire().await.map_err(std::io::Error::other)?;
+    profiles::release(&mut conn, store).await.map_err(std::io::Error::other)?;
+    drop(conn);
+    app.stores().await.map_err(std::io::Error::other)?.remove(store).await
+}
+
+/// A page of profiles, newest first
+#[derive(Serialize, ToSchema)]
+struct ProfileList {
+    data: Vec<Profile>,
+    /// Whether there is another page
+    has_more: bool,
+    /// What gets it; null on the last page
+    #[schema(required = true)]
+    next_cursor: Option<String>,
+}
+
+/// List profiles
+///
+/// Those that are not in the recycle bin, or those that are.
+#[utoipa::path(
+    get, path = "/v1/profiles", tag = "Profiles", operation_id = "listProfiles",
+    params(
+        Paging,
+        ("deleted" = Option<bool>, Query, description = "`true` for those in the recycle bin"),
+    ),
+    responses((status = 200, description = "A page", body = ProfileList), Restricted, InvalidQuery, Database),
+)]
+async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<ProfileList>> {
+    let deleted = match query.text("deleted")? {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Problem::invalid("deleted", "must be true or false")),
+    };
+    let account = caller.account_id;
+    let scope = CursorScope { account, list: "profiles", filters: &[deleted.then_some("deleted")] };
+    let id_of = |profile: &profiles::Profile| profile.id.as_uuid();
+    let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
+        profiles::list(conn, account, Filter { deleted, after: after.map(ProfileId::from) }, limit).await
+    });
+    let page = page.await?;
+    let data = page.data.into_iter().map(Profile::from).collect();
+    Ok(Answer(ProfileList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+}
+
+/// Get a profile
+#[utoipa::path(
+    get, path = "/v1/profiles/{id}", tag = "Profiles", operation_id = "getProfile",
+    params(IdPath<ProfileId>),
+    responses((status = 200, description = "The profile", body = Profile), Restricted, NoProfile, Database),
+)]
+async fn get(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>) -> Result<Answer<Profile>> {
+    let (account, id) = (caller.account_id, path.id()?);
+    // Who has just destroyed its session expects to see what that left, but not to wait for it.
+    let _ = timeout(SHOWN_WITHIN, wait_until_kept(&app, account, id)).await;
+    let found = profiles::find(&mut *app.db.acquire().await?, account, id).await?;
+    Ok(Answer(found.ok_or_else(not_found::<ProfileId>)?.into()))
+}
+
+/// Body of a profile's change
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"name": "Shop, as Ada"}))]
+struct ProfileUpdate {
+    /// What to call it
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+}
+
+/// Rename a profile
+#[utoipa::path(
+    patch, path = "/v1/profiles/{id}", tag = "Profiles", operation_id = "updateProfile",
+    params(IdPath<ProfileId>), request_body = ProfileUpdate,
+    responses((status = 200, description = "The profile", body = Profile), Restricted, Body, NoProfile, Database),
+)]
+async fn rename(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProfileId>,
+    Json(body): Json<ProfileUpdate>,
+) -> Result<Answer<Profile>> {
+    let name = ProfileName::parse(&body.name)?;
+    let renamed = profiles::rename(&mut *app.db.acquire().await?, caller.account_id, path.id()?, &name).await?;
+    Ok(Answer(renamed.ok_or_else(not_found::<ProfileId>)?.into()))
+}
+
+/// Delete a profile
+///
+/// Puts it into the recycle bin, from which it can be restored for 30 days. Until it is purged it counts toward the tier's
+/// cap.
+#[utoipa::path(
+    delete, path = "/v1/profiles/{id}", tag = "Profiles", operation_id = "deleteProfile",
+    params(IdPath<ProfileId>),
+    responses((status = 204, description = "It is in the recycle bin"), Restricted, NoProfile, ProfileInUse, Database),
+)]
+async fn delete(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>, _body: Unused) -> Result<StatusCode> {
+    let mut tx = app.db.begin().await?;
+    profiles::delete(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Restore a deleted profile
+///
+/// Takes it out of the recycle bin, with its snapshots.
+#[utoipa::path(
+    post, path = "/v1/profiles/{id}/restore", tag = "Profiles", operation_id = "restoreProfile",
+    params(IdPath<ProfileId>),
+    responses((status = 200, description = "The profile", body = Profile), Restricted, NoProfile, NotDeleted, Database),
+)]
+async fn restore(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProfileId>,
+    _body: Unused,
+) -> Result<Answer<Profile>> {
+    let mut tx = app.db.begin().await?;
+    let profile = profiles::restore(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
+    tx.commit().await?;
+    Ok(Answer(profile.into()))
+}
+
+/// Purge a deleted profile
+///
+/// For good, with its snapshots. It counts toward the tier's cap no more.
+#[utoipa::path(
+    delete, path = "/v1/profiles/{id}/purge", tag = "Profiles", operation_id = "purgeProfile",
+    params(IdPath<ProfileId>),
+    responses((status = 204, description = "It is gone"), Restricted, NoProfile, NotDeleted, Database),
+)]
+async fn purge(caller: Caller, State(app): State<App>, path: IdPath<ProfileId>, _body: Unused) -> Result<StatusCode> {
+    let mut tx = app.db.begin().await?;
+    profiles::purge(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Body of a profile that is made of what another one holds, or held; every field is optional
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"name": "Shop, second try"}))]
+struct ProfileCopy {
+    /// What to call it; when absent, what the other one is called, and a word
+    #[schema(min_length = 1, max_length = 120)]
+    name: Option<String>,
+}
+
+/// Clone a profile
+///
+/// The new one holds the same, and the two have nothing more to do with each other. Of a profile that a live session has,
+/// what the session before it left is cloned.
+#[utoipa::path(
+    post, path = "/v1/profiles/{id}/clone", tag = "Profiles", operation_id = "cloneProfile",
+    params(IdPath<ProfileId>), request_body = ProfileCopy,
+    responses(
+        (status = 201, description = "The new profile", body = Profile,
+         headers(("Location" = String, description = "The profile's path"))),
+        Restricted, Body, AnotherProfile, NoProfile, BeingKept, Database,
+    ),
+)]
+async fn clone(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProfileId>,
+    Json(body): Json<ProfileCopy>,
+) -> Result<Created> {
+    let name = body.name.as_deref().map(ProfileName::parse).transpose()?;
+    copy(&app, &caller, Source::Profile(path.id()?), name).await
+}
+
+/// What a profile is made of.
+#[derive(Clone, Copy)]
+enum Source {
+    Profile(ProfileId),
+    Snapshot(SnapshotId),
+}
+
+impl Source {
+    async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Kept>> {
+        match self {
+            Self::Profile(id) => profiles::find_kept(conn, account, id).await,
+            Self::Snapshot(id) => kept_once::find_kept(conn, account, id).await,
+        }
+    }
+
+    fn missing(self) -> Problem {
+        match self {
+            Self::Profile(_) => not_found::<ProfileId>(),
+            Self::Snapshot(_) => not_found::<SnapshotId>(),
+        }
+    }
+
+    fn origin(self) -> Origin {
+        match self {
+            Self::Profile(id) => Origin::Clone(id),
+            Self::Snapshot(id) => Origin::Snapshot(id),
+        }
+    }
+
+    /// What the new one is called without a name of its own.
+    fn name(self, of: &str) -> ProfileName {
+        match self {
+            Self::Profile(_) => ProfileName::of_another(of, "copy"),
+            Self::Snapshot(_) => ProfileName::of_another(of, "restored"),
+        }
+    }
+}
+
+async fn copy(app: &App, caller: &Caller, source: Source, name: Option<ProfileName>) -> Result<Created> {
+    let account = caller.account_id;
+    source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| source.missing())?;
+    require_room(app, caller).await?;
+    if let Source::Profile(id) = source {
+        wait_until_kept(app, account, id).await?;
+    }
+    let stores = app.stores().await?;
+    let id = ProfileId::generate();
+    let sealed_key = stores.new_key(id);
+    let mut unreadable = None;
+    let (kept, saved) = loop {
+        let kept = source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| source.missing())?;
+        let Some(store) = kept.store else { break (kept, None) };
+        match stores.copy(account, (kept.profile.id, &kept.sealed_key, store), (id, &sealed_key)).await {
+            Ok(saved) => break (kept, Some(saved)),
+            // A session that ended meanwhile may have left another store in its place.
+            Err(CopyError::Read(_)) if unreadable != Some(store) => unreadable = Some(store),
+            Err(CopyError::Read(error)) => return Err(error.into()),
+            Err(CopyError::Save(error)) => return Err(not_kept(app, &error)),
+        }
+    };
+    let name = name.unwrap_or_else(|| source.name(&kept.profile.name));
+    let new = NewProfile {
+        id,
+        name: &name,
+        archetype: &kept.profile.archetype,
+        sealed_key: &sealed_key,
+        content: saved.map(content),
+        origin: source.origin(),
+    };
+    insert(app, caller, &new).await
+}
+
+fn content(saved: Saved) -> Content {
+    Content { store: saved.id, size_bytes: saved.size_bytes }
+}
+
+/// Refuses another profile before any work is put into it. Whether there is room is asked again when its row is written.
+async fn require_room(app: &App, caller: &Caller) -> Result<()> {
+    let mut tx = app.db.begin().await?;
+    profiles::require_room_for_content(&mut tx, caller.account_id, &app.config.limits).await?;
+    Ok(tx.rollback().await?)
+}
+
+/// Waits while a worker keeps what the profile's last session left: whoever destroyed that session expects to find it.
+async fn wait_until_kept(app: &App, account: AccountId, id: ProfileId) -> Result<()> {
+    let deadline = Instant::now() + app.config.open_timeout;
+    while profiles::is_being_kept(&mut *app.db.acquire().await?, account, id).await? {
+        if Instant::now() > deadline {
+            let detail = "what the profile's last session left is still being kept; try again later";
+            return Err(Problem::new(&kinds::CONFLICT, detail));
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Launch a profile
+///
+/// Creates a session that begins with what the profile holds, as `POST /v1/sessions` does with a `profile_id`. Its archetype is
+/// the profile's.
+#[utoipa::path(
+    post, path = "/v1/profiles/{id}/launch", tag = "Profiles", operation_id = "launchProfile",
+    params(IdPath<ProfileId>), request_body = LaunchBody,
+    responses(
+        (status = 201, description = "The session, ready", body = Session,
+         headers(("Location" = String, description = "The session's path"))),
+        Restricted, Body, Creating,
+    ),
+)]
+async fn launch(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProfileId>,
+    body: Result<Json<LaunchBody>>,
+) -> Result<CreatedSession> {
+    sessions::launch(&app, &caller, &path, body).await
+}
+
+impl From<CreateError> for Problem {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::CapReached { current, limit } => Self::new(&kinds::PROFILE_LIMIT, error.to_string())
+                .with("current_profiles", current)
+                .with("limit", limit),
+            CreateError::Bytes(error) => error.into(),
+            CreateError::NoAccount => Self::unauthorized("the account is gone"),
+            CreateError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<TooManyBytes> for Problem {
+    fn from(error: TooManyBytes) -> Self {
+        let TooManyBytes { current, limit } = error;
+        Self::new(&kinds::PROFILE_BYTES_LIMIT, error.to_string())
+            .with("current_bytes", current)
+            .with("limit_bytes", limit)
+    }
+}
+
+impl From<ChangeError> for Problem {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::NoProfile => not_found::<ProfileId>(),
+            ChangeError::InUse(session) => {
+                Self::new(&kinds::PROFILE_IN_USE, error.to_string()).with("active_session_id", session)
+            }
+            ChangeError::NotDeleted => Self::new(&kinds::CONFLICT, error.to_string()),
+            ChangeError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Sealed => Self::internal(&error),
+            ReadError::NotYet(not_yet) => not_yet.into(),
+            ReadError::Io(_) => unavailable(&error),
+        }
+    }
+}
+
+/// Why there is no new store.
+fn not_kept(app: &App, error: &SaveError) -> Problem {
+    match error {
+        SaveError::TooLarge(_) => Problem::new(&kinds::PAYLOAD_TOO_LARGE, error.to_string())
+            .with("limit_bytes", app.config.limits.profile_store_bytes),
+        SaveError::Upload(_) => unavailable(&error),
+        SaveError::Empty | SaveError::Serialize(_) | SaveError::Seal => Problem::internal(&error),
+    }
+}
+
+/// The disk is full, or where stores are kept is away.
+fn unavailable(error: &dyn std::fmt::Display) -> Problem {
+    tracing::error!(%error, "what profiles hold cannot be reached");
+    Problem::unavailable_for_now("what profiles hold cannot be reached")
+}

@@ -1,0 +1,199 @@
+//! Snapshots of profiles: what they held at one moment.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::ids::{ProfileId, SnapshotId};
+use kitfleet_domain::profiles::{self, ChangeError, ProfileName, snapshots};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::Rules;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Created, Profile, ProfileCopy, Source, copy, wait_until_kept};
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, Unused};
+use crate::http::kinds;
+use crate::http::lists::{self, Paging, Query};
+use crate::http::openapi::{
+    AnotherProfile, AnotherSnapshot, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted,
+};
+use crate::http::path::{IdPath, not_found};
+use crate::http::state::App;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(restore)).routes(routes!(delete))
+}
+
+/// What a profile held at one moment
+#[derive(Serialize, ToSchema)]
+#[schema(as = ProfileSnapshot, example = json!({
+    "id": "psnap_019aa1d4-22b1-7c06-8f7e-0d4a8b6c1e90", "profile_id": "prof_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "label": "before the checkout", "size_bytes": 183_204, "created_at": "2026-11-20T18:09:30.000Z",
+}))]
+struct Snapshot {
+    /// Its id
+    #[schema(value_type = String)]
+    id: SnapshotId,
+    /// Of which profile
+    #[schema(value_type = String)]
+    profile_id: ProfileId,
+    /// Its owner's words
+    #[schema(max_length = 120, required = true)]
+    label: Option<String>,
+    /// The size of what it holds, compressed and sealed
+    size_bytes: i64,
+    /// When it was made
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+impl From<snapshots::CreateError> for Problem {
+    fn from(error: snapshots::CreateError) -> Self {
+        match error {
+            snapshots::CreateError::Profile(error) => error.into(),
+            snapshots::CreateError::CapReached { current, limit } => {
+                Self::new(&kinds::SNAPSHOT_LIMIT, error.to_string())
+                    .with("current_snapshots", current)
+                    .with("limit", limit)
+            }
+            snapshots::CreateError::Bytes(error) => error.into(),
+        }
+    }
+}
+
+impl From<snapshots::Snapshot> for Snapshot {
+    fn from(snapshot: snapshots::Snapshot) -> Self {
+        Self {
+            id: snapshot.id,
+            profile_id: snapshot.profile_id,
+            label: snapshot.label,
+            size_bytes: snapshot.size_bytes,
+            created_at: snapshot.created_at,
+        }
+    }
+}
+
+/// Body of a snapshot's creation; every field is optional
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"label": "before the checkout"}))]
+struct SnapshotCreate {
+    /// Free words
+    #[schema(max_length = 120)]
+    label: Option<String>,
+}
+
+/// Take a snapshot of a profile
+///
+/// Of a profile that a live session has, it is what the session before it left.
+#[utoipa::path(
+    post, path = "/v1/profiles/{id}/snapshots", tag = "Profiles", operation_id = "createProfileSnapshot",
+    params(IdPath<ProfileId>), request_body = SnapshotCreate,
+    responses(
+        (status = 201, description = "The snapshot", body = Snapshot),
+        Restricted, Body, AnotherSnapshot, NoProfile, BeingKept, Database,
+    ),
+)]
+async fn create(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProfileId>,
+    Json(body): Json<SnapshotCreate>,
+) -> Result<(StatusCode, Answer<Snapshot>)> {
+    let label = body.label.as_deref();
+    let mut rules = Rules::default();
+    rules.length(label.unwrap_or_default(), 0, app.config.limits.label_chars, "label");
+    rules.check()?;
+    let (account, profile) = (caller.account_id, path.id()?);
+    wait_until_kept(&app, account, profile).await?;
+    let mut tx = app.db.begin().await?;
+    let snapshot = snapshots::create(&mut tx, account, profile, label, &app.config.limits).await?;
+    tx.commit().await?;
+    Ok((StatusCode::CREATED, Answer(snapshot.into())))
+}
+
+/// A page of snapshots, newest first
+#[derive(Serialize, ToSchema)]
+#[schema(as = ProfileSnapshotList)]
+struct SnapshotList {
+    data: Vec<Snapshot>,
+    /// Whether there is another page
+    has_more: bool,
+    /// What gets it; null on the last page
+    #[schema(required = true)]
+    next_cursor: Option<String>,
+}
+
+/// List a profile's snapshots
+#[utoipa::path(
+    get, path = "/v1/profiles/{id}/snapshots", tag = "Profiles", operation_id = "listProfileSnapshots",
+    params(IdPath<ProfileId>, Paging),
+    responses(
+        (status = 200, description = "A page", body = SnapshotList),
+        Restricted, InvalidQuery, NoProfile, Database,
+    ),
+)]
+async fn list(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ProfileId>,
+    query: Query,
+) -> Result<Answer<SnapshotList>> {
+    let (account, profile) = (caller.account_id, path.id()?);
+    let known = profiles::find(&mut *app.db.acquire().await?, account, profile).await?;
+    known.ok_or_else(not_found::<ProfileId>)?;
+    let of_profile = profile.to_string();
+    let scope = CursorScope { account, list: "profile_snapshots", filters: &[Some(&of_profile)] };
+    let id_of = |snapshot: &snapshots::Snapshot| snapshot.id.as_uuid();
+    let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
+        snapshots::list(conn, profile, after.map(SnapshotId::from), limit).await
+    });
+    let page = page.await?;
+    let data = page.data.into_iter().map(Snapshot::from).collect();
+    Ok(Answer(SnapshotList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+}
+
+/// Restore a snapshot
+///
+/// As a new profile: the one that it is of stays as it is.
+#[utoipa::path(
+    post, path = "/v1/profile-snapshots/{id}/restore", tag = "Profiles", operation_id = "restoreProfileSnapshot",
+    params(IdPath<SnapshotId>), request_body = ProfileCopy,
+    responses(
+        (status = 201, description = "The new profile", body = Profile,
+         headers(("Location" = String, description = "The profile's path"))),
+        Restricted, Body, AnotherProfile, NoSnapshot, Database,
+    ),
+)]
+async fn restore(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SnapshotId>,
+    Json(body): Json<ProfileCopy>,
+) -> Result<Created> {
+    let name = body.name.as_deref().map(ProfileName::parse).transpose()?;
+    copy(&app, &caller, Source::Snapshot(path.id()?), name).await
+}
+
+/// Delete a snapshot
+///
+/// For good.
+#[utoipa::path(
+    delete, path = "/v1/profile-snapshots/{id}", tag = "Profiles", operation_id = "deleteProfileSnapshot",
+    params(IdPath<SnapshotId>),
+    responses((status = 204, description = "It is gone"), Restricted, NoSnapshot, Database),
+)]
+async fn delete(caller: Caller, State(app): State<App>, path: IdPath<SnapshotId>, _body: Unused) -> Result<StatusCode> {
+    let mut tx = app.db.begin().await?;
+    let deleted = snapshots::delete(&mut tx, caller.account_id, path.id()?).await;
+    deleted.map_err(|error| match error {
+        ChangeError::NoProfile => not_found::<SnapshotId>(),
+        other => Problem::from(other),
+    })?;
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,237 @@
+//! Sessions (contract: sessions): making, finding and ending them. Driving them is in [`operations`].
+
+mod driving;
+mod operations;
+mod wire;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::ids::{ProfileId, SessionId};
+use kitfleet_domain::intents::{self, Ending};
+use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
+use kitfleet_domain::sessions::{
+    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, SessionStatus,
+};
+use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as UnknownStatus, StrDeserializer};
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, Unused};
+use crate::http::kinds;
+use crate::http::lists::{self, Paging, Query};
+use crate::http::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
+use crate::http::path::{IdPath, not_found};
+use crate::http::state::App;
+
+use wire::{CreateBody, SessionList};
+pub use wire::{LaunchBody, Session, UNKNOWN_ARCHETYPE};
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(get, destroy)).merge(operations::routes())
+}
+
+/// Create a session
+///
+/// Opens a mobile browser of the chosen archetype and answers when it is ready. It occupies one of the account's
+/// concurrent slots until it is destroyed or errored. With a `profile_id` it begins with what the profile holds, and leaves
+/// there what it ends with; one live session at a time has a profile. A raw `proxy` is refused: customer egress is set
+/// through an agent session.
+#[utoipa::path(
+    post, path = "/v1/sessions", tag = "Sessions", operation_id = "createSession",
+    request_body = CreateBody,
+    responses(
+        (status = 201, description = "The session, ready", body = Session,
+         headers(("Location" = String, description = "The session's path"))),
+        Restricted, Body, Creating,
+    ),
+)]
+async fn create(caller: Caller, State(app): State<App>, body: Result<Json<CreateBody>>) -> Result<CreatedSession> {
+    require_no_egress_policy(&app)?;
+    let Json(body) = body?;
+    body.check(&app.config.limits)?;
+    let profile = body.profile_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProfileId>())).transpose()?;
+    open(&app, &caller, body, profile).await
+}
+
+/// Makes a session of a profile, by a body that says the rest.
+///
+/// # Errors
+/// As on a direct create.
+pub async fn launch(
+    app: &App,
+    caller: &Caller,
+    profile: &IdPath<ProfileId>,
+    body: Result<Json<LaunchBody>>,
+) -> Result<CreatedSession> {
+    require_no_egress_policy(app)?;
+    let Json(body) = body?;
+    let body = CreateBody::from(body);
+    body.check(&app.config.limits)?;
+    open(app, caller, body, Some(profile.id()?)).await
+}
+
+/// Contract: sessions 4. Where customer egress is required, what cannot have any fails closed, for every body.
+fn require_no_egress_policy(app: &App) -> Result<()> {
+    if app.config.require_customer_egress {
+        let message = "this deployment requires customer egress, which a direct create cannot have; use an agent \
+                       session with a saved proxy";
+        return Err(Problem::invalid("proxy_id", message));
+    }
+    Ok(())
+}
+
+/// A session that was made, and where it is.
+pub type CreatedSession = (StatusCode, [(HeaderName, String); 1], Answer<Session>);
+
+/// Opens a browser as a body whose rules hold wants it, and answers when it is ready.
+async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<ProfileId>) -> Result<CreatedSession> {
+    let new = NewSession {
+        account_id: caller.account_id,
+        api_key_id: caller.api_key_id(),
+        archetype: body.archetype.as_deref(),
+        purpose: body.purpose(),
+        behavioral_profile: body.behavioral_profile.unwrap_or(BehavioralProfile::Regular),
+        label: body.label.as_deref(),
+        metadata: body.metadata.clone(),
+        profile,
+    };
+    let mut tx = app.db.begin().await?;
+    let allowed = &app.config.limits.concurrent_sessions;
+    let reply_to = app.replies.address(&caller.request_id);
+    let created = sessions::create(&mut tx, new, allowed, &caller.actor, reply_to).await?;
+    tracing::Span::current().record("session", tracing::field::display(created.id));
+    let mut waiter = app.replies.expect(created.intent);
+    let job = BrowserJob { worker: created.worker, task: BrowserTask::Open(created.intent) };
+    kitfleet_jobs::enqueue(&mut tx, &job).await?;
+    tx.commit().await?;
+
+    match waiter.outcome(app.config.open_timeout).await? {
+        Some(Ending { outcome: Outcome::Done, .. }) => {}
+        Some(other) => return Err(driving::refusal(other.outcome)),
+        None => {
+            if let Some(failure) = give_up(app, &created).await? {
+                return Err(failure.into());
+            }
+        }
+    }
+    let session = read(app, caller, created.id).await?;
+    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{}", created.id))], Answer(session)))
+}
+
+/// Errors a session whose browser does not open: its caller does not even know its id, so nobody else could free its
+/// slot. `None` when it opened in this very moment.
+async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
+    let failure = Failure { class: FailureClass::Timeout, detail: "the browser did not open in time".to_owned() };
+    let outcome = Outcome::Failed { failure: failure.clone() };
+    let mut tx = app.db.begin().await?;
+    if !intents::finish(&mut tx, created.intent, &outcome.into()).await? {
+        return Ok(None);
+    }
+    let job = BrowserJob { worker: created.worker, task: BrowserTask::Close(created.id) };
+    kitfleet_jobs::enqueue(&mut tx, &job).await?;
+    tx.commit().await?;
+    Ok(Some(failure))
+}
+
+/// The filter of a list, for the contract.
+struct ByStatus;
+
+impl IntoParams for ByStatus {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![query("status", "Only sessions of this status", wire::status()).build()]
+    }
+}
+
+/// List sessions
+///
+/// The account's sessions, newest first.
+#[utoipa::path(
+    get, path = "/v1/sessions", tag = "Sessions", operation_id = "listSessions",
+    params(
+        Paging, ByStatus,
+        ("label" = Option<String>, Query, description = "Only sessions with exactly this label"),
+    ),
+    responses((status = 200, description = "A page", body = SessionList), Restricted, InvalidQuery, Database),
+)]
+async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<SessionList>> {
+    let status = query.text("status")?.map(parse_status).transpose()?;
+    let label = query.text("label")?;
+    let account = caller.account_id;
+    let filters = [status.map(SessionStatus::name), label];
+    let scope = CursorScope { account, list: "sessions", filters: &filters };
+    let id_of = |session: &sessions::Session| session.id.as_uuid();
+    let bytes_of = |session: &sessions::Session| session.metadata.as_ref().map_or(0, String::len);
+    let page = lists::weighed_page(&app, &query, scope, id_of, bytes_of, async |conn, after, limit| {
+        sessions::list(conn, account, Filter { status, label, after: after.map(SessionId::from) }, limit).await
+    });
+    let page = page.await?;
+    let data = page.data.into_iter().map(Session::from).collect();
+    Ok(Answer(SessionList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+}
+
+fn parse_status(text: &str) -> Result<SessionStatus> {
+    let deserializer: StrDeserializer<'_, UnknownStatus> = text.into_deserializer();
+    SessionStatus::deserialize(deserializer)
+        .map_err(|_| Problem::invalid("status", "must be one of creating, ready, busy, destroyed, errored"))
+}
+
+/// Get a session
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "getSession",
+    params(IdPath<SessionId>),
+    responses((status = 200, description = "The session", body = Session), Restricted, NoSession, Database),
+)]
+async fn get(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Answer<Session>> {
+    Ok(Answer(read(&app, &caller, path.id()?).await?))
+}
+
+async fn read(app: &App, caller: &Caller, id: SessionId) -> Result<Session> {
+    let mut conn = app.db.acquire().await?;
+    let session = sessions::find(&mut conn, caller.account_id, id).await?;
+    session.map(Session::from).ok_or_else(not_found::<SessionId>)
+}
+
+/// Destroy a session
+///
+/// Frees its slot at once. An operation under way is answered with 410. Destroying it again changes nothing.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}", tag = "Sessions", operation_id = "destroySession",
+    params(IdPath<SessionId>),
+    responses((status = 204, description = "It is destroyed, or was terminal before"), Restricted, NoSession, Database),
+)]
+async fn destroy(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, _body: Unused) -> Result<StatusCode> {
+    let session = path.id()?;
+    let mut tx = app.db.begin().await?;
+    let cause = Cause::Customer(caller.actor.clone());
+    let destroyed = browser::destroy(&mut tx, caller.account_id, session, &cause).await?;
+    tx.commit().await?;
+    match destroyed {
+        Some(_) => Ok(StatusCode::NO_CONTENT),
+        None => Err(not_found::<SessionId>()),
+    }
+}
+
+impl From<CreateError> for Problem {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Profile(error) => error.into(),
+            CreateError::ConcurrencyLimit { current, limit } => Self::new(&kinds::CONCURRENCY_LIMIT, error.to_string())
+                .with("current_sessions", current)
+                .with("limit", limit),
+            CreateError::AccountSuspended => Self::account_suspended(),
+            CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker has a free browser"),
+            CreateError::WorkersSilent => driving::worker_silent(),
+            CreateError::Database(error) => error.into(),
+        }
+    }
+}

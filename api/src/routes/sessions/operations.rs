@@ -1,0 +1,191 @@
+//! What a session can be told to do.
+
+mod bodies;
+
+use axum::extract::State;
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::operations::{
+    Capture, Captured, Condition, Extract, Extracted, Interact, Interacted, LoginResult, Navigate, Navigated,
+    Operation, SearchResult, SessionState, Wait, Waited,
+};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::driving::{self, Done};
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Json;
+use crate::http::kinds;
+use crate::http::openapi::{Body, Driving, NoSession, Restricted};
+use crate::http::path::IdPath;
+use crate::http::state::App;
+
+use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, WaitBody};
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(navigate))
+        .routes(routes!(interact))
+        .routes(routes!(wait))
+        .routes(routes!(state))
+        .routes(routes!(capture))
+        .routes(routes!(extract))
+        .routes(routes!(search))
+        .routes(routes!(login))
+}
+
+/// Load a page
+///
+/// An HTTP error page is a success with its `status`. A page that cannot be reached (DNS, TLS, network) is a 502, and
+/// the session is errored.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/navigate", tag = "Sessions", operation_id = "navigateInSession",
+    params(IdPath<SessionId>), request_body = NavigateBody,
+    responses((status = 200, description = "It is loaded", body = Navigated), Restricted, Body, NoSession, Driving),
+)]
+async fn navigate(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Json(body): Json<NavigateBody>,
+) -> Result<Done> {
+    let (destinations, limits) = (&app.config.destinations, &app.config.limits);
+    let wait_until = body.wait_until.unwrap_or_default();
+    let operation = Navigate::parse(body.url, wait_until, body.timeout_ms, destinations, limits)?;
+    driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
+}
+
+/// Tap, type, scroll or press a key
+///
+/// Typed text is sealed on its way to the browser: it is neither stored in clear nor logged.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
+    params(IdPath<SessionId>), request_body = InteractBody,
+    responses((status = 200, description = "It is done", body = Interacted), Restricted, Body, NoSession, Driving),
+)]
+async fn interact(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Json(body): Json<InteractBody>,
+) -> Result<Done> {
+    let action = bodies::action(body.action)?;
+    let operation = Interact::parse(action, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
+    driving::run(&app, &caller, path.id()?, Operation::Interact(operation)).await
+}
+
+/// Wait for an element, an address or a time
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "waitInSession",
+    params(IdPath<SessionId>), request_body = WaitBody,
+    responses((status = 200, description = "It came", body = Waited), Restricted, Body, NoSession, Driving),
+)]
+async fn wait(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Json(body): Json<WaitBody>,
+) -> Result<Done> {
+    let condition = bodies::condition(body.condition)?;
+    let operation = Wait::parse(condition, body.timeout_ms, body.on_timeout.unwrap_or_default(), &app.config.limits)?;
+    let session = path.id()?;
+    if let Condition::UrlMatches { pattern } = &operation.condition {
+        // It takes time to find out whether it is one, and whoever has no session for it gets none of that.
+        driving::require_ready(&app, &caller, session).await?;
+        app.patterns.compile(pattern).await?;
+    }
+    driving::run(&app, &caller, session, Operation::Wait(operation)).await
+}
+
+/// Read the session's state
+///
+/// A live operation on the browser: it claims the session like any other.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/state", tag = "Sessions", operation_id = "getSessionState",
+    params(IdPath<SessionId>),
+    responses((status = 200, description = "The state", body = SessionState), Restricted, NoSession, Driving),
+)]
+async fn state(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Done> {
+    driving::run(&app, &caller, path.id()?, Operation::StateCapture).await
+}
+
+/// Take a screenshot, the DOM or a PDF
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "captureInSession",
+    params(IdPath<SessionId>), request_body = CaptureBody,
+    responses((status = 200, description = "The capture", body = Captured), Restricted, Body, NoSession, Driving),
+)]
+async fn capture(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Json(body): Json<CaptureBody>,
+) -> Result<Done> {
+    let operation = Capture::new(body.kind, body.full_page.unwrap_or_default(), &app.config.limits);
+    driving::run(&app, &caller, path.id()?, Operation::Capture(operation)).await
+}
+
+/// Read values out of the page
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/extract", tag = "Sessions", operation_id = "extractFromSession",
+    params(IdPath<SessionId>), request_body = ExtractBody,
+    responses((status = 200, description = "The values", body = Extracted), Restricted, Body, NoSession, Driving),
+)]
+async fn extract(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Json(body): Json<ExtractBody>,
+) -> Result<Done> {
+    let operation = Extract::parse(body.into_extractions(), &app.config.limits)?;
+    driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await
+}
+
+/// Fill in and submit a search form
+///
+/// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/search", tag = "Sessions", operation_id = "searchInSession",
+    params(IdPath<SessionId>), request_body = SearchBody,
+    responses((status = 200, description = "It is done", body = SearchResult), Restricted, Body, NoSession, Driving),
+)]
+async fn search(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    body: Result<Json<SearchBody>>,
+) -> Result<Done> {
+    require_real_driver(&app)?;
+    let Json(body) = body?;
+    let operation = body.into_operation(&app.config.limits)?;
+    driving::run(&app, &caller, path.id()?, Operation::Search(operation)).await
+}
+
+/// Fill in and submit a login form
+///
+/// Offered where the deployment's driver reports the capability, otherwise a 503 whatever the request holds. The
+/// credentials are sealed on their way to the browser. `logged_in` is an assessment, not proof.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/login", tag = "Sessions", operation_id = "loginInSession",
+    params(IdPath<SessionId>), request_body = LoginBody,
+    responses((status = 200, description = "It is done", body = LoginResult), Restricted, Body, NoSession, Driving),
+)]
+async fn login(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    body: Result<Json<LoginBody>>,
+) -> Result<Done> {
+    require_real_driver(&app)?;
+    let Json(body) = body?;
+    let operation = body.into_operation(&app.config.limits)?;
+    driving::run(&app, &caller, path.id()?, Operation::Login(operation)).await
+}
+
+/// Comes before everything else about the request (contract: operations 25).
+fn require_real_driver(app: &App) -> Result<()> {
+    if app.config.direct_driver_real {
+        return Ok(());
+    }
+    Err(Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "this deployment's direct driver does not offer search and login"))
+}

@@ -1,0 +1,563 @@
+//! Bodies of operations.
+
+use std::collections::BTreeMap;
+
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::operations::{
+    Action, CaptureKind, Condition, Extraction, Login, OnTimeout, Search, SubExtraction, Take, Transform, WaitUntil,
+    parse_form_timeout, require_selectors,
+};
+use kitfleet_domain::validation::{Invalid, Rules};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::http::json;
+use crate::http::openapi::{named, one_of, tagged};
+
+/// Body of `navigate`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Navigate, example = json!({"url": "https://example.com/", "wait_until": "load"}))]
+pub struct NavigateBody {
+    /// An http or https address
+    pub url: String,
+    /// How far the page has to come
+    #[schema(schema_with = wait_until)]
+    pub wait_until: Option<WaitUntil>,
+    /// Milliseconds
+    #[schema(minimum = 100, maximum = 120_000, default = 30_000)]
+    pub timeout_ms: Option<u64>,
+}
+
+fn wait_until() -> RefOr<Schema> {
+    named("WaitUntil", one_of(&["load", "domcontentloaded", "networkidle"], Some("load")))
+}
+
+fn on_timeout() -> RefOr<Schema> {
+    named("OnTimeout", one_of(&["fail", "return"], Some("fail")))
+}
+
+/// Body of `interact`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Interact, example = json!({"action": {"kind": "type", "selector": "#q", "text": "shoes"}}))]
+pub struct InteractBody {
+    /// What to do
+    #[schema(schema_with = action_schema)]
+    pub action: Map<String, Value>,
+    /// Milliseconds. When absent, `type` has more for each character: 5 and its `delay_ms`, up to the maximum
+    #[schema(minimum = 100, maximum = 120_000, default = 10_000)]
+    pub timeout_ms: Option<u64>,
+    /// `fail` errors the session when the time is over; `return` answers `ok: false` and keeps it
+    #[schema(schema_with = on_timeout)]
+    pub on_timeout: Option<OnTimeout>,
+}
+
+/// A finger on an element
+#[derive(Deserialize, ToSchema)]
+struct Tap {
+    /// CSS
+    #[schema(max_length = 4_096)]
+    selector: String,
+}
+
+/// Text into an element
+#[derive(Deserialize, ToSchema)]
+struct Type {
+    /// CSS
+    #[schema(max_length = 4_096)]
+    selector: String,
+    #[schema(max_length = 10_000)]
+    text: String,
+    /// Milliseconds between keys; those of a whole text must not take longer than the longest `timeout_ms`
+    #[schema(maximum = 500)]
+    delay_ms: Option<u64>,
+    /// Password fields are sensitive without it
+    #[schema(default = false)]
+    sensitive: Option<bool>,
+}
+
+/// The page, or an element that scrolls
+#[derive(Deserialize, ToSchema)]
+struct Scroll {
+    /// CSS; the page when absent
+    #[schema(max_length = 4_096)]
+    selector: Option<String>,
+    /// Pixels to the right
+    #[schema(default = 0)]
+    delta_x: Option<i32>,
+    /// Pixels down
+    #[schema(default = 0)]
+    delta_y: Option<i32>,
+}
+
+/// One key
+#[derive(Deserialize, ToSchema)]
+struct Press {
+    /// A character, or a name such as `Enter`
+    #[schema(min_length = 1, max_length = 20)]
+    key: String,
+}
+
+fn action_schema() -> RefOr<Schema> {
+    let variants =
+        [("tap", Tap::schema()), ("type", Type::schema()), ("scroll", Scroll::schema()), ("press", Press::schema())];
+    tagged("Action", variants)
+}
+
+/// # Errors
+/// On `action.kind`, or a field of that kind.
+pub fn action(fields: Map<String, Value>) -> Result<Action, Invalid> {
+    Ok(match kind(&fields, "action")? {
+        "tap" => {
+            let Tap { selector } = json::typed(fields, "action")?;
+            Action::Tap { selector }
+        }
+        "type" => {
+            let Type { selector, text, delay_ms, sensitive } = json::typed(fields, "action")?;
+            Action::Type { selector, text, delay_ms, sensitive: sensitive.unwrap_or_default() }
+        }
+        "scroll" => {
+            let Scroll { selector, delta_x, delta_y } = json::typed(fields, "action")?;
+            let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
+            Action::Scroll { selector, delta_x, delta_y }
+        }
+        "press" => {
+            let Press { key } = json::typed(fields, "action")?;
+            Action::Press { key }
+        }
+        _ => return Err(Invalid::field("action.kind", "must be one of tap, type, scroll, press")),
+    })
+}
+
+/// Body of `wait`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Wait, example = json!({"condition": {"kind": "selector", "selector": "#results"}, "timeout_ms": 5000}))]
+pub struct WaitBody {
+    /// What for
+    #[schema(schema_with = condition_schema)]
+    pub condition: Map<String, Value>,
+    /// Milliseconds; for `time` its own time and five seconds when absent
+    #[schema(minimum = 100, maximum = 120_000, default = 30_000)]
+    pub timeout_ms: Option<u64>,
+    /// `fail` errors the session when the time is over; `return` answers `matched: false` and keeps it
+    #[schema(schema_with = on_timeout)]
+    pub on_timeout: Option<OnTimeout>,
+}
+
+/// A visible element
+#[derive(Deserialize, ToSchema)]
+struct Selector {
+    /// CSS
+    #[schema(max_length = 4_096)]
+    selector: String,
+}
+
+/// The page's address
+#[derive(Deserialize, ToSchema)]
+struct UrlMatches {
+    /// In the syntax of Rust's regex crate, found anywhere in the address or, of a longer one, its first 32,768 characters.
+    /// Compiled it may have 1 MiB
+    #[schema(max_length = 1_000)]
+    pattern: String,
+}
+
+/// Just time
+#[derive(Deserialize, ToSchema)]
+struct Time {
+    /// Milliseconds
+    #[schema(maximum = 60_000)]
+    ms: u64,
+}
+
+fn condition_schema() -> RefOr<Schema> {
+    let variants = [
+        ("selector", Selector::schema()),
+        ("selector_hidden", Selector::schema()),
+        ("url_matches", UrlMatches::schema()),
+        ("time", Time::schema()),
+    ];
+    tagged("Condition", variants)
+}
+
+/// # Errors
+/// On `condition.kind`, or a field of that kind.
+pub fn condition(fields: Map<String, Value>) -> Result<Condition, Invalid> {
+    Ok(match kind(&fields, "condition")? {
+        "selector" => {
+            let Selector { selector } = json::typed(fields, "condition")?;
+            Condition::Selector { selector }
+        }
+        "selector_hidden" => {
+            let Selector { selector } = json::typed(fields, "condition")?;
+            Condition::SelectorHidden { selector }
+        }
+        "url_matches" => {
+            let UrlMatches { pattern } = json::typed(fields, "condition")?;
+            Condition::UrlMatches { pattern }
+        }
+        "time" => {
+            let Time { ms } = json::typed(fields, "condition")?;
+            Condition::Time { ms }
+        }
+        _ => {
+            let message = "must be one of selector, selector_hidden, url_matches, time";
+            return Err(Invalid::field("condition.kind", message));
+        }
+    })
+}
+
+/// The name that says which fields the others are.
+fn kind<'a>(fields: &'a Map<String, Value>, of: &str) -> Result<&'a str, Invalid> {
+    let invalid = |message| Invalid::field(format!("{of}.kind"), message);
+    let kind = fields.get("kind").ok_or_else(|| invalid("is required"))?;
+    kind.as_str().ok_or_else(|| invalid("must be a string"))
+}
+
+/// Body of `capture`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Capture, example = json!({"kind": "screenshot", "full_page": false}))]
+pub struct CaptureBody {
+    /// Of what
+    #[schema(schema_with = capture_kind)]
+    pub kind: CaptureKind,
+    /// The whole document instead of the viewport; for screenshots
+    #[schema(default = false)]
+    pub full_page: Option<bool>,
+}
+
+fn capture_kind() -> RefOr<Schema> {
+    one_of(&["screenshot", "dom_snapshot", "pdf"], None)
+}
+
+/// Body of `extract`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Extract, example = json!({"extractions": [
+    {"name": "title", "selector": "h1", "type": "text"},
+    {"name": "price", "selector": ".price", "type": "text", "transform": "number"},
+    {"name": "links", "selector": "nav li", "type": "list",
+     "extract": {"href": {"type": "attribute", "selector": "a", "attribute": "href"}}},
+]}))]
+pub struct ExtractBody {
+    /// Each under a name of its own
+    #[schema(min_items = 1, max_items = 100)]
+    extractions: Vec<ExtractionBody>,
+}
+
+/// One value to read
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Extraction)]
+struct ExtractionBody {
+    /// Its key in the answer
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+    /// CSS
+    #[schema(max_length = 4_096)]
+    selector: String,
+    /// What to take: the first match's trimmed text or named attribute, or all matches
+    #[serde(rename = "type")]
+    #[schema(schema_with = take)]
+    take: Take,
+    /// For `text`: its numeric part
+    #[schema(schema_with = transform)]
+    transform: Option<Transform>,
+    /// For `attribute`
+    #[schema(max_length = 120)]
+    attribute: Option<String>,
+    /// For `list`: what to take of each match; its text when absent. At most 32 sub-fields, with names of at most 120
+    /// characters
+    extract: Option<BTreeMap<String, SubExtractionBody>>,
+}
+
+/// One value to read of each match of a list
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SubExtraction)]
+struct SubExtractionBody {
+    /// CSS, inside the match
+    #[schema(max_length = 4_096)]
+    selector: String,
+    /// What to take
+    #[serde(rename = "type")]
+    #[schema(schema_with = take_of_match)]
+    take: Take,
+    /// For `attribute`
+    #[schema(max_length = 120)]
+    attribute: Option<String>,
+}
+
+fn take() -> RefOr<Schema> {
+    one_of(&["text", "attribute", "list"], None)
+}
+
+fn take_of_match() -> RefOr<Schema> {
+    one_of(&["text", "attribute"], None)
+}
+
+fn transform() -> RefOr<Schema> {
+    one_of(&["number"], None)
+}
+
+impl ExtractBody {
+    pub fn into_extractions(self) -> Vec<Extraction> {
+        self.extractions.into_iter().map(Extraction::from).collect()
+    }
+}
+
+impl From<ExtractionBody> for Extraction {
+    fn from(body: ExtractionBody) -> Self {
+        let ExtractionBody { name, selector, take, transform, attribute, extract } = body;
+        let extract = extract.map(|fields| {
+            let subs = fields.into_iter().map(|(name, sub)| {
+                let SubExtractionBody { selector, take, attribute } = sub;
+                SubExtraction { name, selector, take, attribute }
+            });
+            subs.collect()
+        });
+        Self { name, selector, take, transform, attribute, extract }
+    }
+}
+
+/// Body of `search`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SessionSearch, example = json!({"query": "running shoes"}))]
+pub struct SearchBody {
+    /// What to type
+    #[schema(min_length = 1, max_length = 10_000)]
+    query: String,
+    /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
+    search_selector: Option<String>,
+    /// Whether to submit
+    #[schema(default = true)]
+    submit: Option<bool>,
+    /// CSS of what shows that the results are there
+    #[schema(max_length = 4_096)]
+    wait_for_results_selector: Option<String>,
+    /// For each step
+    #[schema(minimum = 1, maximum = 120, default = 10)]
+    timeout_seconds: Option<u64>,
+}
+
+impl SearchBody {
+    /// # Errors
+    /// On `query`, a selector or `timeout_seconds`.
+    pub fn into_operation(self, limits: &Limits) -> Result<Search, Invalid> {
+        let mut rules = Rules::default();
+        rules.length(&self.query, 1, limits.query_chars, "query");
+        let selectors = [
+            ("search_selector", &self.search_selector),
+            ("wait_for_results_selector", &self.wait_for_results_selector),
+        ];
+        require_selectors(&mut rules, selectors, limits);
+        let step_timeout = checked_timeout(rules, self.timeout_seconds, limits)?;
+        Ok(Search {
+            query: self.query,
+            search_selector: self.search_selector,
+            submit: self.submit.unwrap_or(true),
+            wait_for_results_selector: self.wait_for_results_selector,
+            step_timeout,
+            work: limits.form_work,
+        })
+    }
+}
+
+/// Body of `login`
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SessionLogin, example = json!({"username": "ada@example.com", "password": "…"}))]
+pub struct LoginBody {
+    #[schema(max_length = 10_000)]
+    username: String,
+    #[schema(max_length = 10_000, format = Password)]
+    password: String,
+    /// CSS of what shows that the login worked
+    #[schema(max_length = 4_096)]
+    success_selector: Option<String>,
+    /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
+    username_selector: Option<String>,
+    /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
+    password_selector: Option<String>,
+    /// CSS; found by its looks when absent
+    #[schema(max_length = 4_096)]
+    submit_selector: Option<String>,
+    /// For each step
+    #[schema(minimum = 1, maximum = 120, default = 10)]
+    timeout_seconds: Option<u64>,
+}
+
+impl LoginBody {
+    /// # Errors
+    /// On `username`, `password`, a selector or `timeout_seconds`.
+    pub fn into_operation(self, limits: &Limits) -> Result<Login, Invalid> {
+        let mut rules = Rules::default();
+        rules.length(&self.username, 0, limits.query_chars, "username");
+        rules.length(&self.password, 0, limits.query_chars, "password");
+        let selectors = [
+            ("success_selector", &self.success_selector),
+            ("username_selector", &self.username_selector),
+            ("password_selector", &self.password_selector),
+            ("submit_selector", &self.submit_selector),
+        ];
+        require_selectors(&mut rules, selectors, limits);
+        let step_timeout = checked_timeout(rules, self.timeout_seconds, limits)?;
+        Ok(Login {
+            username: self.username,
+            password: self.password,
+            success_selector: self.success_selector,
+            username_selector: self.username_selector,
+            password_selector: self.password_selector,
+            submit_selector: self.submit_selector,
+            step_timeout,
+            work: limits.form_work,
+        })
+    }
+}
+
+/// The seconds of a form, with what `rules` found before them.
+fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Result<std::time::Duration, Invalid> {
+    match (rules.check(), parse_form_timeout(seconds, limits)) {
+        (Ok(()), timeout) => timeout,
+        (Err(Invalid(mut errors)), Err(Invalid(more))) => {
+            errors.extend(more);
+            Err(Invalid(errors))
+        }
+        (Err(invalid), Ok(_)) => Err(invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kitfleet_domain::operations::{Extract, Interact, Wait};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    fn fields_in_error<T>(parse: impl Fn(Map<String, Value>) -> Result<T, Invalid>, json: &str) -> Vec<String> {
+        let Ok(Value::Object(fields)) = serde_json::from_str(json) else { panic!("an object") };
+        parse(fields).err().map(|Invalid(errors)| errors).into_iter().flatten().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn a_tagged_object_is_told_by_its_kind_and_then_by_its_fields() {
+        assert_eq!(fields_in_error(action, "{}"), ["action.kind"]);
+        assert_eq!(fields_in_error(action, r#"{"kind": "swim"}"#), ["action.kind"]);
+        assert_eq!(fields_in_error(action, r#"{"kind": 1}"#), ["action.kind"]);
+        assert_eq!(fields_in_error(action, r#"{"kind": "tap"}"#), ["action.selector"]);
+        let wrong = r#"{"kind": "type", "selector": "a", "text": 1, "delay_ms": 1.5}"#;
+        assert_eq!(fields_in_error(action, wrong), ["action.text", "action.delay_ms"]);
+        // Fields of other kinds are unknown here, and ignored whatever they hold.
+        assert!(fields_in_error(action, r#"{"kind": "tap", "selector": "a", "text": 5}"#).is_empty());
+        assert!(fields_in_error(action, r#"{"kind": "scroll", "delta_x": null}"#).is_empty());
+        assert_eq!(fields_in_error(condition, r#"{"kind": "time", "ms": "5"}"#), ["condition.ms"]);
+        assert_eq!(fields_in_error(condition, r#"{"kind": "load"}"#), ["condition.kind"]);
+    }
+
+    /// JSON of any kind, of which the names and some of the texts are those that mean something here.
+    fn anything() -> impl Strategy<Value = Value> {
+        let words = [
+            "tap",
+            "type",
+            "scroll",
+            "press",
+            "selector",
+            "url_matches",
+            "time",
+            "text",
+            "attribute",
+            "list",
+            "number",
+            "a",
+        ];
+        let text = prop_oneof![select(words.to_vec()).prop_map(str::to_owned), ".{0,40}", "x{100,5000}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (0..200_000_u64).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 96, 40, |inner| {
+            let names = [
+                "action",
+                "condition",
+                "extractions",
+                "extract",
+                "kind",
+                "selector",
+                "text",
+                "delay_ms",
+                "delta_x",
+                "key",
+                "pattern",
+                "ms",
+                "timeout_ms",
+                "on_timeout",
+                "name",
+                "type",
+                "attribute",
+                "transform",
+                "url",
+                "query",
+                "username",
+                "password",
+            ];
+            let name = prop_oneof![4 => select(names.to_vec()).prop_map(str::to_owned), 1 => ".{0,200}"];
+            prop_oneof![
+                vec(inner.clone(), 0..40).prop_map(Value::from),
+                vec((name, inner), 0..12).prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn chars(text: &str) -> usize {
+        text.chars().count()
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_is_within_its_bounds(body in anything()) {
+            let limits = Limits::default();
+            let Value::Object(body) = body else { return Ok(()) };
+            let times = limits.min_timeout..=limits.max_timeout;
+            if let Ok(action) = action(body.clone())
+                && let Ok(interact) = Interact::parse(action, None, OnTimeout::Fail, &limits)
+            {
+                prop_assert!(times.contains(&interact.timeout));
+                let selector = match &interact.action {
+                    Action::Tap { selector } | Action::Type { selector, .. } => selector.as_str(),
+                    Action::Scroll { selector, .. } => selector.as_deref().unwrap_or_default(),
+                    Action::Press { key } => key,
+                };
+                prop_assert!(chars(selector) <= limits.selector_chars);
+            }
+            if let Ok(condition) = condition(body.clone())
+                && let Ok(wait) = Wait::parse(condition, None, OnTimeout::Fail, &limits)
+            {
+                prop_assert!(times.contains(&wait.timeout));
+                if let Condition::UrlMatches { pattern } = &wait.condition {
+                    prop_assert!(chars(pattern) <= limits.pattern_chars);
+                }
+            }
+            let _ = json::typed::<CaptureBody>(body.clone(), "");
+            let _ = json::typed::<SearchBody>(body.clone(), "").map(|search| search.into_operation(&limits));
+            let _ = json::typed::<LoginBody>(body.clone(), "").map(|login| login.into_operation(&limits));
+            if let Ok(extract) = json::typed::<ExtractBody>(body, "")
+                && let Ok(extract) = Extract::parse(extract.into_extractions(), &limits)
+            {
+                prop_assert!(extract.extractions.len() <= limits.extractions);
+                for item in &extract.extractions {
+                    let subs = item.extract.as_deref().unwrap_or_default();
+                    prop_assert!(subs.len() <= limits.sub_extractions);
+                    let names = subs.iter().map(|sub| &sub.name).chain([&item.name]).chain(&item.attribute);
+                    prop_assert!(names.clone().all(|name| chars(name) <= limits.extraction_name_chars));
+                    let mut selectors = subs.iter().map(|sub| &sub.selector).chain([&item.selector]);
+                    prop_assert!(selectors.all(|selector| chars(selector) <= limits.selector_chars));
+                }
+            }
+        }
+    }
+}

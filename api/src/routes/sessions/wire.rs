@@ -1,0 +1,203 @@
+//! What sessions look like on the wire.
+
+use kitfleet_domain::archetypes;
+use kitfleet_domain::heavy::json_bytes;
+use kitfleet_domain::ids::{AccountId, ApiKeyId, SessionId};
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, Rules};
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::http::openapi::{named, one_of};
+use crate::routes::webhooks::events::EgressCapabilities;
+
+/// The purpose of every customer's session.
+pub const CUSTOMER_PURPOSE: &str = "production_customer";
+/// What an archetype has to be.
+pub const UNKNOWN_ARCHETYPE: &str = "must be an id of GET /v1/archetypes";
+/// Purposes of sessions that operators make.
+const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_probe"];
+
+/// Body of `POST /v1/sessions`; every field is optional.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SessionCreate, example = json!({"archetype": "iphone-16-ios-18", "label": "checkout test"}))]
+pub struct CreateBody {
+    /// An id of `GET /v1/archetypes`; when absent the profile's, or the one with status `launch`.
+    pub archetype: Option<String>,
+    /// `production_customer`; others are reserved.
+    #[schema(default = "production_customer")]
+    pub purpose: Option<String>,
+    /// Free words.
+    #[schema(max_length = 120)]
+    pub label: Option<String>,
+    /// Free data, of 16 KiB when written as JSON.
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Map<String, Value>>,
+    /// What it begins with: cookies and storage that sessions left before. One live session at a time has a profile.
+    #[schema(example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
+    pub profile_id: Option<String>,
+    /// How deliberate the session's user seems; fixed for its life.
+    #[schema(schema_with = behavioral_profile)]
+    pub behavioral_profile: Option<BehavioralProfile>,
+    /// Refused by reading it: a body with it never gets as far as a handler.
+    #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
+    #[schema(ignore)]
+    _proxy: (),
+}
+
+/// Body of `POST /v1/profiles/{id}/launch`; every field is optional.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ProfileLaunch, example = json!({"label": "checkout test"}))]
+pub struct LaunchBody {
+    /// `production_customer`; others are reserved.
+    #[schema(default = "production_customer")]
+    purpose: Option<String>,
+    /// Free words.
+    #[schema(max_length = 120)]
+    label: Option<String>,
+    /// Free data, of 16 KiB when written as JSON; `profile_id` and `profile_name` are added.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+    /// How deliberate the session's user seems; fixed for its life.
+    #[schema(schema_with = behavioral_profile)]
+    behavioral_profile: Option<BehavioralProfile>,
+    /// Refused by reading it, as on a direct create.
+    #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
+    #[schema(ignore)]
+    _proxy: (),
+}
+
+impl From<LaunchBody> for CreateBody {
+    fn from(LaunchBody { purpose, label, metadata, behavioral_profile, _proxy: () }: LaunchBody) -> Self {
+        Self { archetype: None, purpose, label, metadata, profile_id: None, behavioral_profile, _proxy: () }
+    }
+}
+
+/// A proxy that was dropped in silence would send the session's traffic out in the open, so even `null` is refused.
+fn refuse_proxy<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
+    Err(D::Error::custom("is not accepted here; customer egress is set through an agent session with a saved proxy"))
+}
+
+fn behavioral_profile() -> RefOr<Schema> {
+    named("BehavioralProfile", one_of(&["casual", "regular", "power_user"], Some("regular")))
+}
+
+impl CreateBody {
+    /// What the session is for.
+    pub fn purpose(&self) -> &str {
+        self.purpose.as_deref().unwrap_or(CUSTOMER_PURPOSE)
+    }
+
+    /// # Errors
+    /// On `archetype`, `purpose`, `label` or `metadata`.
+    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+        let known = self.archetype.as_deref().is_none_or(|id| archetypes::find(id).is_some());
+        let purpose = self.purpose();
+        let reserved = RESERVED_PURPOSES.contains(&purpose);
+        let mut rules = Rules::default();
+        rules.require(!reserved, "purpose", "is reserved for internal operations");
+        rules.require(reserved || purpose == CUSTOMER_PURPOSE, "purpose", format!("must be {CUSTOMER_PURPOSE}"));
+        rules.length(self.label.as_deref().unwrap_or_default(), 0, limits.label_chars, "label");
+        let most = limits.metadata_bytes;
+        let fits = self.metadata.as_ref().is_none_or(|data| json_bytes(data) <= most);
+        rules.require(fits, "metadata", format!("must have at most {most} bytes as JSON"));
+        rules.require(known, "archetype", UNKNOWN_ARCHETYPE);
+        rules.check()
+    }
+}
+
+/// A session
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "api_key_id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "status": "ready", "archetype": "iphone-16-ios-18",
+    "purpose": "production_customer", "label": "checkout test", "metadata": null, "egress_capabilities": null,
+    "egress_capability_report": null, "created_at": "2026-11-20T18:05:00.123Z",
+    "updated_at": "2026-11-20T18:05:00.187Z", "last_state_at": null, "destroyed_at": null,
+}))]
+pub struct Session {
+    /// Its id
+    #[schema(value_type = String)]
+    id: SessionId,
+    /// Whose it is
+    #[schema(value_type = String)]
+    account_id: AccountId,
+    /// The key that made it; null when a web session did
+    #[schema(value_type = Option<String>, required = true)]
+    api_key_id: Option<ApiKeyId>,
+    /// Where it stands; `destroyed` and `errored` are terminal
+    #[schema(schema_with = status)]
+    status: SessionStatus,
+    /// The device it is
+    archetype: String,
+    /// What it is for
+    purpose: String,
+    /// The customer's words
+    #[schema(max_length = 120, required = true)]
+    label: Option<String>,
+    /// The customer's data
+    #[schema(value_type = Option<Object>, required = true)]
+    metadata: Option<Box<RawValue>>,
+    /// What its egress can do, once it is known
+    #[schema(value_type = Option<EgressCapabilities>, required = true)]
+    egress_capabilities: Option<Value>,
+    /// The same as the harness reported it
+    #[schema(value_type = Option<Object>, required = true)]
+    egress_capability_report: Option<Value>,
+    /// When it was asked for
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When it last changed
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// Its last successful state read
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    last_state_at: Option<Timestamp>,
+    /// When it was destroyed
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    destroyed_at: Option<Timestamp>,
+}
+
+pub fn status() -> RefOr<Schema> {
+    named("SessionStatus", one_of(&["creating", "ready", "busy", "destroyed", "errored"], None))
+}
+
+impl From<sessions::Session> for Session {
+    fn from(session: sessions::Session) -> Self {
+        Self {
+            id: session.id,
+            account_id: session.account_id,
+            api_key_id: session.api_key_id,
+            status: session.status,
+            archetype: session.archetype,
+            purpose: session.purpose,
+            label: session.label,
+            // The column holds nothing but JSON.
+            metadata: session.metadata.and_then(|text| RawValue::from_string(text).ok()),
+            egress_capabilities: session.egress_capabilities,
+            egress_capability_report: session.egress_capability_report,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            last_state_at: session.last_state_at,
+            destroyed_at: session.destroyed_at,
+        }
+    }
+}
+
+/// A page of sessions, newest first
+#[derive(Serialize, ToSchema)]
+pub struct SessionList {
+    /// The sessions
+    pub data: Vec<Session>,
+    /// Whether there is another page
+    pub has_more: bool,
+    /// What gets it; null on the last page
+    #[schema(required = true)]
+    pub next_cursor: Option<String>,
+}

@@ -1,0 +1,546 @@
+//! Signing up, in and out (contract: sign-ins).
+//!
+//! None of these routes needs a credential, and none tells a stranger whether an address has an account: where mail is
+//! sent, only the worker looks whether there is anybody to send it to, and a password is checked against somebody's hash
+//! or, when there is nobody, against nobody's.
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::CACHE_CONTROL;
+use axum::middleware::map_response;
+use axum::response::Response;
+use kitfleet_domain::accounts::{self, AccountName, AccountStatus, CreateError, Login, NewAccount, Tier};
+use kitfleet_domain::audit::Origin;
+use kitfleet_domain::emails::{EmailAddress, Recipient, SIGNUP, Template};
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::mail_links::{self, Purpose};
+use kitfleet_domain::passwords::{self, NewPassword};
+use kitfleet_domain::sign_ins::{self, Method, SignInError, SignedIn};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::Rules;
+use kitfleet_domain::web_sessions::{self, NewWebSession};
+use kitfleet_jobs::emails;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::{Postgres, Transaction};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::client::ClientInfo;
+use crate::http::error::{Problem, Result};
+use crate::http::json::OpenJson;
+use crate::http::kinds;
+use crate::http::openapi::{Body, Database, LoggingIn, RateLimited, SigningUp, Unauthorized, literally_true};
+use crate::http::rate_limits::Bucket;
+use crate::http::state::App;
+
+/// How long a welcome is worth reading.
+const WELCOME_FOR: Duration = Duration::from_hours(24);
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(sign_up))
+        .routes(routes!(verify_email))
+        .routes(routes!(resend_verification))
+        .routes(routes!(log_in))
+        .routes(routes!(request_magic_link))
+        .routes(routes!(consume_magic_link))
+        .routes(routes!(request_password_reset))
+        .routes(routes!(confirm_password_reset))
+        .routes(routes!(refresh))
+        .routes(routes!(log_out))
+        .layer(map_response(forbid_storing))
+}
+
+/// Answers that hold tokens must not stay in anybody's cache.
+pub async fn forbid_storing(mut response: Response) -> Response {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Body of a signup
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"email": "ada@example.com", "password": "correct horse battery", "name": "Ada"}))]
+struct SignUp {
+    /// Where the account's mail goes
+    #[schema(max_length = 254, format = Email)]
+    email: String,
+    /// At least 12 characters
+    #[schema(min_length = 12, max_length = 1024, format = Password)]
+    password: String,
+    /// What the account's owner is called
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+}
+
+/// What a signup answers
+#[derive(Serialize, ToSchema)]
+struct SignedUp {
+    /// Until when the link that was mailed is good
+    #[schema(value_type = String, format = DateTime)]
+    verification_email_expires_at: Timestamp,
+}
+
+/// Sign up
+///
+/// Makes an account and mails a link that proves its address. Nobody can log in before that.
+#[utoipa::path(
+    post, path = "/v1/auth/signup", tag = "Authentication", operation_id = "signUp",
+    request_body = SignUp,
+    responses((status = 200, description = "A link was mailed", body = SignedUp), Body, SigningUp, RateLimited, Database),
+)]
+async fn sign_up(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<SignUp>,
+) -> Result<Answer<SignedUp>> {
+    app.rate_limits.check(Bucket::Signup, &client).await?;
+    let password = NewPassword::parse(&body.password, "password", &app.config.limits);
+    let mut rules = Rules::default();
+    rules.note(EmailAddress::parse(&body.email).err());
+    rules.note(AccountName::parse(&body.name).err());
+    rules.note(password.as_ref().err().cloned());
+    rules.check()?;
+    let password = password?;
+    let password_hash = app.hashing.run(move || password.hash()).await?;
+    let new = NewAccount {
+        email: body.email,
+        name: body.name,
+        password_hash: Some(password_hash),
+        tier: Tier::Free,
+        verified: false,
+    };
+    let mut tx = app.db.begin().await?;
+    let account = accounts::create(&mut tx, new).await?;
+    let verification_email_expires_at = send(
+        &mut tx,
+        Template::VerifyEmail,
+        Recipient::Account(account),
+        json!({SIGNUP: true}),
+        app.config.auth.verification_ttl,
+    )
+    .await?;
+    tx.commit().await?;
+    Ok(Answer(SignedUp { verification_email_expires_at }))
+}
+
+/// Has a link mailed. Answers until when it is good.
+async fn send(
+    tx: &mut Transaction<'static, Postgres>,
+    template: Template,
+    recipient: Recipient<'_>,
+    details: Value,
+    good_for: Duration,
+) -> Result<Timestamp> {
+    let sent = emails::send(tx, template, recipient, details, good_for).await?;
+    sent.ok_or_else(|| Problem::internal(&"a link was not mailed"))
+}
+
+/// Body of a link's routes
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
+pub struct LinkToken {
+    /// The `token` of the link that was mailed
+    pub token: String,
+}
+
+/// Prove an address
+///
+/// With the link that was mailed. It signs in, too. A link that was asked for again, which anybody may have done, makes the
+/// password of the signup worthless.
+#[utoipa::path(
+    post, path = "/v1/auth/verify-email", tag = "Authentication", operation_id = "verifyEmail",
+    request_body = LinkToken,
+    responses((status = 200, description = "The address is proven", body = LoginResult), Body, LoggingIn, RateLimited, Database),
+)]
+async fn verify_email(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<LinkToken>,
+) -> Result<Answer<LoginResult>> {
+    sign_in_by_link(&app, &client, Purpose::VerifyEmail, &body.token).await
+}
+
+/// Follows a link that proves its holder to have the account's mail.
+async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token: &str) -> Result<Answer<LoginResult>> {
+    app.rate_limits.check(Bucket::Verify, client).await?;
+    let origin = client.origin();
+    let mut tx = app.db.begin().await?;
+    let followed = mail_links::follow(&mut tx, purpose, token).await?.ok_or_else(Problem::bad_link)?;
+    let by_own_link =
+        purpose == Purpose::VerifyEmail && followed.subject.is_some_and(|subject| subject[SIGNUP] == true);
+    if note_verified(&mut tx, followed.account, &origin).await? && !by_own_link {
+        accounts::forget_password(&mut tx, followed.account).await?;
+    }
+    complete(app, tx, followed.account, Method::MailLink, &origin).await
+}
+
+/// Whoever follows a link has the account's mail; the first time they are welcomed. `true` when it is the first: unless
+/// it was the signup's own link, whoever chose the password had not proven that the address is theirs.
+pub async fn note_verified(
+    tx: &mut Transaction<'static, Postgres>,
+    account: AccountId,
+    origin: &Origin,
+) -> Result<bool> {
+    let first = accounts::verify_email(&mut *tx, account, origin).await?;
+    if first {
+        welcome(tx, account).await?;
+    }
+    Ok(first)
+}
+
+/// Greets whoever has an account whose address was just proven.
+pub async fn welcome(tx: &mut Transaction<'static, Postgres>, account: AccountId) -> Result<()> {
+    emails::send(tx, Template::Welcome, Recipient::Account(account), json!({}), WELCOME_FOR).await?;
+    Ok(())
+}
+
+/// Signs in, and commits what was done on the way there also when the account may not act.
+pub async fn complete(
+    app: &App,
+    mut tx: Transaction<'static, Postgres>,
+    account: AccountId,
+    method: Method<'_>,
+    origin: &Origin,
+) -> Result<Answer<LoginResult>> {
+    let signed_in = sign_ins::complete(&mut tx, account, method, origin, app.config.auth.lifetimes).await;
+    tx.commit().await?;
+    Ok(Answer(signed_in?.into()))
+}
+
+/// Body of the routes that send mail
+#[derive(Deserialize, ToSchema)]
+#[schema(as = EmailRequest, example = json!({"email": "ada@example.com"}))]
+struct Address {
+    /// Whom to write to
+    #[schema(max_length = 254, format = Email)]
+    email: String,
+}
+
+/// What they answer, whoever has the address
+#[derive(Serialize, ToSchema)]
+#[schema(as = SentEmail)]
+struct Sent {
+    /// Always true
+    sent: bool,
+    /// Until when a link that was mailed is good
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+async fn send_to(app: &App, email: &EmailAddress, template: Template, good_for: Duration) -> Result<Answer<Sent>> {
+    let mut tx = app.db.begin().await?;
+    let expires_at = send(&mut tx, template, Recipient::Address(email), json!({}), good_for).await?;
+    tx.commit().await?;
+    Ok(Answer(Sent { sent: true, expires_at }))
+}
+
+/// Mail the link that proves an address again
+///
+/// The one before is worthless then. Whoever follows this one signs in, and has to choose a password anew. The answer is
+/// the same whoever has the address.
+#[utoipa::path(
+    post, path = "/v1/auth/resend-verification", tag = "Authentication", operation_id = "resendVerificationEmail",
+    request_body = Address,
+    responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
+)]
+async fn resend_verification(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<Address>,
+) -> Result<Answer<Sent>> {
+    let email = EmailAddress::parse(&body.email)?;
+    app.rate_limits.check(Bucket::SendVerification, &client).await?;
+    send_to(&app, &email, Template::VerifyEmail, app.config.auth.verification_ttl).await
+}
+
+/// Body of a login
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SignIn, example = json!({"email": "ada@example.com", "password": "correct horse battery"}))]
+struct LogIn {
+    /// The account's address
+    #[schema(format = Email)]
+    email: String,
+    /// Its password
+    #[schema(format = Password)]
+    password: String,
+}
+
+/// Log in
+///
+/// With address and password. An account with a second factor gets a challenge instead of a session.
+#[utoipa::path(
+    post, path = "/v1/auth/login", tag = "Authentication", operation_id = "logIn",
+    request_body = LogIn,
+    responses(
+        (status = 200, description = "Logged in, or nearly", body = LoginResult),
+        Unauthorized, Body, LoggingIn, RateLimited, Database,
+    ),
+)]
+async fn log_in(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<LogIn>,
+) -> Result<Answer<LoginResult>> {
+    let email = EmailAddress::parse(&body.email)?;
+    app.rate_limits.check(Bucket::Login, &client).await?;
+    app.rate_limits.look(Bucket::LoginFailures, email.key()).await?;
+    let turn = app.hashing.turn().await?;
+    let found = accounts::find_login(&mut *app.db.acquire().await?, &email).await?;
+    let wrong = || Problem::unauthorized("the e-mail address or the password is wrong");
+    let hash = found.as_ref().and_then(|login| login.password_hash.clone());
+    let right = turn.run(move || passwords::verify(&body.password, hash.as_deref())).await?;
+    let Some(Login { id, status, verified, password_hash: Some(hash) }) = found.filter(|_| right) else {
+        app.rate_limits.record(Bucket::LoginFailures, email.key()).await;
+        return Err(wrong());
+    };
+    if status == AccountStatus::Active && !verified {
+        return Err(Problem::forbidden("the e-mail address is not verified yet; follow the link that was mailed")
+            .titled("EmailNotVerified"));
+    }
+    let mut tx = app.db.begin().await?;
+    let method = Method::Password { hash: &hash };
+    let signed_in = sign_ins::complete(&mut tx, id, method, &client.origin(), app.config.auth.lifetimes).await;
+    tx.commit().await?;
+    match signed_in {
+        Err(SignInError::Gone) => Err(wrong()),
+        signed_in => Ok(Answer(signed_in?.into())),
+    }
+}
+
+/// Mail a link that signs in
+///
+/// The answer is the same whoever has the address.
+#[utoipa::path(
+    post, path = "/v1/auth/magic-link/request", tag = "Authentication", operation_id = "requestMagicLink",
+    request_body = Address,
+    responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
+)]
+async fn request_magic_link(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<Address>,
+) -> Result<Answer<Sent>> {
+    let email = EmailAddress::parse(&body.email)?;
+    app.rate_limits.check(Bucket::SendMagicLink, &client).await?;
+    send_to(&app, &email, Template::MagicLink, app.config.auth.magic_link_ttl).await
+}
+
+/// Sign in with a link
+#[utoipa::path(
+    post, path = "/v1/auth/magic-link/consume", tag = "Authentication", operation_id = "consumeMagicLink",
+    request_body = LinkToken,
+    responses((status = 200, description = "Signed in, or nearly", body = LoginResult), Body, LoggingIn, RateLimited, Database),
+)]
+async fn consume_magic_link(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<LinkToken>,
+) -> Result<Answer<LoginResult>> {
+    sign_in_by_link(&app, &client, Purpose::MagicLink, &body.token).await
+}
+
+/// Mail a link that lets its reader choose a new password
+///
+/// The answer is the same whoever has the address.
+#[utoipa::path(
+    post, path = "/v1/auth/password-reset/request", tag = "Authentication", operation_id = "requestPasswordReset",
+    request_body = Address,
+    responses((status = 200, description = "If there is somebody to write to, they are", body = Sent), Body, RateLimited, Database),
+)]
+async fn request_password_reset(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<Address>,
+) -> Result<Answer<Sent>> {
+    let email = EmailAddress::parse(&body.email)?;
+    app.rate_limits.check(Bucket::SendPasswordReset, &client).await?;
+    send_to(&app, &email, Template::ResetPassword, app.config.auth.reset_ttl).await
+}
+
+/// Body of a password's reset
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "new_password": "correct horse battery"}))]
+struct ResetPassword {
+    /// The `token` of the link that was mailed
+    token: String,
+    /// At least 12 characters
+    #[schema(min_length = 12, max_length = 1024, format = Password)]
+    new_password: String,
+}
+
+/// Choose a new password
+///
+/// Every web session there was ends. It signs in, too.
+#[utoipa::path(
+    post, path = "/v1/auth/password-reset/confirm", tag = "Authentication", operation_id = "confirmPasswordReset",
+    request_body = ResetPassword,
+    responses((status = 200, description = "The password is changed", body = LoginResult), Body, LoggingIn, RateLimited, Database),
+)]
+async fn confirm_password_reset(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<ResetPassword>,
+) -> Result<Answer<LoginResult>> {
+    app.rate_limits.check(Bucket::Verify, &client).await?;
+    let password = NewPassword::parse(&body.new_password, "new_password", &app.config.limits)?;
+    // Nobody has us hash a password for a token that they made up.
+    let mut conn = app.db.acquire().await?;
+    if !mail_links::is_good(&mut conn, Purpose::ResetPassword, &body.token).await? {
+        return Err(Problem::bad_link());
+    }
+    drop(conn);
+    let hash = app.hashing.run(move || password.hash()).await?;
+    let origin = client.origin();
+    let mut tx = app.db.begin().await?;
+    let followed = mail_links::follow(&mut tx, Purpose::ResetPassword, &body.token).await?;
+    let account = followed.ok_or_else(Problem::bad_link)?.account;
+    note_verified(&mut tx, account, &origin).await?;
+    accounts::reset_password(&mut tx, account, &hash, &origin).await?;
+    complete(&app, tx, account, Method::MailLink, &origin).await
+}
+
+/// Body of refresh and logout
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
+struct SessionToken {
+    /// The web session's token
+    token: String,
+}
+
+/// Refresh a web session
+///
+/// The session goes on with another token and a new lifetime; the token before is worthless.
+#[utoipa::path(
+    post, path = "/v1/auth/refresh", tag = "Authentication", operation_id = "refreshWebSession",
+    request_body = SessionToken,
+    responses((status = 200, description = "The session's new token", body = WebSession), Unauthorized, Body, LoggingIn, Database),
+)]
+async fn refresh(State(app): State<App>, OpenJson(body): OpenJson<SessionToken>) -> Result<Answer<WebSession>> {
+    let mut conn = app.db.acquire().await?;
+    if let Some(fresh) = web_sessions::refresh(&mut conn, &body.token, app.config.auth.lifetimes.session).await? {
+        return Ok(Answer(fresh.into()));
+    }
+    match web_sessions::find_by_token(&mut conn, &body.token).await? {
+        Some(record) if record.account_status == AccountStatus::Suspended && !record.revoked && !record.expired => {
+            Err(Problem::account_suspended())
+        }
+        _ => Err(Problem::unauthorized("the token is not valid, or not any more")),
+    }
+}
+
+/// What a logout answers
+#[derive(Serialize, ToSchema)]
+struct LoggedOut {
+    /// Always true
+    ok: bool,
+}
+
+/// Log out
+///
+/// The token is worthless afterwards, if it was not before.
+#[utoipa::path(
+    post, path = "/v1/auth/logout", tag = "Authentication", operation_id = "logOut",
+    request_body = SessionToken,
+    responses((status = 200, description = "Logged out", body = LoggedOut), Body, Database),
+)]
+async fn log_out(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<SessionToken>,
+) -> Result<Answer<LoggedOut>> {
+    let mut tx = app.db.begin().await?;
+    web_sessions::log_out(&mut tx, &body.token, &client.origin()).await?;
+    tx.commit().await?;
+    Ok(Answer(LoggedOut { ok: true }))
+}
+
+/// A web session that was just begun or refreshed
+#[derive(Serialize, ToSchema)]
+#[schema(as = WebSession, example = json!({
+    "token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI", "expires_at": "2026-12-20T18:05:00.123Z",
+    "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+}))]
+pub struct WebSession {
+    /// The bearer token, shown this once
+    token: String,
+    /// Until when it is good
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+    /// Who signed in
+    #[schema(value_type = String)]
+    account_id: AccountId,
+}
+
+impl From<NewWebSession> for WebSession {
+    fn from(session: NewWebSession) -> Self {
+        Self {
+            token: session.token.reveal().to_owned(),
+            expires_at: session.expires_at,
+            account_id: session.account_id,
+        }
+    }
+}
+
+/// What signing in answers: a session or, for an account with a second factor, a challenge. Clients branch on
+/// `mfa_required`.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SignInResult)]
+#[serde(untagged)]
+pub enum LoginResult {
+    /// Signed in
+    #[schema(title = "SignedIn")]
+    Session {
+        /// The session
+        session: WebSession,
+    },
+    /// A second factor is needed
+    #[schema(title = "MfaRequired")]
+    Challenge {
+        /// Always true
+        #[schema(schema_with = literally_true)]
+        mfa_required: bool,
+        /// What to send with the code, once, from the same address
+        challenge_token: String,
+        /// Until when
+        #[schema(value_type = String, format = DateTime)]
+        challenge_expires_at: Timestamp,
+    },
+}
+
+impl From<SignedIn> for LoginResult {
+    fn from(signed_in: SignedIn) -> Self {
+        match signed_in {
+            SignedIn::Session(session) => Self::Session { session: session.into() },
+            SignedIn::Challenge { token, expires_at } => Self::Challenge {
+                mfa_required: true,
+                challenge_token: token.reveal().to_owned(),
+                challenge_expires_at: expires_at,
+            },
+        }
+    }
+}
+
+impl From<SignInError> for Problem {
+    fn from(error: SignInError) -> Self {
+        match error {
+            SignInError::Suspended => Self::account_suspended(),
+            SignInError::Gone => Self::bad_link(),
+            SignInError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<CreateError> for Problem {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Invalid(invalid) => invalid.into(),
+            CreateError::EmailTaken => Self::new(&kinds::CONFLICT, "the e-mail address already has an account"),
+            CreateError::Database(error) => error.into(),
+        }
+    }
+}

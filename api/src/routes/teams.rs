@@ -1,0 +1,447 @@
+//! Teams (contract: teams): who may act on one's account, and on whose account one may.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::emails::{EmailAddress, Recipient, Template};
+use kitfleet_domain::ids::{AccountId, InviteId, MembershipId, TeamId};
+use kitfleet_domain::teams::invites::{self, AcceptError, InviteError};
+use kitfleet_domain::teams::{self, Role, TeamName, members};
+use kitfleet_domain::timestamp::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, Unused};
+use crate::http::kinds;
+use crate::http::openapi::{
+    Accepting, Body, Database, Inviting, NoMembership, NoTeam, RateLimited, Restricted, named, one_of,
+};
+use crate::http::path::{IdPath, not_found};
+use crate::http::rate_limits::Bucket;
+use crate::http::state::App;
+use crate::routes::accounts::gone;
+use crate::routes::sign_ins::LinkToken;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(invite, list_invites))
+        .routes(routes!(accept))
+        .routes(routes!(list_members))
+        .routes(routes!(remove))
+        .routes(routes!(list_owners))
+        .routes(routes!(list))
+        .routes(routes!(rename))
+}
+
+/// `member` reads what is the owner's, `admin` changes it too
+fn role() -> RefOr<Schema> {
+    named("TeamRole", one_of(&Role::ALL.map(Role::name), None))
+}
+
+/// Somebody to invite
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"email": "grace@example.com", "role": "member"}))]
+struct NewInvite {
+    /// Their address, which need not have an account
+    #[schema(max_length = 254)]
+    email: String,
+    /// What they will be: a `member` reads, an `admin` changes too
+    #[schema(schema_with = role)]
+    role: Role,
+}
+
+/// What inviting answers
+#[derive(Serialize, ToSchema)]
+#[schema(as = SentInvite, example = json!({"message": "An invitation to grace@example.com is on its way."}))]
+struct Invited {
+    /// For people
+    message: String,
+}
+
+/// Invite somebody
+///
+/// Mails them a link that is good for 7 days. An invitation to the same address that is still pending is worthless from
+/// then on.
+#[utoipa::path(
+    post, path = "/v1/team/invites", tag = "Teams", operation_id = "inviteTeamMember",
+    request_body = NewInvite,
+    responses(
+        (status = 202, description = "The mail is on its way", body = Invited),
+        Restricted, Body, Inviting, RateLimited, Database,
+    ),
+)]
+async fn invite(
+    caller: Caller,
+    State(app): State<App>,
+    Json(body): Json<NewInvite>,
+) -> Result<(StatusCode, Answer<Invited>)> {
+    let invitee = EmailAddress::parse(&body.email)?;
+    let owner = caller.account_id;
+    // Every one is a mail to somebody who did not ask for it.
+    app.rate_limits.check(Bucket::TeamInvite, owner.to_string().as_str()).await?;
+    app.rate_limits.check(Bucket::TeamInvite, invitee.key()).await?;
+    let ttl = app.config.invite_ttl;
+    let mut tx = app.db.begin().await?;
+    let invite = invites::create(&mut tx, owner, &caller.actor, &invitee, body.role, ttl).await?;
+    let recipient = Recipient::Invitee(invite);
+    kitfleet_jobs::emails::send(&mut tx, Template::TeamInvite, recipient, json!({}), ttl).await?;
+    tx.commit().await?;
+    let message = format!("An invitation to {invitee} is on its way.");
+    Ok((StatusCode::ACCEPTED, Answer(Invited { message })))
+}
+
+/// An invitation
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "inv_019aa1d2-3f0a-7b52-9c55-7d0f5a8b1e64", "owner_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "invitee_email": "grace@example.com", "role": "member", "expires_at": "2026-11-27T18:05:00.123Z",
+    "invited_by_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "accepted_at": null,
+    "created_at": "2026-11-20T18:05:00.123Z",
+}))]
+struct Invite {
+    /// Its id
+    #[schema(value_type = String)]
+    id: InviteId,
+    /// Whose team it is to
+    #[schema(value_type = String)]
+    owner_account_id: AccountId,
+    /// Who is invited
+    invitee_email: String,
+    /// What they will be
+    #[schema(schema_with = role)]
+    role: Role,
+    /// Until when it can be accepted
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+    /// Who invites
+    #[schema(value_type = String)]
+    invited_by_account_id: AccountId,
+    /// When it was accepted; null while it is pending
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    accepted_at: Option<Timestamp>,
+    /// When it was made
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+impl From<invites::Invite> for Invite {
+    fn from(invite: invites::Invite) -> Self {
+        Self {
+            id: invite.id,
+            owner_account_id: invite.owner_account_id,
+            invitee_email: invite.invitee_email,
+            role: invite.role,
+            expires_at: invite.expires_at,
+            invited_by_account_id: invite.invited_by_account_id,
+            accepted_at: invite.accepted_at,
+            created_at: invite.created_at,
+        }
+    }
+}
+
+/// The invitations that are pending, newest first
+#[derive(Serialize, ToSchema)]
+struct InviteList {
+    data: Vec<Invite>,
+}
+
+/// List invitations
+///
+/// Those of the caller that can still be accepted.
+#[utoipa::path(
+    get, path = "/v1/team/invites", tag = "Teams", operation_id = "listTeamInvites",
+    responses((status = 200, description = "The invitations", body = InviteList), Restricted, Database),
+)]
+async fn list_invites(caller: Caller, State(app): State<App>) -> Result<Answer<InviteList>> {
+    let pending = invites::list_pending(&mut *app.db.acquire().await?, caller.account_id).await?;
+    Ok(Answer(InviteList { data: pending.into_iter().map(Invite::from).collect() }))
+}
+
+/// Somebody's place on a team
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "mem_019aa1d3-7c41-7e0f-a9e4-0f6b6c1f0a52", "owner_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "member_account_id": "acc_019aa1c8-52f0-7bd6-8a0e-6a0b4a4f7d11", "member_email": "grace@example.com",
+    "role": "member", "invited_at": "2026-11-20T18:05:00.123Z", "accepted_at": "2026-11-20T19:11:30.456Z",
+    "invited_by_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+}))]
+struct Membership {
+    /// Its id
+    #[schema(value_type = String)]
+    id: MembershipId,
+    /// Whose team it is
+    #[schema(value_type = String)]
+    owner_account_id: AccountId,
+    /// Who is on it
+    #[schema(value_type = String)]
+    member_account_id: AccountId,
+    /// Where their mail goes
+    member_email: String,
+    /// What they may do
+    #[schema(schema_with = role)]
+    role: Role,
+    /// When they were invited
+    #[schema(value_type = String, format = DateTime)]
+    invited_at: Timestamp,
+    /// When they accepted
+    #[schema(value_type = String, format = DateTime)]
+    accepted_at: Timestamp,
+    /// Who invited them
+    #[schema(value_type = String)]
+    invited_by_account_id: AccountId,
+}
+
+impl From<members::Membership> for Membership {
+    fn from(membership: members::Membership) -> Self {
+        Self {
+            id: membership.id,
+            owner_account_id: membership.owner_account_id,
+            member_account_id: membership.member_account_id,
+            member_email: membership.member_email,
+            role: membership.role,
+            invited_at: membership.invited_at,
+            accepted_at: membership.accepted_at,
+            invited_by_account_id: membership.invited_by_account_id,
+        }
+    }
+}
+
+/// What accepting answers
+#[derive(Serialize, ToSchema)]
+#[schema(as = AcceptedInvite)]
+struct Accepted {
+    membership: Membership,
+}
+
+/// Accept an invitation
+///
+/// Puts the caller on the owner's team, if they have the address that was invited. A token works once.
+#[utoipa::path(
+    post, path = "/v1/team/invites/accept", tag = "Teams", operation_id = "acceptTeamInvite",
+    request_body = LinkToken,
+    responses(
+        (status = 200, description = "The caller is on the team", body = Accepted),
+        Restricted, Body, Accepting, Database,
+    ),
+)]
+async fn accept(caller: Caller, State(app): State<App>, Json(body): Json<LinkToken>) -> Result<Answer<Accepted>> {
+    let mut tx = app.db.begin().await?;
+    let membership = invites::accept(&mut tx, caller.account_id, &caller.actor, &body.token).await?;
+    tx.commit().await?;
+    Ok(Answer(Accepted { membership: membership.into() }))
+}
+
+/// Who is on a team, newest first
+#[derive(Serialize, ToSchema)]
+struct MembershipList {
+    data: Vec<Membership>,
+}
+
+/// List members
+///
+/// Who is on the caller's team.
+#[utoipa::path(
+    get, path = "/v1/team/members", tag = "Teams", operation_id = "listTeamMembers",
+    responses((status = 200, description = "The memberships", body = MembershipList), Restricted, Database),
+)]
+async fn list_members(caller: Caller, State(app): State<App>) -> Result<Answer<MembershipList>> {
+    let members = members::list(&mut *app.db.acquire().await?, caller.account_id).await?;
+    Ok(Answer(MembershipList { data: members.into_iter().map(Membership::from).collect() }))
+}
+
+/// Remove a member
+///
+/// Every live key that they made on the caller's account is revoked with it.
+#[utoipa::path(
+    delete, path = "/v1/team/members/{id}", tag = "Teams", operation_id = "removeTeamMember",
+    params(IdPath<MembershipId>),
+    responses((status = 204, description = "They are off the team"), Restricted, NoMembership, Database),
+)]
+async fn remove(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<MembershipId>,
+    _body: Unused,
+) -> Result<StatusCode> {
+    let mut tx = app.db.begin().await?;
+    let removed = members::remove(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
+    tx.commit().await?;
+    if removed { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<MembershipId>()) }
+}
+
+/// An owner on whose team the caller is
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "owner_account_id": "acc_019aa1c8-52f0-7bd6-8a0e-6a0b4a4f7d11", "owner_email": "grace@example.com",
+    "owner_name": "Grace", "role": "member", "membership_id": "mem_019aa1d3-7c41-7e0f-a9e4-0f6b6c1f0a52",
+}))]
+pub struct TeamOwner {
+    /// Whose team it is; `X-Service-Account` wants this
+    #[schema(value_type = String)]
+    owner_account_id: AccountId,
+    /// Where their mail goes
+    owner_email: String,
+    /// What they are called
+    #[schema(required = true)]
+    owner_name: Option<String>,
+    /// What the caller may do there
+    #[schema(schema_with = role)]
+    role: Role,
+    /// The caller's place there
+    #[schema(value_type = String)]
+    membership_id: MembershipId,
+}
+
+/// Every account has an address and a name, so that neither is ever missing here.
+impl From<members::TeamOwner> for TeamOwner {
+    fn from(owner: members::TeamOwner) -> Self {
+        Self {
+            owner_account_id: owner.owner_account_id,
+            owner_email: owner.owner_email,
+            owner_name: Some(owner.owner_name),
+            role: owner.role,
+            membership_id: owner.membership_id,
+        }
+    }
+}
+
+/// The owners on whose teams the caller is, newest first
+#[derive(Serialize, ToSchema)]
+struct TeamOwnerList {
+    data: Vec<TeamOwner>,
+}
+
+/// List owners
+///
+/// On whose teams the caller is.
+#[utoipa::path(
+    get, path = "/v1/team/owners", tag = "Teams", operation_id = "listTeamOwners",
+    responses((status = 200, description = "The owners", body = TeamOwnerList), Restricted, Database),
+)]
+async fn list_owners(caller: Caller, State(app): State<App>) -> Result<Answer<TeamOwnerList>> {
+    let owners = members::owners(&mut *app.db.acquire().await?, caller.account_id).await?;
+    Ok(Answer(TeamOwnerList { data: owners.into_iter().map(TeamOwner::from).collect() }))
+}
+
+/// A team
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "team_019aa1d0-0f2c-7d1c-93cb-61f0c2a9d3b8", "name": "Ada's team", "slug": null,
+    "owner_account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "created_at": "2026-11-20T18:05:00.123Z",
+    "updated_at": "2026-11-20T18:05:00.123Z",
+}))]
+struct Team {
+    /// Its id
+    #[schema(value_type = String)]
+    id: TeamId,
+    /// What it is called
+    name: String,
+    /// Always null
+    #[schema(value_type = Option<String>, required = true)]
+    slug: Option<()>,
+    /// Whose it is
+    #[schema(value_type = String)]
+    owner_account_id: AccountId,
+    /// When it was made
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When it was last renamed
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+impl From<teams::Team> for Team {
+    fn from(team: teams::Team) -> Self {
+        Self {
+            id: team.id,
+            name: team.name,
+            slug: None,
+            owner_account_id: team.owner_account_id,
+            created_at: team.created_at,
+            updated_at: team.updated_at,
+        }
+    }
+}
+
+/// The teams that the caller owns
+#[derive(Serialize, ToSchema)]
+struct TeamList {
+    data: Vec<Team>,
+}
+
+/// List teams
+///
+/// Those that the caller owns: every account has one.
+#[utoipa::path(
+    get, path = "/v1/teams", tag = "Teams", operation_id = "listTeams",
+    responses((status = 200, description = "The teams", body = TeamList), Restricted, Database),
+)]
+async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<TeamList>> {
+    let owned = teams::list(&mut *app.db.acquire().await?, caller.account_id).await?;
+    Ok(Answer(TeamList { data: owned.into_iter().map(Team::from).collect() }))
+}
+
+/// Body of a team's change
+#[derive(Deserialize, ToSchema)]
+#[schema(as = UpdateTeam, example = json!({"name": "Engine room"}))]
+struct TeamChange {
+    /// What it is called
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+}
+
+/// What changing a team answers
+#[derive(Serialize, ToSchema)]
+#[schema(as = UpdatedTeam)]
+struct ChangedTeam {
+    team: Team,
+}
+
+/// Rename a team
+#[utoipa::path(
+    patch, path = "/v1/teams/{id}", tag = "Teams", operation_id = "updateTeam",
+    params(IdPath<TeamId>),
+    request_body = TeamChange,
+    responses((status = 200, description = "The team", body = ChangedTeam), Restricted, Body, NoTeam, Database),
+)]
+async fn rename(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<TeamId>,
+    Json(body): Json<TeamChange>,
+) -> Result<Answer<ChangedTeam>> {
+    let name = TeamName::parse(&body.name, &app.config.limits)?;
+    let mut tx = app.db.begin().await?;
+    let renamed = teams::rename(&mut tx, caller.account_id, path.id()?, &name, &caller.actor).await?;
+    tx.commit().await?;
+    let team = renamed.ok_or_else(not_found::<TeamId>)?.into();
+    Ok(Answer(ChangedTeam { team }))
+}
+
+impl From<InviteError> for Problem {
+    fn from(error: InviteError) -> Self {
+        match error {
+            InviteError::Invalid(invalid) => invalid.into(),
+            InviteError::AlreadyMember => Self::new(&kinds::CONFLICT, error.to_string()),
+            InviteError::NoAccount => gone(),
+            InviteError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<AcceptError> for Problem {
+    fn from(error: AcceptError) -> Self {
+        match error {
+            AcceptError::BadToken => Self::bad_link(),
+            AcceptError::OtherAddress | AcceptError::AlreadyMember => Self::new(&kinds::CONFLICT, error.to_string()),
+            AcceptError::NoAccount => gone(),
+            AcceptError::Database(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Usage (contract: usage): what an account did this month, and day by day.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::usage;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::lists::Query;
+use crate::http::openapi::{Database, InvalidQuery, Restricted};
+use crate::http::state::App;
+use crate::routes::accounts::tier;
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(summary)).routes(routes!(series))
+}
+
+/// What an account did in the present month
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "period_start": "2026-11-01T00:00:00.000Z", "period_end": "2026-12-01T00:00:00.000Z", "tier": "api_builder",
+    "totals": {
+        "session_minute": 412, "navigate": 96, "interact": 803, "wait": 120, "state_capture": 44,
+        "screenshot_capture": 31,
+    },
+    "quotas": {
+        "session_minute": null, "navigate": null, "interact": null, "wait": null, "state_capture": null,
+        "screenshot_capture": null,
+    },
+}))]
+struct UsageSummary {
+    /// The first instant of the UTC month
+    #[schema(value_type = String, format = DateTime)]
+    period_start: Timestamp,
+    /// The first instant of the next one
+    #[schema(value_type = String, format = DateTime)]
+    period_end: Timestamp,
+    /// The account's tier
+    #[schema(schema_with = tier)]
+    tier: Tier,
+    totals: MonthTotals,
+    quotas: Quotas,
+}
+
+/// How much of each record type there was
+#[derive(Serialize, ToSchema)]
+struct MonthTotals {
+    /// Minutes of sessions that have begun
+    session_minute: i64,
+    /// Pages loaded
+    navigate: i64,
+    /// Taps, texts, scrolls and keys
+    interact: i64,
+    /// Waits
+    wait: i64,
+    /// State reads
+    state_capture: i64,
+    /// Screenshots
+    screenshot_capture: i64,
+}
+
+impl From<usage::Totals> for MonthTotals {
+    fn from(totals: usage::Totals) -> Self {
+        Self {
+            session_minute: totals.session_minute,
+            navigate: totals.navigate,
+            interact: totals.interact,
+            wait: totals.wait,
+            state_capture: totals.state_capture,
+            screenshot_capture: totals.screenshot_capture,
+        }
+    }
+}
+
+/// How much of each record type is allowed: nothing is metered, and each is null
+#[derive(Default, Serialize, ToSchema)]
+struct Quotas {
+    #[schema(required = true)]
+    session_minute: Option<i64>,
+    #[schema(required = true)]
+    navigate: Option<i64>,
+    #[schema(required = true)]
+    interact: Option<i64>,
+    #[schema(required = true)]
+    wait: Option<i64>,
+    #[schema(required = true)]
+    state_capture: Option<i64>,
+    #[schema(required = true)]
+    screenshot_capture: Option<i64>,
+}
+
+/// Get the usage of the present month
+///
+/// The UTC calendar month so far. Sessions that live are counted up to now.
+#[utoipa::path(
+    get, path = "/v1/usage", tag = "Usage", operation_id = "getUsage",
+    responses((status = 200, description = "The month so far", body = UsageSummary), Restricted, Database),
+)]
+async fn summary(caller: Caller, State(app): State<App>) -> Result<Answer<UsageSummary>> {
+    let summary = usage::summary(&mut *app.db.acquire().await?, caller.account_id).await?;
+    let summary = summary.ok_or_else(|| Problem::internal(&"the account that was admitted does not exist"))?;
+    Ok(Answer(UsageSummary {
+        period_start: summary.period_start,
+        period_end: summary.period_end,
+        tier: summary.tier,
+        totals: summary.totals.into(),
+        quotas: Quotas::default(),
+    }))
+}
+
+/// What an account did, day by day
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "from_date": "2026-11-19", "to_date": "2026-11-20",
+    "buckets": [{"date": "2026-11-19", "totals": {}}, {"date": "2026-11-20", "totals": {"session_minute": 7, "navigate": 3}}],
+}))]
+struct UsageSeries {
+    /// The first day
+    #[schema(format = Date)]
+    from_date: String,
+    /// The last day: yesterday
+    #[schema(format = Date)]
+    to_date: String,
+    /// The days, the oldest first
+    buckets: Vec<UsageBucket>,
+}
+
+/// A UTC day
+#[derive(Serialize, ToSchema)]
+struct UsageBucket {
+    /// Which
+    #[schema(format = Date)]
+    date: String,
+    totals: DayTotals,
+}
+
+/// How much of each record type there was on a day; one that is missing was none
+#[derive(Serialize, ToSchema)]
+struct DayTotals {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    session_minute: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    navigate: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    interact: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    wait: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    state_capture: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    screenshot_capture: Option<i64>,
+}
+
+impl From<usage::Totals> for DayTotals {
+    fn from(totals: usage::Totals) -> Self {
+        let any = |count: i64| (count > 0).then_some(count);
+        Self {
+            session_minute: any(totals.session_minute),
+            navigate: any(totals.navigate),
+            interact: any(totals.interact),
+            wait: any(totals.wait),
+            state_capture: any(totals.state_capture),
+            screenshot_capture: any(totals.screenshot_capture),
+        }
+    }
+}
+
+/// Get usage day by day
+///
+/// The last UTC days that are over, up to yesterday.
+#[utoipa::path(
+    get, path = "/v1/usage/series", tag = "Usage", operation_id = "getUsageSeries",
+    params(("days" = Option<u32>, Query, minimum = 1, maximum = 90, description = "How many days, 30 by default")),
+    responses((status = 200, description = "As many buckets as days", body = UsageSeries), Restricted, InvalidQuery, Database),
+)]
+async fn series(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<UsageSeries>> {
+    let limits = &app.config.limits;
+    let days = query.number("days", limits.usage_days_default, limits.usage_days_max)?;
+    let series = usage::series(&mut *app.db.acquire().await?, caller.account_id, days).await?;
+    let buckets: Vec<_> =
+        series.into_iter().map(|day| UsageBucket { date: day.date.to_string(), totals: day.totals.into() }).collect();
+    let date = |bucket: Option<&UsageBucket>| bucket.map(|bucket| bucket.date.clone()).unwrap_or_default();
+    let (from_date, to_date) = (date(buckets.first()), date(buckets.last()));
+    Ok(Answer(UsageSeries { from_date, to_date, buckets }))
+}
