@@ -2,6 +2,8 @@
 
 pub mod auth;
 pub mod body;
+pub mod buckets;
+pub mod caching;
 pub mod client;
 pub mod connections;
 pub mod deprecation;
@@ -11,6 +13,7 @@ pub mod impatient;
 pub mod json;
 pub mod kinds;
 pub mod last_used;
+pub mod links;
 pub mod lists;
 pub mod malformed;
 pub mod metrics;

@@ -9,6 +9,8 @@
 
 mod document;
 mod http;
+#[cfg(test)]
+mod rooms;
 mod router;
 mod routes;
 
@@ -16,6 +18,5 @@ pub use http::connections::ConnectionLimits;
 pub use http::permissions;
 pub use http::providers::ProviderConfig;
 pub use http::rate_limits::RateLimits;
-pub use http::server::{ServeError, serve, serve_health};
-pub use http::state::{ApiConfig, AuthConfig};
-pub use router::openapi;
+pub use http::state::{ApiConfig, AuthConfig, ServeError};
+pub use router::{openapi, serve, serve_health};

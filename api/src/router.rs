@@ -3,19 +3,20 @@
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::{Extension, Router};
 use serde_json::Value;
+use sqlx::PgPool;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::document;
 use crate::http::deprecation::Rows;
-use crate::http::state::App;
-use crate::http::{
-    auth, deprecation, metrics, observe, own_task, permissions, problems, pulse, rate_limits, unknown_fields,
-};
+use crate::http::server::Server;
+use crate::http::state::{ApiConfig, App, ServeError};
+use crate::http::{auth, deprecation, observe, own_task, permissions, problems, pulse, rate_limits, unknown_fields};
 use crate::routes::docs::Contract;
 use crate::routes::{
-    accounts, api_keys, archetypes, audit_log, devices, docs, emails, health, identities, mfa, oauth, pages, profiles,
-    sessions, sign_ins, teams, usage, web_sessions, webhooks,
+    accounts, api_keys, archetypes, audit_log, devices, docs, emails, health, identities, metrics, mfa, oauth, pages,
+    profiles, sessions, sign_ins, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -43,21 +44,51 @@ pub fn routes() -> OpenApiRouter<App> {
 }
 
 fn health_routes() -> OpenApiRouter<App> {
-    health::routes().routes(routes!(metrics::scrape))
+    health::routes().merge(metrics::routes())
 }
 
 /// What watches a process without the rest of the service.
-pub fn health(app: App) -> Router {
+fn health(app: App) -> Router {
     let (router, _) = health_routes().split_for_parts();
     cross(router, app, permissions::route)
 }
 
 /// The whole service.
-pub fn router(app: App) -> Router {
+fn router(app: App) -> Router {
     let (router, described) = routes().split_for_parts();
     let base_url = app.config.base_url.clone();
     let contract = Contract::new(move || document::contract(described, &base_url));
     cross(router.layer(Extension(contract)), app, permissions::route)
+}
+
+/// Serves the API on `listener` until `shutdown`, and returns when every request that was accepted has been answered.
+/// Operations under way are waited for no longer than the configured time; then their callers are told that nothing was
+/// heard of them.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn serve(
+    listener: TcpListener,
+    config: ApiConfig,
+    db: PgPool,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    Server::new(config, db, router, shutdown)?.run_all(listener).await;
+    Ok(())
+}
+
+/// Serves what watches a process without the rest of the API: its health and its metrics, until `shutdown`.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn serve_health(
+    listener: TcpListener,
+    config: ApiConfig,
+    db: PgPool,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    Server::new(config, db, health, shutdown)?.run(listener).await;
+    Ok(())
 }
 
 /// The contract of a service that customers reach at `base_url`: what it serves as `/openapi.json`.
@@ -74,7 +105,7 @@ fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
         .layer(from_fn(observe::panics))
         .layer(from_fn_with_state(app.clone(), unknown_fields::report))
         .layer(from_fn(rate_limits::headers::report))
-        .layer(from_fn_with_state(app.clone(), pulse::answer))
+        .layer(from_fn_with_state((app.handlers.clone(), app.pulse.clone()), pulse::answer))
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn_with_state(rows, deprecation::announce))
         .layer(from_fn(observe::requests))
@@ -97,6 +128,7 @@ mod tests {
     use super::*;
     use crate::http::client::{ClientInfo, Peer};
     use crate::http::error::{Problem, Result};
+    use crate::http::metrics;
     use crate::http::permissions::{Access, Deprecation, Route};
     use crate::http::rate_limits::Bucket;
     use crate::http::state::ApiConfig;

@@ -9,6 +9,7 @@ pub mod docs;
 pub mod emails;
 pub mod health;
 pub mod identities;
+pub mod metrics;
 pub mod mfa;
 pub mod oauth;
 pub mod pages;

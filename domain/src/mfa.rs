@@ -25,7 +25,7 @@ pub use totp::Enrollment;
 /// What the vault is told the secrets are for.
 const PURPOSE: &str = "mfa";
 
-/// Whether an account has a second factor.
+/// What is known of an account's second factor.
 #[derive(Debug)]
 pub struct Status {
     /// Since when; `None` when it has none.
@@ -50,6 +50,14 @@ pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     .fetch_optional(conn)
     .await?;
     Ok(row.unwrap_or(Status { enrolled_at: None, last_used_at: None, unused_recovery_codes: 0 }))
+}
+
+/// Whether an account has a second factor.
+///
+/// # Errors
+/// When the database fails.
+pub async fn is_enrolled(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
+    Ok(status(conn, account).await?.enrolled_at.is_some())
 }
 
 /// What can go wrong with second factors besides the caller's proof.

@@ -9,6 +9,8 @@ use axum::http::request::Parts;
 use ipnet::IpNet;
 use kitfleet_domain::audit::Origin;
 
+use crate::http::connections::subscriber;
+use crate::http::rate_limits::Key;
 use crate::http::state::App;
 
 /// Who holds the other end of the connection.
@@ -38,6 +40,14 @@ impl FromRequestParts<App> for ClientInfo {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         Ok(Self::of(parts, app))
+    }
+}
+
+/// Whoever comes from nowhere shares a count with all others who do.
+impl From<&ClientInfo> for Key {
+    fn from(client: &ClientInfo) -> Self {
+        let place = client.ip.map(|ip| subscriber(ip).to_string());
+        Self::from(place.unwrap_or_default().as_str())
     }
 }
 

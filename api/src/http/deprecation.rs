@@ -2,33 +2,11 @@
 //! tells it.
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use chrono::{NaiveDate, NaiveTime};
 
-use crate::http::permissions::Route;
-
-/// The announcement of a route's end.
-#[derive(Debug, Clone, Copy)]
-pub struct Deprecation {
-    /// The day it was announced.
-    pub since: NaiveDate,
-    /// The day from which the route may be missing: 90 days later or more.
-    pub sunset: NaiveDate,
-    /// What to use instead, for people.
-    pub replacement: &'static str,
-}
-
-impl Deprecation {
-    /// What tells of it: RFC 9745 wants a structured date, RFC 8594 an HTTP date.
-    #[must_use]
-    pub fn headers(&self) -> [(HeaderName, String); 2] {
-        let since = self.since.and_time(NaiveTime::MIN).and_utc().timestamp();
-        let sunset = self.sunset.format("%a, %d %b %Y 00:00:00 GMT").to_string();
-        [(HeaderName::from_static("deprecation"), format!("@{since}")), (HeaderName::from_static("sunset"), sunset)]
-    }
-}
+use crate::http::permissions::{Deprecation, Route};
 
 /// Finds a route's row.
 pub type Rows = fn(&Method, &str) -> Option<&'static Route>;
@@ -47,7 +25,7 @@ pub async fn announce(State(rows): State<Rows>, request: Request, next: Next) ->
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
+    use chrono::{NaiveDate, TimeDelta};
 
     use super::*;
     use crate::http::permissions::ROUTES;

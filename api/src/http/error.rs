@@ -72,6 +72,11 @@ impl Problem {
         Self::forbidden("the account is suspended").titled("AccountSuspended")
     }
 
+    /// Its credential was good a moment ago.
+    pub fn account_gone() -> Self {
+        Self::unauthorized("the account is gone")
+    }
+
     /// A route for people only.
     pub fn web_session_needed() -> Self {
         Self::forbidden("this needs a web session; keys and tokens of programs are not accepted")

@@ -1,27 +1,15 @@
 //! The operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is one.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
 use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::retention::Arm;
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
-use kitfleet_jobs::maintenance;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use sqlx::PgPool;
-use subtle::ConstantTimeEq;
 
-use crate::http::auth::bearer_token;
-use crate::http::error::{Problem, Result};
-use crate::http::kinds;
-use crate::http::openapi::{Database, Unauthorized};
-use crate::http::rate_limits::Bucket;
-use crate::http::state::App;
+use crate::http::buckets::Bucket;
 
 const REQUESTS: &str = "service_http_request_total";
 const AUTH: &str = "service_auth_total";
@@ -217,37 +205,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
     HANDLE.clone()
 }
 
-/// The operator metrics
-///
-/// In the text exposition format, for a scraper that has the deployment's token. Counters start at zero with the
-/// process.
-#[utoipa::path(
-    get, path = "/metrics", tag = "Operations", operation_id = "getMetrics",
-    responses(
-        (status = 200, description = "The metrics", body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"),
-        Unauthorized, Database,
-    ),
-)]
-pub async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
-    let Some(token) = app.config.metrics_token.as_deref().filter(|token| !token.is_empty()) else {
-        return Err(Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment has no metrics token configured"));
-    };
-    let given = headers.get(AUTHORIZATION).and_then(bearer_token);
-    if !given.is_some_and(|given| given.as_bytes().ct_eq(token.as_bytes()).into()) {
-        return Err(Problem::unauthorized("the metrics token is missing or wrong"));
-    }
-    // The counters are worth having when the database is not: then the gauges keep what they said last.
-    let refresh = tokio::spawn(refresh_chains(app.db.clone()));
-    if let Ok(Ok(Err(error))) = tokio::time::timeout(Duration::from_secs(2), refresh).await {
-        tracing::debug!(%error, "the scheduled jobs could not be read");
-    }
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
-}
-
-async fn refresh_chains(db: PgPool) -> sqlx::Result<()> {
-    let mut conn = db.acquire().await?;
-    for (chain, pending) in maintenance::pending_chains(&mut conn).await? {
-        gauge!(CHAINS, "job_type" => chain).set(if pending { 1.0 } else { 0.0 });
-    }
-    Ok(())
+/// Whether this scheduled job has its next tick in the queue.
+pub fn note_chain(chain: &'static str, pending: bool) {
+    gauge!(CHAINS, "job_type" => chain).set(if pending { 1.0 } else { 0.0 });
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::Scope;
 use serde_json::Value;
 use utoipa::IntoResponses;
@@ -141,6 +142,11 @@ pub fn grantable_scopes() -> RefOr<Schema> {
     let what = "What it may do: nothing that the caller's own credential may not";
     let scope = named("Scope", one_of(&names, None));
     RefOr::T(Schema::Array(ArrayBuilder::new().items(scope).min_items(Some(1)).description(Some(what)).build()))
+}
+
+/// What an account pays for.
+pub fn tier() -> RefOr<Schema> {
+    named("AccountTier", one_of(&Tier::ALL.map(Tier::name), None))
 }
 
 /// A closed set of texts. The contract calls it as what has it and the member, such as `CaptureKind`, unless it is

@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use axum::http::Method;
+use axum::http::{HeaderName, Method};
+use chrono::{NaiveDate, NaiveTime};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::teams::Role;
-
-pub use crate::http::deprecation::Deprecation;
 
 /// A route's row.
 #[derive(Debug)]
@@ -29,6 +28,27 @@ impl Route {
     pub const fn deprecated(mut self, deprecation: Deprecation) -> Self {
         self.deprecation = Some(deprecation);
         self
+    }
+}
+
+/// The announcement of a route's end.
+#[derive(Debug, Clone, Copy)]
+pub struct Deprecation {
+    /// The day it was announced.
+    pub since: NaiveDate,
+    /// The day from which the route may be missing: 90 days later or more.
+    pub sunset: NaiveDate,
+    /// What to use instead, for people.
+    pub replacement: &'static str,
+}
+
+impl Deprecation {
+    /// What tells of it: RFC 9745 wants a structured date, RFC 8594 an HTTP date.
+    #[must_use]
+    pub fn headers(&self) -> [(HeaderName, String); 2] {
+        let since = self.since.and_time(NaiveTime::MIN).and_utc().timestamp();
+        let sunset = self.sunset.format("%a, %d %b %Y 00:00:00 GMT").to_string();
+        [(HeaderName::from_static("deprecation"), format!("@{since}")), (HeaderName::from_static("sunset"), sunset)]
     }
 }
 

@@ -12,10 +12,10 @@ use axum::response::{IntoResponse as _, Response};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::http::error::Problem;
-use crate::http::state::App;
 
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether it was silent when it was asked last.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Pulse(watch::Sender<bool>);
 
 impl Pulse {
@@ -53,12 +53,12 @@ impl Pulse {
 }
 
 /// Answers for a handler that the database keeps waiting. The handler goes on in a task of its own, to its end.
-pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Response {
-    let handler = app.handlers.spawn(next.run(request).in_current_span());
+pub async fn answer(State((handlers, pulse)): State<(TaskTracker, Pulse)>, request: Request, next: Next) -> Response {
+    let handler = handlers.spawn(next.run(request).in_current_span());
     tokio::select! {
         biased;
         answer = handler => answer.unwrap_or_else(|error| Problem::internal(&error).into_response()),
-        () = app.pulse.lost() => Problem::unavailable_for_now("the database does not answer").into_response(),
+        () = pulse.lost() => Problem::unavailable_for_now("the database does not answer").into_response(),
     }
 }
 

@@ -12,7 +12,6 @@ pub mod headers;
 mod local;
 mod shared;
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use governor::Quota;
@@ -23,145 +22,13 @@ use sha2::{Digest, Sha256};
 use self::headers::Standing;
 use self::local::Local;
 use self::shared::Shared;
-use crate::http::client::ClientInfo;
-use crate::http::connections::subscriber;
 use crate::http::error::{Problem, Result};
 use crate::http::metrics::{self, LimitOutcome};
 
+pub use crate::http::buckets::{Bucket, RateLimits};
+
 /// How often counts that are full again are forgotten.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
-
-/// How many requests a minute each bucket takes from one place, all of which may come at once. Only what sends mail is
-/// tight: many customers may share one address, and a load test comes from one too.
-#[derive(Debug, Clone)]
-pub struct RateLimits {
-    /// Each of the three routes that send mail to whoever is named, an address.
-    pub send_per_minute: NonZeroU32,
-    /// Signing up, an address.
-    pub signup_per_minute: NonZeroU32,
-    /// Logging in, an address.
-    pub login_per_minute: NonZeroU32,
-    /// Wrong passwords an hour, an e-mail address, whoever sends them.
-    pub login_failures_per_hour: NonZeroU32,
-    /// Answering a login's challenge, an address.
-    pub challenge_per_minute: NonZeroU32,
-    /// Following the link of a mail, an address.
-    pub verify_per_minute: NonZeroU32,
-    /// Asking for a device code, an address.
-    pub device_initiate_per_minute: NonZeroU32,
-    /// Binding a device code, an address, and a code.
-    pub device_bind_per_minute: NonZeroU32,
-    /// Exchanging a device code, an address, and a code.
-    pub device_exchange_per_minute: NonZeroU32,
-    /// Asking for an OAuth token, an address.
-    pub oauth_token_per_minute: NonZeroU32,
-    /// Inviting somebody to a team, an account, and an e-mail address.
-    pub team_invites_per_hour: NonZeroU32,
-    /// Everything, a credential, at one replica.
-    pub credential_per_minute: NonZeroU32,
-}
-
-impl Default for RateLimits {
-    fn default() -> Self {
-        const GENEROUS: NonZeroU32 = NonZeroU32::new(1_200).expect("more than none");
-        Self {
-            send_per_minute: const { NonZeroU32::new(3).expect("more than none") },
-            signup_per_minute: GENEROUS,
-            login_per_minute: GENEROUS,
-            login_failures_per_hour: const { NonZeroU32::new(500).expect("more than none") },
-            challenge_per_minute: GENEROUS,
-            verify_per_minute: GENEROUS,
-            device_initiate_per_minute: GENEROUS,
-            device_bind_per_minute: GENEROUS,
-            device_exchange_per_minute: GENEROUS,
-            oauth_token_per_minute: GENEROUS,
-            team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
-            credential_per_minute: const { NonZeroU32::new(60_000).expect("more than none") },
-        }
-    }
-}
-
-/// What is counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bucket {
-    /// The verification mail, sent again.
-    SendVerification,
-    /// The mail with a magic link.
-    SendMagicLink,
-    /// The mail that lets one set a new password.
-    SendPasswordReset,
-    Signup,
-    Login,
-    /// Wrong passwords: [`RateLimiter::look`] before, [`RateLimiter::record`] when it was wrong.
-    LoginFailures,
-    Challenge,
-    Verify,
-    DeviceInitiate,
-    DeviceBind,
-    DeviceExchange,
-    OAuthToken,
-    TeamInvite,
-    /// Whatever a credential asks for.
-    Credential,
-}
-
-impl Bucket {
-    pub const ALL: [Self; 14] = [
-        Self::SendVerification,
-        Self::SendMagicLink,
-        Self::SendPasswordReset,
-        Self::Signup,
-        Self::Login,
-        Self::LoginFailures,
-        Self::Challenge,
-        Self::Verify,
-        Self::DeviceInitiate,
-        Self::DeviceBind,
-        Self::DeviceExchange,
-        Self::OAuthToken,
-        Self::TeamInvite,
-        Self::Credential,
-    ];
-
-    /// As metrics and Redis call it.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::SendVerification => "send_verification",
-            Self::SendMagicLink => "send_magic_link",
-            Self::SendPasswordReset => "send_password_reset",
-            Self::Signup => "signup",
-            Self::Login => "login",
-            Self::LoginFailures => "login_failures",
-            Self::Challenge => "challenge",
-            Self::Verify => "verify",
-            Self::DeviceInitiate => "device_initiate",
-            Self::DeviceBind => "device_bind",
-            Self::DeviceExchange => "device_exchange",
-            Self::OAuthToken => "oauth_token",
-            Self::TeamInvite => "team_invite",
-            Self::Credential => "credential",
-        }
-    }
-
-    fn quota(self, limits: &RateLimits) -> Quota {
-        match self {
-            Self::SendVerification | Self::SendMagicLink | Self::SendPasswordReset => {
-                Quota::per_minute(limits.send_per_minute)
-            }
-            Self::Signup => Quota::per_minute(limits.signup_per_minute),
-            Self::Login => Quota::per_minute(limits.login_per_minute),
-            Self::LoginFailures => Quota::per_hour(limits.login_failures_per_hour),
-            Self::Challenge => Quota::per_minute(limits.challenge_per_minute),
-            Self::Verify => Quota::per_minute(limits.verify_per_minute),
-            Self::DeviceInitiate => Quota::per_minute(limits.device_initiate_per_minute),
-            Self::DeviceBind => Quota::per_minute(limits.device_bind_per_minute),
-            Self::DeviceExchange => Quota::per_minute(limits.device_exchange_per_minute),
-            Self::OAuthToken => Quota::per_minute(limits.oauth_token_per_minute),
-            Self::TeamInvite => Quota::per_hour(limits.team_invites_per_hour),
-            Self::Credential => Quota::per_minute(limits.credential_per_minute),
-        }
-    }
-}
 
 /// Whom a bucket counts, as a hash: it is small however long its text is, and neither our memory nor Redis shows addresses
 /// and codes.
@@ -174,14 +41,6 @@ impl From<&str> for Key {
         let mut half = [0; 16];
         half.copy_from_slice(&hash[..16]);
         Self(half)
-    }
-}
-
-/// Whoever comes from nowhere shares a count with all others who do.
-impl From<&ClientInfo> for Key {
-    fn from(client: &ClientInfo) -> Self {
-        let place = client.ip.map(|ip| subscriber(ip).to_string());
-        Self::from(place.unwrap_or_default().as_str())
     }
 }
 
@@ -300,7 +159,10 @@ fn whole_seconds(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
+    use crate::http::client::ClientInfo;
 
     fn client(ip: &str) -> ClientInfo {
         ClientInfo { ip: Some(ip.parse().expect("an address")), user_agent: None }

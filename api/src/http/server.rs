@@ -27,9 +27,8 @@ use crate::http::client::Peer;
 use crate::http::connections::{Connections, Place};
 use crate::http::impatient::Impatient;
 use crate::http::malformed::Explaining;
-use crate::http::state::{ApiConfig, App};
+use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{metrics, rescue};
-use crate::router;
 
 /// How long handlers may take to answer, beyond the operations that they wait for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -40,70 +39,9 @@ const MOMENT: Duration = Duration::from_millis(50);
 /// A request's head is refused beyond this: an address, a token and a few headers are far smaller.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Why the API does not run.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The process already counts its metrics elsewhere.
-    #[error("the metrics recorder could not be installed: {0}")]
-    Metrics(String),
-    /// The machine allows no more threads.
-    #[error("the threads that hash passwords could not be started: {0}")]
-    Threads(#[from] io::Error),
-    /// A Redis that is away is no reason; this is one that could never be connected to.
-    #[error("the connection to Redis could not be set up: {0}")]
-    Redis(#[from] redis::RedisError),
-}
-
-/// Serves the API on `listener` until `shutdown`, and returns when every request that was accepted has been answered.
-/// Operations under way are waited for no longer than the configured time; then their callers are told that nothing was
-/// heard of them.
-///
-/// # Errors
-/// When it cannot start.
-pub async fn serve(
-    listener: TcpListener,
-    config: ApiConfig,
-    db: PgPool,
-    shutdown: CancellationToken,
-) -> Result<(), ServeError> {
-    let server = Server::new(config, db, router::router, shutdown)?;
-
-    // Requests under way need their replies after `shutdown` too, so the background has a life of its own.
-    let drained = CancellationToken::new();
-    let background = TaskTracker::new();
-    background.spawn(drained.clone().run_until_cancelled_owned(server.app.replies.clone().listen()));
-    background.spawn(drained.clone().run_until_cancelled_owned(server.app.replies.clone().reread()));
-    let app = server.app.clone();
-    background.spawn(drained.clone().run_until_cancelled_owned(async move { app.rate_limits.sweep().await }));
-    background.spawn(rescue::run(server.app.db.clone(), drained.clone()));
-    let (app, end) = (server.app.clone(), drained.clone());
-    background.spawn(async move { app.last_used.write(&app.db, &end).await });
-    let app = server.app.clone();
-    background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
-    background.close();
-
-    server.run(listener).await;
-    drained.cancel();
-    background.wait().await;
-    Ok(())
-}
-
-/// Serves what watches a process without the rest of the API: its health and its metrics, until `shutdown`.
-///
-/// # Errors
-/// When it cannot start.
-pub async fn serve_health(
-    listener: TcpListener,
-    config: ApiConfig,
-    db: PgPool,
-    shutdown: CancellationToken,
-) -> Result<(), ServeError> {
-    Server::new(config, db, router::health, shutdown)?.run(listener).await;
-    Ok(())
-}
-
+/// Serves a router.
 #[derive(Clone)]
-struct Server {
+pub struct Server {
     app: App,
     router: Router,
     /// Take no more work.
@@ -113,7 +51,9 @@ struct Server {
 }
 
 impl Server {
-    fn new(
+    /// # Errors
+    /// When it cannot start.
+    pub fn new(
         config: ApiConfig,
         db: PgPool,
         router: fn(App) -> Router,
@@ -123,8 +63,29 @@ impl Server {
         Ok(Self { router: router(app.clone()), app, shutdown, abort: CancellationToken::new() })
     }
 
+    /// Serves until it is told to stop, beside what the whole API does in the background, and then answers what it has accepted.
+    pub async fn run_all(&self, listener: TcpListener) {
+        // Requests under way need their replies after `shutdown` too, so the background has a life of its own.
+        let drained = CancellationToken::new();
+        let background = TaskTracker::new();
+        background.spawn(drained.clone().run_until_cancelled_owned(self.app.replies.clone().listen()));
+        background.spawn(drained.clone().run_until_cancelled_owned(self.app.replies.clone().reread()));
+        let app = self.app.clone();
+        background.spawn(drained.clone().run_until_cancelled_owned(async move { app.rate_limits.sweep().await }));
+        background.spawn(rescue::run(self.app.db.clone(), drained.clone()));
+        let (app, end) = (self.app.clone(), drained.clone());
+        background.spawn(async move { app.last_used.write(&app.db, &end).await });
+        let app = self.app.clone();
+        background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
+        background.close();
+
+        self.run(listener).await;
+        drained.cancel();
+        background.wait().await;
+    }
+
     /// Serves until it is told to stop, and then answers what it has accepted.
-    async fn run(&self, listener: TcpListener) {
+    pub async fn run(&self, listener: TcpListener) {
         let connections = TaskTracker::new();
         self.accept(&listener, &connections).await;
         drop(listener);

@@ -1,6 +1,7 @@
 //! What every handler can reach.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -31,8 +32,9 @@ use crate::http::providers::{ProviderConfig, Providers};
 use crate::http::pulse::Pulse;
 use crate::http::rate_limits::{RateLimiter, RateLimits};
 use crate::http::replies::Replies;
-use crate::http::server::ServeError;
-use crate::routes::audit_log::BATCHES_AT_ONCE;
+
+/// Batches of exports of the audit log that are read at once, in this process and of an account.
+const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
 
 /// How the API behaves; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
 #[derive(Clone)]
@@ -163,6 +165,20 @@ impl Default for AuthConfig {
             vault: None,
         }
     }
+}
+
+/// Why the API does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The process already counts its metrics elsewhere.
+    #[error("the metrics recorder could not be installed: {0}")]
+    Metrics(String),
+    /// The machine allows no more threads.
+    #[error("the threads that hash passwords could not be started: {0}")]
+    Threads(#[from] io::Error),
+    /// A Redis that is away is no reason; this is one that could never be connected to.
+    #[error("the connection to Redis could not be set up: {0}")]
+    Redis(#[from] redis::RedisError),
 }
 
 /// The running API, cheap to clone.

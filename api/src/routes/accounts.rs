@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use kitfleet_domain::accounts::{self, AccountName, AccountStatus, Tier};
 use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::mfa;
 use kitfleet_domain::teams::members;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,8 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
-use crate::http::openapi::{Body, Database, Restricted, SteppingUp, named, one_of};
+use crate::http::openapi::{Body, Database, Restricted, SteppingUp, named, one_of, tier};
 use crate::http::state::App;
-use crate::routes::mfa;
 use crate::routes::teams::TeamOwner;
 
 pub fn routes() -> OpenApiRouter<App> {
@@ -68,10 +68,6 @@ fn status() -> RefOr<Schema> {
     named("AccountStatus", one_of(&["active", "suspended", "deleted"], None))
 }
 
-pub fn tier() -> RefOr<Schema> {
-    named("AccountTier", one_of(&Tier::ALL.map(Tier::name), None))
-}
-
 /// What a tier allows
 #[derive(Serialize, ToSchema)]
 struct AccountLimits {
@@ -90,19 +86,15 @@ async fn get(caller: Caller, State(app): State<App>) -> Result<Answer<OwnAccount
     read(&app, caller.account_id).await
 }
 
-/// Its credential was good a moment ago.
-pub fn gone() -> Problem {
-    Problem::unauthorized("the account is gone")
-}
-
 async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
     let mut conn = app.db.acquire().await?;
-    let account = accounts::find(&mut conn, account).await?.ok_or_else(gone)?;
+    let account = accounts::find(&mut conn, account).await?.ok_or_else(Problem::account_gone)?;
     let owners = members::owners(&mut conn, account.id).await?;
+    let mfa_enrolled = mfa::is_enrolled(&mut conn, account.id).await?;
     drop(conn);
     let limits = &app.config.limits;
     Ok(Answer(OwnAccount {
-        mfa_enrolled: mfa::is_enrolled(app, account.id).await?,
+        mfa_enrolled,
         id: account.id,
         email: account.email,
         name: account.name,
@@ -136,7 +128,7 @@ struct Rename {
 async fn rename(caller: Caller, State(app): State<App>, Json(body): Json<Rename>) -> Result<Answer<OwnAccount>> {
     let name = AccountName::parse(&body.name)?;
     if !accounts::rename(&mut *app.db.acquire().await?, caller.account_id, &name).await? {
-        return Err(gone());
+        return Err(Problem::account_gone());
     }
     read(&app, caller.account_id).await
 }
@@ -160,7 +152,7 @@ struct Delete {
     responses((status = 204, description = "It is deleted"), Restricted, Body, SteppingUp, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, body: Result<Json<Delete>>) -> Result<StatusCode> {
-    if mfa::is_enrolled(&app, caller.account_id).await? {
+    if mfa::is_enrolled(&mut *app.db.acquire().await?, caller.account_id).await? {
         caller.require_step_up(app.config.auth.step_up_ttl)?;
     }
     let Json(body) = body?;

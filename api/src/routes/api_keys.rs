@@ -15,6 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
+use crate::http::caching::forbid_storing;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
@@ -22,7 +23,6 @@ use crate::http::lists::{self, Paging, Query};
 use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
 use crate::http::path::{IdPath, not_found};
 use crate::http::state::App;
-use crate::routes::sign_ins::forbid_storing;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

@@ -206,9 +206,6 @@ const BATCH: usize = 200;
 /// About how many bytes a row has.
 const ROW: usize = 1_024;
 
-/// Batches that are read at once, in this process and of an account.
-pub const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
-
 /// Reads some rows and writes them in an export's format, in a task of its own: an export is dropped when its reader hangs
 /// up, and what uses the database must not be.
 async fn batch(app: App, log: Log, ids: Vec<Uuid>, format: Format, first: bool) -> io::Result<Vec<u8>> {

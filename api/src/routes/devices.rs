@@ -14,6 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
+use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, OpenJson};
@@ -21,7 +22,6 @@ use crate::http::kinds;
 use crate::http::openapi::{Body, Database, Full, NoDevice, RateLimited, Restricted, grantable_scopes};
 use crate::http::rate_limits::Bucket;
 use crate::http::state::App;
-use crate::routes::sign_ins::forbid_storing;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

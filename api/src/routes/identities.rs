@@ -27,17 +27,19 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::OpenJson;
 use crate::http::kinds;
+use crate::http::links::LinkToken;
 use crate::http::lists::Query;
 use crate::http::openapi::{Body, Database, InvalidQuery, LoggingIn, NoProvider, RateLimited};
 use crate::http::providers::Provider;
 use crate::http::rate_limits::Bucket;
 use crate::http::state::App;
 use crate::routes::pages::arrival;
-use crate::routes::sign_ins::{self, LinkToken, LoginResult, forbid_storing};
+use crate::routes::sign_ins::{self, LoginResult};
 
 /// How long a trip to a provider may take.
 const BACK_WITHIN: Duration = Duration::from_mins(10);

@@ -19,6 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
+use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, OpenJson, Unused};
@@ -28,7 +29,7 @@ use crate::http::openapi::{
 };
 use crate::http::rate_limits::Bucket;
 use crate::http::state::App;
-use crate::routes::sign_ins::{WebSession, forbid_storing};
+use crate::routes::sign_ins::WebSession;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -237,7 +238,7 @@ async fn disable(caller: Caller, State(app): State<App>, body: Result<Json<Disab
 }
 
 async fn take_away(app: &App, caller: &Caller, body: Result<Json<Disable>>) -> Result<StatusCode> {
-    let enrolled = is_enrolled(app, caller.account_id).await?;
+    let enrolled = mfa::is_enrolled(&mut *app.db.acquire().await?, caller.account_id).await?;
     if enrolled {
         caller.require_step_up(app.config.auth.step_up_ttl)?;
     }
@@ -254,11 +255,6 @@ async fn take_away(app: &App, caller: &Caller, body: Result<Json<Disable>>) -> R
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub async fn is_enrolled(app: &App, account: AccountId) -> Result<bool> {
-    let status = mfa::status(&mut *app.db.acquire().await?, account).await?;
-    Ok(status.enrolled_at.is_some())
-}
-
 /// Replace the recovery codes
 ///
 /// Those before are worthless. Needs a fresh second-factor proof.
@@ -268,7 +264,7 @@ pub async fn is_enrolled(app: &App, account: AccountId) -> Result<bool> {
 )]
 async fn regenerate(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<RecoveryCodes>> {
     let not_enrolled = || Problem::new(&kinds::NOT_FOUND, "the account has no second factor");
-    if !is_enrolled(&app, caller.account_id).await? {
+    if !mfa::is_enrolled(&mut *app.db.acquire().await?, caller.account_id).await? {
         return Err(not_enrolled());
     }
     caller.require_step_up(app.config.auth.step_up_ttl)?;

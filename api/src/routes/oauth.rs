@@ -25,6 +25,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
+use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{self, Json, Unused};
@@ -37,7 +38,6 @@ use crate::http::path::{IdPath, not_found};
 use crate::http::problems::Untouched;
 use crate::http::rate_limits::Bucket;
 use crate::http::state::App;
-use crate::routes::sign_ins::forbid_storing;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -154,7 +154,7 @@ impl From<CreateClientError> for Problem {
         match error {
             CreateClientError::Invalid(invalid) => invalid.into(),
             CreateClientError::TooMany(most) => Self::new(&kinds::CONFLICT, error.to_string()).with("limit", most),
-            CreateClientError::NoAccount => Self::unauthorized("the account is gone"),
+            CreateClientError::NoAccount => Self::account_gone(),
             CreateClientError::Database(error) => error.into(),
         }
     }

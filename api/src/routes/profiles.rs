@@ -468,7 +468,7 @@ impl From<CreateError> for Problem {
                 .with("current_profiles", current)
                 .with("limit", limit),
             CreateError::Bytes(error) => error.into(),
-            CreateError::NoAccount => Self::unauthorized("the account is gone"),
+            CreateError::NoAccount => Self::account_gone(),
             CreateError::Database(error) => error.into(),
         }
     }

@@ -8,10 +8,7 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::HeaderValue;
-use axum::http::header::CACHE_CONTROL;
 use axum::middleware::map_response;
-use axum::response::Response;
 use kitfleet_domain::accounts::{self, AccountName, AccountStatus, CreateError, Login, NewAccount, Tier};
 use kitfleet_domain::audit::Origin;
 use kitfleet_domain::emails::{EmailAddress, Recipient, SIGNUP, Template};
@@ -30,10 +27,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::OpenJson;
 use crate::http::kinds;
+use crate::http::links::LinkToken;
 use crate::http::openapi::{Body, Database, LoggingIn, RateLimited, SigningUp, Unauthorized, literally_true};
 use crate::http::rate_limits::Bucket;
 use crate::http::state::App;
@@ -54,12 +53,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(refresh))
         .routes(routes!(log_out))
         .layer(map_response(forbid_storing))
-}
-
-/// Answers that hold tokens must not stay in anybody's cache.
-pub async fn forbid_storing(mut response: Response) -> Response {
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
 }
 
 /// Body of a signup
@@ -138,14 +131,6 @@ async fn send(
 ) -> Result<Timestamp> {
     let sent = emails::send(tx, template, recipient, details, good_for).await?;
     sent.ok_or_else(|| Problem::internal(&"a link was not mailed"))
-}
-
-/// Body of a link's routes
-#[derive(Deserialize, ToSchema)]
-#[schema(example = json!({"token": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI"}))]
-pub struct LinkToken {
-    /// The `token` of the link that was mailed
-    pub token: String,
 }
 
 /// Prove an address

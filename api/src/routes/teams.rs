@@ -19,14 +19,13 @@ use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
+use crate::http::links::LinkToken;
 use crate::http::openapi::{
     Accepting, Body, Database, Inviting, NoMembership, NoTeam, RateLimited, Restricted, named, one_of,
 };
 use crate::http::path::{IdPath, not_found};
 use crate::http::rate_limits::Bucket;
 use crate::http::state::App;
-use crate::routes::accounts::gone;
-use crate::routes::sign_ins::LinkToken;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -429,7 +428,7 @@ impl From<InviteError> for Problem {
         match error {
             InviteError::Invalid(invalid) => invalid.into(),
             InviteError::AlreadyMember => Self::new(&kinds::CONFLICT, error.to_string()),
-            InviteError::NoAccount => gone(),
+            InviteError::NoAccount => Self::account_gone(),
             InviteError::Database(error) => error.into(),
         }
     }
@@ -440,7 +439,7 @@ impl From<AcceptError> for Problem {
         match error {
             AcceptError::BadToken => Self::bad_link(),
             AcceptError::OtherAddress | AcceptError::AlreadyMember => Self::new(&kinds::CONFLICT, error.to_string()),
-            AcceptError::NoAccount => gone(),
+            AcceptError::NoAccount => Self::account_gone(),
             AcceptError::Database(error) => error.into(),
         }
     }

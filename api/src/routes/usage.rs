@@ -13,9 +13,8 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::lists::Query;
-use crate::http::openapi::{Database, InvalidQuery, Restricted};
+use crate::http::openapi::{Database, InvalidQuery, Restricted, tier};
 use crate::http::state::App;
-use crate::routes::accounts::tier;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(summary)).routes(routes!(series))

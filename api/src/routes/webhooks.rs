@@ -24,6 +24,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::http::auth::Caller;
+use crate::http::caching::forbid_storing;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
@@ -31,7 +32,6 @@ use crate::http::lists::{self, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, named, one_of, query};
 use crate::http::path::{IdPath, not_found};
 use crate::http::state::App;
-use crate::routes::sign_ins::forbid_storing;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -573,7 +573,7 @@ impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::TooMany(_) => Self::new(&kinds::CONFLICT, error.to_string()),
-            CreateError::NoAccount => Self::unauthorized("the account is gone"),
+            CreateError::NoAccount => Self::account_gone(),
             CreateError::Database(error) => error.into(),
         }
     }

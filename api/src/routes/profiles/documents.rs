@@ -19,12 +19,12 @@ use utoipa_axum::routes;
 
 use super::{Created, Profile, check, content, insert, not_kept, require_room, unavailable, wait_until_kept};
 use crate::http::auth::Caller;
+use crate::http::caching::forbid_storing;
 use crate::http::error::{Problem, Result};
 use crate::http::openapi::{AnotherProfile, BeingKept, Body, Database, NoProfile, Restricted, one_of};
 use crate::http::path::{IdPath, not_found};
 use crate::http::state::App;
 use crate::http::{json, kinds, unknown_fields};
-use crate::routes::sign_ins::forbid_storing;
 
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(export)).routes(routes!(import)).layer(map_response(forbid_storing))

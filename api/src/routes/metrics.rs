@@ -1,0 +1,58 @@
+//! What the service counts, for its operator's scraper (contract: operators 3).
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use kitfleet_jobs::maintenance;
+use sqlx::PgPool;
+use subtle::ConstantTimeEq;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::auth::bearer_token;
+use crate::http::error::{Problem, Result};
+use crate::http::openapi::{Database, Unauthorized};
+use crate::http::state::App;
+use crate::http::{kinds, metrics};
+
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(scrape))
+}
+
+/// The operator metrics
+///
+/// In the text exposition format, for a scraper that has the deployment's token. Counters start at zero with the
+/// process.
+#[utoipa::path(
+    get, path = "/metrics", tag = "Operations", operation_id = "getMetrics",
+    responses(
+        (status = 200, description = "The metrics", body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"),
+        Unauthorized, Database,
+    ),
+)]
+async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
+    let Some(token) = app.config.metrics_token.as_deref().filter(|token| !token.is_empty()) else {
+        return Err(Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment has no metrics token configured"));
+    };
+    let given = headers.get(AUTHORIZATION).and_then(bearer_token);
+    if !given.is_some_and(|given| given.as_bytes().ct_eq(token.as_bytes()).into()) {
+        return Err(Problem::unauthorized("the metrics token is missing or wrong"));
+    }
+    // The counters are worth having when the database is not: then the gauges keep what they said last.
+    let refresh = tokio::spawn(refresh_chains(app.db.clone()));
+    if let Ok(Ok(Err(error))) = tokio::time::timeout(Duration::from_secs(2), refresh).await {
+        tracing::debug!(%error, "the scheduled jobs could not be read");
+    }
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
+}
+
+async fn refresh_chains(db: PgPool) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    for (chain, pending) in maintenance::pending_chains(&mut conn).await? {
+        metrics::note_chain(chain, pending);
+    }
+    Ok(())
+}
