@@ -19,12 +19,13 @@ use utoipa::openapi::OpenApi;
 
 use crate::http::kinds;
 use crate::http::openapi::{SHARED_AS, id_schema, problem_key};
-use crate::http::permissions::{self, Access, Deprecation, Rule};
+use crate::http::permissions::{Access, Deprecation, Rule};
+use crate::http::routing::Rows;
 
 use problems::Answers;
 
-/// The contract of a service that customers reach at `base_url`, whose routes were `described`.
-pub fn contract(described: OpenApi, base_url: &str) -> Value {
+/// The contract of a service that customers reach at `base_url`, whose routes are `described` and have these rows.
+pub fn contract(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
     let mut described = serde_json::to_value(described).unwrap_or_default();
     let (mut paths, mut schemas) = (members(&mut described["paths"]), members(&mut described["components"]["schemas"]));
     let mut parameters = Map::from_iter([("ServiceAccount".to_owned(), account_header())]);
@@ -33,7 +34,7 @@ pub fn contract(described: OpenApi, base_url: &str) -> Value {
         let Value::Object(item) = item else { continue };
         item.retain(|_, operation| !is_for_people(operation));
         for (method, operation) in item {
-            describe(path, method, operation, &mut answers);
+            describe(path, method, operation, rows, &mut answers);
             share_parameters(operation, &mut parameters);
         }
     }
@@ -126,12 +127,12 @@ fn is_for_people(operation: &Value) -> bool {
 }
 
 /// Says of an operation what its route's row says, and what can always happen.
-fn describe(path: &str, method: &str, operation: &mut Value, answers: &mut Answers) {
+fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answers: &mut Answers) {
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();
     let mut responses = members(&mut operation["responses"]);
     responses.insert(problem_key(&kinds::INTERNAL), Value::Null);
     let mut headers = vec![REQUEST_ID];
-    let route = permissions::route(&method, path);
+    let route = rows.find(&method, path);
     match route.map(|route| &route.access) {
         None => {}
         Some(Access::Public) => operation["security"] = json!([]),

@@ -3,7 +3,6 @@
 pub mod auth;
 pub mod body;
 pub mod buckets;
-pub mod caching;
 pub mod client;
 pub mod connections;
 pub mod deprecation;
@@ -29,6 +28,7 @@ pub mod rate_limits;
 pub mod replies;
 pub mod request_id;
 pub mod rescue;
+pub mod routing;
 pub mod server;
 pub mod state;
 pub mod unknown_fields;

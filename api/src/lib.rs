@@ -9,13 +9,13 @@
 
 mod document;
 mod http;
+pub mod permissions;
 #[cfg(test)]
 mod rooms;
 mod router;
 mod routes;
 
 pub use http::connections::ConnectionLimits;
-pub use http::permissions;
 pub use http::providers::ProviderConfig;
 pub use http::rate_limits::RateLimits;
 pub use http::state::{ApiConfig, AuthConfig, ServeError};

@@ -6,13 +6,12 @@ use serde_json::Value;
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::document;
-use crate::http::deprecation::Rows;
+use crate::http::routing::{Routes, Rows};
 use crate::http::server::Server;
 use crate::http::state::{ApiConfig, App, ServeError};
-use crate::http::{auth, deprecation, observe, own_task, permissions, problems, pulse, rate_limits, unknown_fields};
+use crate::http::{auth, deprecation, observe, own_task, problems, pulse, rate_limits, unknown_fields};
 use crate::routes::docs::Contract;
 use crate::routes::{
     accounts, api_keys, archetypes, audit_log, devices, docs, emails, health, identities, metrics, mfa, oauth, pages,
@@ -20,45 +19,48 @@ use crate::routes::{
 };
 
 /// The routes, without what crosses them.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .merge(sessions::routes())
         .merge(profiles::routes())
-        .merge(sign_ins::routes())
-        .merge(mfa::routes())
         .merge(accounts::routes())
         .merge(web_sessions::routes())
-        .merge(devices::routes())
+        .merge(emails::routes())
+        .merge(mfa::routes())
         .merge(api_keys::routes())
         .merge(oauth::routes())
+        .merge(devices::routes())
+        .merge(teams::routes())
+        .merge(webhooks::routes())
+        .merge(sign_ins::routes())
         .merge(identities::routes())
         .merge(audit_log::routes())
         .merge(usage::routes())
         .merge(archetypes::routes())
-        .merge(emails::routes())
-        .merge(teams::routes())
-        .merge(webhooks::routes())
-        .merge(health_routes())
         .merge(docs::routes())
+        .merge(health_routes())
         .merge(pages::routes())
 }
 
-fn health_routes() -> OpenApiRouter<App> {
+fn health_routes() -> Routes {
     health::routes().merge(metrics::routes())
 }
 
 /// What watches a process without the rest of the service.
 fn health(app: App) -> Router {
-    let (router, _) = health_routes().split_for_parts();
-    cross(router, app, permissions::route)
+    let (router, _, rows) = health_routes().split();
+    cross(router, app, rows)
 }
 
 /// The whole service.
 fn router(app: App) -> Router {
-    let (router, described) = routes().split_for_parts();
+    let (router, described, rows) = routes().split();
     let base_url = app.config.base_url.clone();
-    let contract = Contract::new(move || document::contract(described, &base_url));
-    cross(router.layer(Extension(contract)), app, permissions::route)
+    let contract = Contract::new({
+        let rows = rows.clone();
+        move || document::contract(described, &rows, &base_url)
+    });
+    cross(router.layer(Extension(contract)), app, rows)
 }
 
 /// Serves the API on `listener` until `shutdown`, and returns when every request that was accepted has been answered.
@@ -94,14 +96,15 @@ pub async fn serve_health(
 /// The contract of a service that customers reach at `base_url`: what it serves as `/openapi.json`.
 #[must_use]
 pub fn openapi(base_url: &str) -> Value {
-    document::contract(routes().into_openapi(), base_url)
+    let (_, described, rows) = routes().split();
+    document::contract(described, &rows, base_url)
 }
 
 /// `router` under what crosses every route. The last layer is the outermost; all of them come after routing, so that
-/// they know the route, whose row `rows` finds.
+/// they know the route, whose row is in `rows`.
 fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
     router
-        .layer(from_fn_with_state(app.clone(), auth::admit))
+        .layer(from_fn_with_state((app.clone(), rows.clone()), auth::admit))
         .layer(from_fn(observe::panics))
         .layer(from_fn_with_state(app.clone(), unknown_fields::report))
         .layer(from_fn(rate_limits::headers::report))
@@ -124,14 +127,16 @@ mod tests {
     use serde_json::Value;
     use sqlx::postgres::PgPoolOptions;
     use tower::ServiceExt;
+    use utoipa_axum::routes;
 
     use super::*;
     use crate::http::client::{ClientInfo, Peer};
     use crate::http::error::{Problem, Result};
     use crate::http::metrics;
-    use crate::http::permissions::{Access, Deprecation, Route};
+    use crate::http::permissions::{Access, Deprecation};
     use crate::http::rate_limits::Bucket;
     use crate::http::state::ApiConfig;
+    use crate::permissions::ROUTES;
 
     /// An API whose database does not exist.
     fn app() -> App {
@@ -142,6 +147,11 @@ mod tests {
         let options = "postgres://nobody@127.0.0.1:1/none".parse().expect("connection options");
         let handle = metrics::install().expect("the recorder is ours");
         App::new(config, PgPoolOptions::new().connect_lazy_with(options), handle).expect("threads")
+    }
+
+    /// Routes that nobody registered.
+    fn no_rows() -> Rows {
+        Rows::from_iter([])
     }
 
     async fn ask(router: Router, method: Method, path: &str) -> (u16, String, Value) {
@@ -196,7 +206,7 @@ mod tests {
         }
         let app = app();
         let (status, _, body) =
-            ask(cross(Router::new().route("/p", get(panics)), app, permissions::route), Method::GET, "/p").await;
+            ask(cross(Router::new().route("/p", get(panics)), app, no_rows()), Method::GET, "/p").await;
         assert_eq!((status, &body["title"]), (500, &"Internal".into()));
         assert!(!body.to_string().contains("42"), "{body}");
     }
@@ -207,11 +217,16 @@ mod tests {
         const fn day(month: u32) -> NaiveDate {
             NaiveDate::from_ymd_opt(2027, month, 15).expect("a day")
         }
-        static OLD: Route = Route { method: Method::GET, path: "/old/{id}", access: Access::Public, deprecation: None }
-            .deprecated(Deprecation { since: day(1), sunset: day(4), replacement: "`GET /new`" });
-        let rows: Rows = |method, path| (*method == OLD.method && path == OLD.path).then_some(&OLD);
-        let old = get(async || Err::<(), _>(Problem::forbidden("it is closed"))).post(async || ());
-        let router = cross(Router::new().route(OLD.path, old), app(), rows);
+        #[utoipa::path(get, path = "/old/{id}")]
+        async fn old() -> Result<()> {
+            Err(Problem::forbidden("it is closed"))
+        }
+        #[utoipa::path(post, path = "/old/{id}")]
+        async fn kept() {}
+        let deprecation = Deprecation { since: day(1), sunset: day(4), replacement: "`GET /new`" };
+        let routes = Routes::new().public(routes!(kept)).public(routes!(old)).deprecated(deprecation);
+        let (router, _, rows) = routes.split();
+        let router = cross(router, app(), rows);
         let ask = async |method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
             let answer = router.clone().oneshot(request).await.expect("an answer");
@@ -233,7 +248,7 @@ mod tests {
         }
         let proxies = ["10.0.0.0/8".parse().expect("a prefix")];
         let config = ApiConfig { trusted_proxies: proxies.to_vec(), ..ApiConfig::default() };
-        let router = cross(Router::new().route("/l", get(limited)), app_with(config), permissions::route);
+        let router = cross(Router::new().route("/l", get(limited)), app_with(config), no_rows());
         let ask = async |peer: &str, forwarded: &str| {
             let request = Request::builder().uri("/l").header("x-forwarded-for", forwarded);
             let request = request.extension(Peer(peer.parse().expect("an address"))).body(Body::empty());
@@ -269,12 +284,12 @@ mod tests {
 
     #[tokio::test]
     async fn every_public_page_needs_no_database() {
-        let public = permissions::ROUTES.iter().filter(|route| {
+        let public = ROUTES.iter().filter(|route| {
             let anybodys = matches!(route.access, Access::Public) && route.method == Method::GET;
             anybodys && !route.path.contains('{') && route.path != "/readyz"
         });
         for route in public {
-            assert_eq!(ask(router(app()), Method::GET, route.path).await.0, 200, "{}", route.path);
+            assert_eq!(ask(router(app()), Method::GET, &route.path).await.0, 200, "{}", route.path);
         }
     }
 }

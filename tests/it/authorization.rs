@@ -344,15 +344,15 @@ pub fn ignoring() -> Vec<Route> {
 }
 
 fn sampled(asked: impl Fn(&Asks) -> bool) -> Vec<Route> {
-    let such = ROUTES.iter().filter(|route| asked(&asks(&route.method, route.path)));
-    such.map(|route| sample(&route.method, route.path)).collect()
+    let such = ROUTES.iter().filter(|route| asked(&asks(&route.method, &route.path)));
+    such.map(|route| sample(&route.method, &route.path)).collect()
 }
 
 /// What a credential is told on every route, as a column of letters. Every verdict is held against the expected one.
 async fn column(caller: Credential, others: BTreeMap<Standing, AccountId>, free_tier: bool) -> String {
     let mut letters = String::new();
-    for route in ROUTES {
-        let (asks, request) = (asks(&route.method, route.path), sample(&route.method, route.path));
+    for route in ROUTES.iter() {
+        let (asks, request) = (asks(&route.method, &route.path), sample(&route.method, &route.path));
         let mut verdicts = Vec::new();
         for standing in STANDINGS {
             let mut builder = caller.client.request_of(&request);
@@ -468,7 +468,7 @@ async fn every_authenticated_write_names_unknown_fields_and_no_other_does() {
     let app = App::simulated().with_second_factors().set("sessions.direct_driver", "real").start().await;
     let ada = app.person(Tier::Enterprise).await;
     for route in ROUTES.iter().filter(|route| route.method != Method::GET) {
-        let plain = sample(&route.method, route.path);
+        let plain = sample(&route.method, &route.path);
         let mut body = plain.body.clone().unwrap_or_else(|| json!({}));
         let ask = async |body: &Value| {
             let request = ada.client.request(plain.method.clone(), &plain.path).json(body);
@@ -480,7 +480,7 @@ async fn every_authenticated_write_names_unknown_fields_and_no_other_does() {
         body["größe,x"] = true.into();
         let with = ask(&body).await;
         let named = with.headers.get(UNKNOWN).map(|value| value.to_str().expect("ASCII"));
-        let expected = match asks(&route.method, route.path) {
+        let expected = match asks(&route.method, &route.path) {
             Asks::ACredential(_) => Some("surprise,gr%C3%B6%C3%9Fe%2Cx"),
             Asks::Nothing | Asks::TheMetricsToken => None,
         };
@@ -510,11 +510,11 @@ async fn a_cursor_is_good_for_its_list_and_its_account_only() {
     let app = App::simulated().start().await;
     let contract = app.stranger().get("/openapi.json").await.expect(200).body;
     let lists = ROUTES.iter().filter(|route| {
-        let operation = &contract["paths"][route.path][route.method.as_str().to_lowercase()];
+        let operation = &contract["paths"][&route.path][route.method.as_str().to_lowercase()];
         let parameters = operation["parameters"].as_array().into_iter().flatten();
         parameters.into_iter().any(|parameter| parameter["$ref"] == "#/components/parameters/Cursor")
     });
-    let lists: Vec<_> = lists.map(|list| list.path).collect();
+    let lists: Vec<_> = lists.map(|list| &list.path).collect();
     assert!(lists.len() > 1, "{lists:?}");
 
     let callers = [app.client().await, app.client().await];

@@ -58,16 +58,16 @@ const REPEATABLE_POSTS: [&str; 23] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::permissions::route;
+    use crate::permissions::ROUTES;
 
     #[test]
     fn every_exception_is_a_route() {
+        let is_there = |method: &str, path| ROUTES.iter().any(|route| route.method == method && route.path == path);
         for path in REPEATABLE_POSTS {
-            assert!(route(&Method::POST, path).is_some(), "{path}");
+            assert!(is_there("POST", path), "{path}");
         }
         for (method, path) in UNREPEATABLE {
-            let method: Method = method.parse().expect("a method");
-            assert!(route(&method, path).is_some(), "{path}");
+            assert!(is_there(method, path), "{path}");
         }
     }
 

@@ -1,5 +1,5 @@
 //! Who calls, and whether they may (contract: authorization). Callers are admitted before their route's handler runs, by the
-//! row of the route in [`permissions::ROUTES`]: a handler cannot forget to ask, and one whose route lets anybody in has no
+//! row of the route: a handler cannot forget to ask, and one whose route lets anybody in has no
 //! [`Caller`].
 
 use std::time::Duration;
@@ -20,8 +20,9 @@ use kitfleet_domain::teams::{self, Role};
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::metrics::{self, AuthOutcome};
-use crate::http::permissions::{self, Access, Rule, TeamRule};
+use crate::http::permissions::{Access, Rule, TeamRule};
 use crate::http::request_id::RequestId;
+use crate::http::routing::Rows;
 use crate::http::state::App;
 
 /// Who calls.
@@ -77,9 +78,9 @@ impl FromRequestParts<App> for Caller {
 }
 
 /// Lets those through who may.
-pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Result<Response> {
+pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, next: Next) -> Result<Response> {
     let (mut parts, body) = request.into_parts();
-    if let Some(rule) = rule_of(&parts) {
+    if let Some(rule) = rule_of(&rows, &parts) {
         let caller = caller(&app, &parts, rule).await?;
         parts.extensions.insert(caller);
     }
@@ -87,9 +88,9 @@ pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Resu
 }
 
 /// What the route asks of an account's credential, if anything. Where there is no such route, whoever comes next says so.
-fn rule_of(parts: &Parts) -> Option<Rule> {
+fn rule_of(rows: &Rows, parts: &Parts) -> Option<Rule> {
     let path = parts.extensions.get::<MatchedPath>()?;
-    match permissions::route(&parts.method, path.as_str())?.access {
+    match rows.find(&parts.method, path.as_str())?.access {
         Access::Account(rule) => Some(rule),
         Access::Public | Access::MetricsToken => None,
     }

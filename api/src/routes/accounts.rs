@@ -4,6 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use kitfleet_domain::accounts::{self, AccountName, AccountStatus, Tier};
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mfa;
 use kitfleet_domain::teams::members;
@@ -11,18 +12,24 @@ use kitfleet_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
 use crate::http::openapi::{Body, Database, Restricted, SteppingUp, named, one_of, tier};
+use crate::http::permissions::{OWN_ACCOUNT, Rule};
+use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::teams::TeamOwner;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(get, rename, delete))
+const READ_ACCOUNT: Rule = Rule::scope(Scope::Read).open_to_free_devices();
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(READ_ACCOUNT, routes!(get))
+        .allow(OWN_ACCOUNT, routes!(rename))
+        .allow(Rule::person().after_step_up(), routes!(delete))
 }
 
 /// One's own account

@@ -4,32 +4,38 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use axum::middleware::map_response;
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::api_keys::{self, NewKey, RoomError, RotateError, Scopes, Secret};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
+use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
-use crate::http::caching::forbid_storing;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
 use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(create, list))
-        .routes(routes!(get, revoke))
-        .routes(routes!(rotate))
-        .layer(map_response(forbid_storing))
+const READ_KEYS: Rule = Rule::scope(Scope::Read).for_team(Role::Member);
+const CHANGE_KEYS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(CHANGE_KEYS, routes!(create))
+        .allow(READ_KEYS, routes!(list))
+        .allow(READ_KEYS, routes!(get))
+        .allow(CHANGE_KEYS, routes!(revoke))
+        .allow(CHANGE_KEYS, routes!(rotate))
+        .never_stored()
 }
 
 /// An API key

@@ -8,14 +8,14 @@ use kitfleet_domain::archetypes;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::openapi::one_of;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list))
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(list))
 }
 
 /// A device, its operating system and its browser

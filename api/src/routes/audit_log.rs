@@ -14,17 +14,18 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::audit::actions;
 use kitfleet_domain::audit::log::{self, Filter, Log, Row, Snapshot};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
+use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
@@ -32,10 +33,14 @@ use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::lists::{self, Paging, Query};
 use crate::http::openapi::{Database, InvalidQuery, Restricted, one_of};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(export))
+const READ_AUDIT_LOG: Rule = Rule::scope(Scope::ReadAudit).for_team(Role::Member);
+
+pub fn routes() -> Routes {
+    Routes::new().allow(READ_AUDIT_LOG, routes!(list)).allow(READ_AUDIT_LOG, routes!(export))
 }
 
 /// What was done, by whom

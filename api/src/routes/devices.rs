@@ -2,7 +2,6 @@
 
 use axum::Json as Answer;
 use axum::extract::{RawPathParams, State};
-use axum::middleware::map_response;
 use kitfleet_domain::api_keys::{self, MintError, Scopes};
 use kitfleet_domain::crockford;
 use kitfleet_domain::devices::{self, BindError, Exchange, NewDevice};
@@ -10,26 +9,26 @@ use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
-use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, OpenJson};
 use crate::http::kinds;
 use crate::http::openapi::{Body, Database, Full, NoDevice, RateLimited, Restricted, grantable_scopes};
+use crate::http::permissions::Rule;
 use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(initiate))
-        .routes(routes!(bind))
-        .routes(routes!(exchange))
-        .routes(routes!(waiting))
-        .layer(map_response(forbid_storing))
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(Rule::person(), routes!(bind))
+        .allow(Rule::person(), routes!(waiting))
+        .public(routes!(initiate))
+        .public(routes!(exchange))
+        .never_stored()
 }
 
 /// Body of an app's first request

@@ -9,13 +9,12 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::Config;
 
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
-use crate::http::state::App;
+use crate::http::routing::Routes;
 
 /// The page runs only what this service serves, and talks to nobody else.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
@@ -39,12 +38,8 @@ impl Contract {
     }
 }
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(contract))
-        .routes(routes!(index))
-        // The page's own scripts and styles are no part of the contract.
-        .route("/docs/{file}", get(asset))
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(contract)).public(routes!(index)).assets("/docs/{file}", get(asset))
 }
 
 /// The contract

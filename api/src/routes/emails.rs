@@ -2,21 +2,27 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::emails::{self, EventType, Preference};
+use kitfleet_domain::teams::Role;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::json::Json;
 use crate::http::openapi::{Body, Database, Restricted, named, one_of};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, set))
+const READ_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Member);
+const CHANGE_PREFERENCES: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
+
+pub fn routes() -> Routes {
+    Routes::new().allow(READ_PREFERENCES, routes!(list)).allow(CHANGE_PREFERENCES, routes!(set))
 }
 
 /// Whether mails of a kind are wanted

@@ -10,18 +10,18 @@ use kitfleet_domain::{database, workers};
 use serde::Serialize;
 use sqlx::PgPool;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::error::{Problem, Result};
 use crate::http::openapi::Database;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
 /// A disk with less is as good as full: a few captures, or a segment of the database's log, take the rest.
 const LEAST_FREE_BYTES: u64 = 64 * 1024 * 1024;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(alive)).routes(routes!(ready))
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(alive)).public(routes!(ready))
 }
 
 /// The process lives

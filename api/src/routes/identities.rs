@@ -10,7 +10,6 @@ use axum::Json as Answer;
 use axum::extract::{RawPathParams, State};
 use axum::http::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use cookie::{Cookie, SameSite};
 use kitfleet_domain::accounts;
@@ -24,10 +23,8 @@ use kitfleet_jobs::emails;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::OpenJson;
@@ -37,6 +34,7 @@ use crate::http::lists::Query;
 use crate::http::openapi::{Body, Database, InvalidQuery, LoggingIn, NoProvider, RateLimited};
 use crate::http::providers::Provider;
 use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::pages::arrival;
 use crate::routes::sign_ins::{self, LoginResult};
@@ -48,12 +46,8 @@ const BROWSER_COOKIE: &str = "kitfleet_sign_in";
 /// Where that is sent.
 const COOKIE_PATH: &str = "/v1/auth/oauth";
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(start))
-        .routes(routes!(callback))
-        .routes(routes!(confirm))
-        .layer(map_response(forbid_storing))
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(start)).public(routes!(callback)).public(routes!(confirm)).never_stored()
 }
 
 fn provider<'a>(app: &'a App, path: &RawPathParams) -> Result<&'a Provider> {

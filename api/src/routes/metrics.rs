@@ -9,17 +9,17 @@ use axum::response::{IntoResponse, Response};
 use kitfleet_jobs::maintenance;
 use sqlx::PgPool;
 use subtle::ConstantTimeEq;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::bearer_token;
 use crate::http::error::{Problem, Result};
 use crate::http::openapi::{Database, Unauthorized};
+use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::http::{kinds, metrics};
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(scrape))
+pub fn routes() -> Routes {
+    Routes::new().with_metrics_token(routes!(scrape))
 }
 
 /// The operator metrics

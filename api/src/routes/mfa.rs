@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::middleware::map_response;
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mfa::challenges::{self, Refused};
 use kitfleet_domain::mfa::{self, Batch, Enrollment, Guesses, MfaError, NotVerified, Proof, Verdict};
@@ -15,11 +15,9 @@ use kitfleet_domain::web_sessions;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
-use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, OpenJson, Unused};
@@ -27,20 +25,23 @@ use crate::http::kinds;
 use crate::http::openapi::{
     Body, Database, Enrolling, LoggingIn, NotEnrolled, RateLimited, Restricted, SteppingUp, named, one_of,
 };
+use crate::http::permissions::Rule;
 use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sign_ins::WebSession;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(status, disable_by_delete))
-        .routes(routes!(enroll))
-        .routes(routes!(verify))
-        .routes(routes!(disable))
-        .routes(routes!(regenerate))
-        .routes(routes!(challenge))
-        .routes(routes!(step_up))
-        .layer(map_response(forbid_storing))
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(Rule::scope(Scope::Read), routes!(status))
+        .allow(Rule::person().after_step_up(), routes!(disable_by_delete))
+        .allow(Rule::person(), routes!(enroll))
+        .allow(Rule::person(), routes!(verify))
+        .allow(Rule::person().after_step_up(), routes!(disable))
+        .allow(Rule::person().after_step_up(), routes!(regenerate))
+        .allow(Rule::person(), routes!(step_up))
+        .public(routes!(challenge))
+        .never_stored()
 }
 
 /// Whether there is a second factor

@@ -10,7 +10,6 @@ use axum::Json as Answer;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, PRAGMA, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -21,11 +20,9 @@ use kitfleet_domain::timestamp::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
-use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{self, Json, Unused};
@@ -35,16 +32,18 @@ use crate::http::openapi::{
     Body, Database, Form as FormProblems, Full, NoOauthClient, RateLimited, Restricted, grantable_scopes,
 };
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::OWN_ACCOUNT;
 use crate::http::problems::Untouched;
 use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(create, list))
-        .routes(routes!(delete))
-        .routes(routes!(token))
-        .layer(map_response(forbid_storing))
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(OWN_ACCOUNT, routes!(create, list))
+        .allow(OWN_ACCOUNT, routes!(delete))
+        .public(routes!(token))
+        .never_stored()
 }
 
 /// A client to be

@@ -16,17 +16,17 @@ use axum::http::HeaderName;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{Html, IntoResponse, Response};
 use html_escape::encode_text;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::http::providers::Provider;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .merge(errors::routes())
         .merge(activation::routes())
-        .merge(invitation::routes())
         .merge(links::routes())
+        .merge(invitation::routes())
         .merge(assets::routes())
 }
 

@@ -13,6 +13,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::archetypes;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ProfileId, SnapshotId, StoreId};
@@ -20,6 +21,7 @@ use kitfleet_domain::profiles::{
     self, ChangeError, Content, CreateError, Filter, Kept, NewProfile, Origin, ProfileName, TooManyBytes,
     snapshots as kept_once,
 };
+use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_profiles::{CopyError, ReadError, SaveError, Saved};
@@ -27,7 +29,6 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use tokio::time::{Instant, sleep, timeout};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
@@ -39,17 +40,24 @@ use crate::http::openapi::{
     AnotherProfile, BeingKept, Body, Creating, Database, InvalidQuery, NoProfile, NotDeleted, ProfileInUse, Restricted,
 };
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::{self, CreatedSession, LaunchBody, Session, UNKNOWN_ARCHETYPE};
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(create, list))
-        .routes(routes!(get, rename, delete))
-        .routes(routes!(restore))
-        .routes(routes!(purge))
-        .routes(routes!(clone))
-        .routes(routes!(launch))
+const READ_PROFILES: Rule = Rule::scope(Scope::ReadProfiles).for_team(Role::Member).open_to_free_devices();
+const WRITE_PROFILES: Rule = Rule::scope(Scope::WriteProfiles).for_team(Role::Admin).open_to_free_devices();
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(WRITE_PROFILES, routes!(create))
+        .allow(READ_PROFILES, routes!(list))
+        .allow(READ_PROFILES, routes!(get))
+        .allow(WRITE_PROFILES, routes!(rename, delete))
+        .allow(WRITE_PROFILES, routes!(restore))
+        .allow(WRITE_PROFILES, routes!(purge))
+        .allow(WRITE_PROFILES, routes!(clone))
+        .allow(WRITE_PROFILES, routes!(launch))
         .merge(snapshots::routes())
         .merge(documents::routes())
 }

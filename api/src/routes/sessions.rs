@@ -8,6 +8,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{ProfileId, SessionId};
 use kitfleet_domain::intents::{self, Ending};
@@ -15,13 +16,13 @@ use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::{
     self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, SessionStatus,
 };
+use kitfleet_domain::teams::Role;
 use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
@@ -31,13 +32,23 @@ use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
 use crate::http::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
 use wire::{CreateBody, SessionList};
 pub use wire::{LaunchBody, Session, UNKNOWN_ARCHETYPE};
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(get, destroy)).merge(operations::routes())
+const READ_SESSIONS: Rule = Rule::scope(Scope::ReadSessions).for_team(Role::Member).open_to_free_devices();
+const WRITE_SESSIONS: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Admin).open_to_free_devices();
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(WRITE_SESSIONS, routes!(create))
+        .allow(READ_SESSIONS, routes!(list))
+        .allow(READ_SESSIONS, routes!(get))
+        .allow(WRITE_SESSIONS, routes!(destroy))
+        .merge(operations::routes())
 }
 
 /// Create a session

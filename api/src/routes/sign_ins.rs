@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::middleware::map_response;
 use kitfleet_domain::accounts::{self, AccountName, AccountStatus, CreateError, Login, NewAccount, Tier};
 use kitfleet_domain::audit::Origin;
 use kitfleet_domain::emails::{EmailAddress, Recipient, SIGNUP, Template};
@@ -24,10 +23,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::{Postgres, Transaction};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::http::caching::forbid_storing;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::OpenJson;
@@ -35,24 +32,25 @@ use crate::http::kinds;
 use crate::http::links::LinkToken;
 use crate::http::openapi::{Body, Database, LoggingIn, RateLimited, SigningUp, Unauthorized, literally_true};
 use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
 /// How long a welcome is worth reading.
 const WELCOME_FOR: Duration = Duration::from_hours(24);
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(sign_up))
-        .routes(routes!(verify_email))
-        .routes(routes!(resend_verification))
-        .routes(routes!(log_in))
-        .routes(routes!(request_magic_link))
-        .routes(routes!(consume_magic_link))
-        .routes(routes!(request_password_reset))
-        .routes(routes!(confirm_password_reset))
-        .routes(routes!(refresh))
-        .routes(routes!(log_out))
-        .layer(map_response(forbid_storing))
+pub fn routes() -> Routes {
+    Routes::new()
+        .public(routes!(sign_up))
+        .public(routes!(verify_email))
+        .public(routes!(resend_verification))
+        .public(routes!(log_in))
+        .public(routes!(request_magic_link))
+        .public(routes!(consume_magic_link))
+        .public(routes!(request_password_reset))
+        .public(routes!(confirm_password_reset))
+        .public(routes!(refresh))
+        .public(routes!(log_out))
+        .never_stored()
 }
 
 /// Body of a signup

@@ -3,6 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::emails::{EmailAddress, Recipient, Template};
 use kitfleet_domain::ids::{AccountId, InviteId, MembershipId, TeamId};
 use kitfleet_domain::teams::invites::{self, AcceptError, InviteError};
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
@@ -24,18 +24,23 @@ use crate::http::openapi::{
     Accepting, Body, Database, Inviting, NoMembership, NoTeam, RateLimited, Restricted, named, one_of,
 };
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::{OWN_ACCOUNT, Rule};
 use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(invite, list_invites))
-        .routes(routes!(accept))
-        .routes(routes!(list_members))
-        .routes(routes!(remove))
-        .routes(routes!(list_owners))
-        .routes(routes!(list))
-        .routes(routes!(rename))
+const READ_TEAM: Rule = Rule::scope(Scope::Read);
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(OWN_ACCOUNT, routes!(invite))
+        .allow(READ_TEAM, routes!(list_invites))
+        .allow(OWN_ACCOUNT, routes!(accept))
+        .allow(READ_TEAM, routes!(list_members))
+        .allow(OWN_ACCOUNT, routes!(remove))
+        .allow(READ_TEAM, routes!(list_owners))
+        .allow(READ_TEAM, routes!(list))
+        .allow(OWN_ACCOUNT, routes!(rename))
 }
 
 /// `member` reads what is the owner's, `admin` changes it too

@@ -3,21 +3,26 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::usage;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::lists::Query;
 use crate::http::openapi::{Database, InvalidQuery, Restricted, tier};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(summary)).routes(routes!(series))
+const READ_USAGE: Rule = Rule::scope(Scope::ReadUsage).for_team(Role::Member).open_to_free_devices();
+
+pub fn routes() -> Routes {
+    Routes::new().allow(READ_USAGE, routes!(summary)).allow(READ_USAGE, routes!(series))
 }
 
 /// What an account did in the present month

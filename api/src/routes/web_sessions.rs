@@ -8,7 +8,6 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::web_sessions;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
@@ -17,10 +16,15 @@ use crate::http::json::Unused;
 use crate::http::lists::Query;
 use crate::http::openapi::{Database, InvalidQuery, NoWebSession, Restricted};
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::{OWN_ACCOUNT, Rule};
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, revoke_others)).routes(routes!(revoke))
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(OWN_ACCOUNT, routes!(list))
+        .allow(Rule::person(), routes!(revoke_others))
+        .allow(OWN_ACCOUNT, routes!(revoke))
 }
 
 /// A signed-in device

@@ -6,10 +6,11 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use axum::middleware::map_response;
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::events::EventType;
 use kitfleet_domain::ids::{DeliveryId, WebhookId};
+use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Rules;
 use kitfleet_domain::webhooks::deliveries::{self, Asked, DeliveryStatus, ReplayError};
@@ -19,29 +20,34 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::http::auth::Caller;
-use crate::http::caching::forbid_storing;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, named, one_of, query};
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(create, list))
-        .routes(routes!(get, update, delete))
-        .routes(routes!(test))
-        .routes(routes!(rotate_secret))
-        .routes(routes!(list_deliveries))
-        .routes(routes!(replay))
-        .layer(map_response(forbid_storing))
+const READ_WEBHOOKS: Rule = Rule::scope(Scope::ReadWebhooks).for_team(Role::Member);
+const CHANGE_WEBHOOKS: Rule = Rule::scope(Scope::AccountOwner).for_team(Role::Admin);
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(CHANGE_WEBHOOKS, routes!(create))
+        .allow(READ_WEBHOOKS, routes!(list))
+        .allow(READ_WEBHOOKS, routes!(get))
+        .allow(CHANGE_WEBHOOKS, routes!(update, delete))
+        .allow(CHANGE_WEBHOOKS, routes!(test))
+        .allow(CHANGE_WEBHOOKS, routes!(rotate_secret))
+        .allow(READ_WEBHOOKS, routes!(list_deliveries))
+        .allow(CHANGE_WEBHOOKS, routes!(replay))
+        .never_stored()
 }
 
 /// Where an account is told of events

@@ -2,14 +2,14 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::pages::{card, sign_in};
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(activate))
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(activate))
 }
 
 /// Connect a device

@@ -8,11 +8,10 @@ use axum::extract::RawPathParams;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
-use crate::http::state::App;
+use crate::http::routing::Routes;
 
 /// By name.
 const ASSETS: [(&str, &str); 9] = [
@@ -34,8 +33,8 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// They are no part of the contract.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().route("/assets/{version}/{file}", get(asset))
+pub fn routes() -> Routes {
+    Routes::new().assets("/assets/{version}/{file}", get(asset))
 }
 
 /// Where a page finds an asset. Scripts find each other in the same folder.

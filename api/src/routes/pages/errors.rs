@@ -2,17 +2,16 @@
 
 use axum::extract::RawPathParams;
 use axum::response::Response;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::error::{Problem, Result};
 use crate::http::kinds::{self, Kind};
 use crate::http::openapi::NoPage;
-use crate::http::state::App;
+use crate::http::routing::Routes;
 use crate::routes::pages::reading;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(index)).routes(routes!(explain))
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(index)).public(routes!(explain))
 }
 
 /// All kinds of problems

@@ -3,18 +3,18 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::pages::{card, sign_in};
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(verify_email))
-        .routes(routes!(magic_link))
-        .routes(routes!(reset_password))
-        .routes(routes!(confirm_sign_in))
+pub fn routes() -> Routes {
+    Routes::new()
+        .public(routes!(verify_email))
+        .public(routes!(magic_link))
+        .public(routes!(reset_password))
+        .public(routes!(confirm_sign_in))
 }
 
 /// Confirm an e-mail address

@@ -4,7 +4,6 @@
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use futures_util::TryStreamExt;
 use http_body::Body as _;
@@ -14,20 +13,21 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_profiles::{About, DocumentError};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::WRITE_PROFILES;
 use super::{Created, Profile, check, content, insert, not_kept, require_room, unavailable, wait_until_kept};
 use crate::http::auth::Caller;
-use crate::http::caching::forbid_storing;
 use crate::http::error::{Problem, Result};
 use crate::http::openapi::{AnotherProfile, BeingKept, Body, Database, NoProfile, Restricted, one_of};
 use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::http::{json, kinds, unknown_fields};
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(export)).routes(routes!(import)).layer(map_response(forbid_storing))
+pub fn routes() -> Routes {
+    // An export hands out cookies: a reader of somebody else's profiles may not.
+    Routes::new().allow(WRITE_PROFILES, routes!(export)).allow(WRITE_PROFILES, routes!(import)).never_stored()
 }
 
 /// What documents are called.

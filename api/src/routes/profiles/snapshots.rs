@@ -3,17 +3,19 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{ProfileId, SnapshotId};
 use kitfleet_domain::profiles::{self, ChangeError, ProfileName, snapshots};
+use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Rules;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Created, Profile, ProfileCopy, Source, copy, wait_until_kept};
+use super::{READ_PROFILES, WRITE_PROFILES};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
@@ -23,10 +25,19 @@ use crate::http::openapi::{
     AnotherProfile, AnotherSnapshot, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted,
 };
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(restore)).routes(routes!(delete))
+/// Snapshots have routes that are not among those of desktop apps on the free tier.
+const WRITE_SNAPSHOTS: Rule = Rule::scope(Scope::WriteProfiles).for_team(Role::Admin);
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(READ_PROFILES, routes!(list))
+        .allow(WRITE_PROFILES, routes!(create))
+        .allow(WRITE_SNAPSHOTS, routes!(restore))
+        .allow(WRITE_SNAPSHOTS, routes!(delete))
 }
 
 /// What a profile held at one moment

@@ -3,14 +3,16 @@
 mod bodies;
 
 use axum::extract::State;
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::operations::{
     Capture, Captured, Condition, Extract, Extracted, Interact, Interacted, LoginResult, Navigate, Navigated,
     Operation, SearchResult, SessionState, Wait, Waited,
 };
-use utoipa_axum::router::OpenApiRouter;
+use kitfleet_domain::teams::Role;
 use utoipa_axum::routes;
 
+use super::WRITE_SESSIONS;
 use super::driving::{self, Done};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
@@ -18,20 +20,26 @@ use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::openapi::{Body, Driving, NoSession, Restricted};
 use crate::http::path::IdPath;
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
 use crate::http::state::App;
 
 use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, WaitBody};
 
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(navigate))
-        .routes(routes!(interact))
-        .routes(routes!(wait))
-        .routes(routes!(state))
-        .routes(routes!(capture))
-        .routes(routes!(extract))
-        .routes(routes!(search))
-        .routes(routes!(login))
+/// It shows cookies, and occupies the session: a reader of somebody else's sessions may not.
+const READ_STATE: Rule =
+    Rule::scope(Scope::ReadSessions).for_team_with(Scope::WriteSessions, Role::Admin).open_to_free_devices();
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(WRITE_SESSIONS, routes!(navigate))
+        .allow(WRITE_SESSIONS, routes!(interact))
+        .allow(WRITE_SESSIONS, routes!(wait))
+        .allow(READ_STATE, routes!(state))
+        .allow(WRITE_SESSIONS, routes!(capture))
+        .allow(WRITE_SESSIONS, routes!(extract))
+        .allow(WRITE_SESSIONS, routes!(search))
+        .allow(WRITE_SESSIONS, routes!(login))
 }
 
 /// Load a page
