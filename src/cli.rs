@@ -166,7 +166,7 @@ pub enum Workers {
 /// `kitfleet jobs`
 #[derive(Debug, Subcommand)]
 pub enum Jobs {
-    /// List jobs, the newest first.
+    /// List jobs, the newest first. Webhook deliveries are those of the queue `webhooks`.
     List {
         /// Only of this queue.
         #[arg(long)]
@@ -182,26 +182,28 @@ pub enum Jobs {
     },
     /// Show a job.
     Show {
-        /// The job's id.
+        /// The job's id; a webhook delivery's is wdl_….
         job: String,
         #[command(flatten)]
         format: Format,
     },
-    /// Let a job that failed run once more. A browser's operation never runs twice, and no mail is sent that was cancelled.
+    /// Let a job that failed run once more, or send a dead letter (wdl_…) once more, with its attempts counted anew. A browser's
+    /// operation never runs twice, and no mail is sent that was cancelled.
     Retry {
         /// The job's id.
         job: String,
         #[command(flatten)]
         format: Format,
     },
-    /// Keep a job that waits from running, for good if it sends a mail. A browser's operation ends with its session instead.
+    /// Keep a job that waits from running, for good if it sends a mail. A browser's operation ends with its session instead,
+    /// and a webhook delivery with its endpoint.
     Cancel {
         /// The job's id.
         job: String,
         #[command(flatten)]
         format: Format,
     },
-    /// Count jobs by queue and status.
+    /// Count jobs by queue and status, one by one: of millions of webhook deliveries that takes seconds.
     Stats(Format),
 }
 

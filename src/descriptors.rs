@@ -6,7 +6,7 @@
 //! opens connections without end takes none from others.
 
 use kitfleet_domain::workers::Driver;
-use kitfleet_worker::webhooks;
+use kitfleet_jobs::webhooks;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Config;

@@ -1,21 +1,26 @@
-//! The job tables, for operators and sweeps.
+//! The job tables, for operators and sweeps. Webhook deliveries are jobs too, whose table is their own.
 
+mod deliveries;
+
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use kitfleet_domain::emails;
-use kitfleet_domain::ids::EmailId;
+use kitfleet_domain::ids::{DeliveryId, EmailId};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection, FromRow, PgConnection};
 
 use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
+use crate::webhooks;
 
 /// A job, as operators see it.
 #[derive(Debug, Serialize, FromRow)]
 pub struct JobRow {
-    /// A ULID.
+    /// A ULID, or a delivery's id.
     pub id: String,
     /// The queue it waits or waited in.
     pub queue: String,
@@ -25,8 +30,8 @@ pub struct JobRow {
     pub body: Value,
     /// Times it was tried.
     pub attempts: i32,
-    /// When it may run.
-    pub run_at: Timestamp,
+    /// When it may run. A delivery tells the next attempt, while one is to come.
+    pub run_at: Option<Timestamp>,
     /// Who took it, and when.
     pub lock_by: Option<String>,
     /// When it was taken.
@@ -57,6 +62,27 @@ const COLUMNS: &str =
 /// # Errors
 /// When the database fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
+    let Filter { queue, status, limit } = filter;
+    let mut jobs = Vec::new();
+    if queue.as_deref().is_none_or(|queue| queue == webhooks::QUEUE) {
+        jobs = deliveries::list(&mut *conn, status.as_deref(), *limit).await?;
+    }
+    if queue.as_deref() != Some(webhooks::QUEUE) {
+        jobs.extend(list_queued(conn, filter).await?);
+    }
+    jobs.sort_by_key(|job| Reverse(made_at(&job.id)));
+    jobs.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
+    Ok(jobs)
+}
+
+/// When a job was made, in milliseconds: ids of both kinds begin with it.
+fn made_at(id: &str) -> u64 {
+    let made_at = |id: ulid::Ulid| id.timestamp_ms();
+    let of_delivery = |id: DeliveryId| made_at(id.as_uuid().as_u128().into());
+    id.parse().map(made_at).or_else(|_| id.parse().map(of_delivery)).unwrap_or_default()
+}
+
+async fn list_queued(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
     let select = format!(
         "select {COLUMNS} from apalis.jobs
          where ($1::text is null or job_type = $1) and ($2::text is null or lower(status) = lower($2)) order by id desc limit $3"
@@ -74,12 +100,15 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
 /// # Errors
 /// When the database fails.
 pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobRow>> {
+    if let Ok(delivery) = id.parse() {
+        return deliveries::show(conn, delivery).await;
+    }
     let select = format!("select {COLUMNS} from apalis.jobs where id = $1");
     sqlx::query_as(sqlx::AssertSqlSafe(select)).bind(id).fetch_optional(conn).await
 }
 
 /// What came of the wish to run a job once more.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Retried {
     /// It runs.
     Yes,
@@ -87,14 +116,24 @@ pub enum Retried {
     NoSuchJob,
     /// The mail that it was to send is not waiting any more: it was sent or given up, or an operator cancelled it.
     MailEnded,
+    /// It is a delivery that stays where it is, for this reason.
+    DeliveryStays(RequeueError),
 }
 
-/// Lets a job that failed or was killed run once more, if it would find anything to do.
+/// Lets a job that failed or was killed run once more, if it would find anything to do. A delivery that is a dead letter is
+/// sent once more, with its attempts counted anew.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
     let mut tx = conn.begin().await?;
+    if let Ok(delivery) = id.parse() {
+        return match dead_letters::requeue(&mut tx, &[delivery]).await {
+            Ok(_) => tx.commit().await.map(|()| Retried::Yes),
+            Err(RequeueError::Database(error)) => Err(error),
+            Err(refused) => Ok(Retried::DeliveryStays(refused)),
+        };
+    }
     let retried: Option<(String, Value)> = sqlx::query_as(
         "update apalis.jobs set status = 'Pending', run_at = to_timestamp(0), lock_by = null, lock_at = null, done_at = null
          where id = $1 and status in ('Failed', 'Killed') and job_type not like 'browser:%'
@@ -113,8 +152,9 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
     Ok(Retried::Yes)
 }
 
-/// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, and for jobs of a browser:
-/// destroying its session ends an operation, and answers whoever asked for it.
+/// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, for jobs of a browser:
+/// destroying its session ends an operation, and answers whoever asked for it; and for deliveries: pausing or deleting their
+/// endpoint ends them, and tells the customer.
 ///
 /// # Errors
 /// When the database fails.
@@ -164,12 +204,13 @@ pub struct QueueStats {
     pub oldest_pending_seconds: Option<f64>,
 }
 
-/// Every queue's numbers.
+/// Every queue's numbers. All rows are counted.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
-    sqlx::query_as(
+    let of_deliveries = deliveries::stats(&mut *conn).await?;
+    let mut queues: Vec<QueueStats> = sqlx::query_as(
         "select job_type as queue,
                 count(*) filter (where status = 'Pending') as pending,
                 count(*) filter (where status in ('Running', 'Queued')) as running,
@@ -181,7 +222,9 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
          from apalis.jobs group by job_type order by job_type",
     )
     .fetch_all(conn)
-    .await
+    .await?;
+    queues.extend(of_deliveries);
+    Ok(queues)
 }
 
 /// Kills what waits for browsers of workers that are gone, and jobs that died with the worker that ran them: nobody may

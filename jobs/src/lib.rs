@@ -2,7 +2,8 @@
 //!
 //! A job carries ids, not snapshots: the rows are the truth, and a handler reads them when it runs. It is enqueued in
 //! the transaction that makes it necessary, so that neither can exist without the other. Attempts and back-off live in
-//! our own tables; an apalis job is one attempt.
+//! our own tables; an apalis job is one attempt. Only the attempts of webhook deliveries are never enqueued: what is due in
+//! their table makes them ([`webhooks`]).
 
 pub mod accounts;
 pub mod backend;
@@ -11,6 +12,7 @@ pub mod emails;
 pub mod inspect;
 pub mod maintenance;
 mod wakeups;
+pub mod webhooks;
 
 use kitfleet_domain::database;
 use serde::Serialize;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kitfleet_domain::webhooks::deliveries::Schedule;
+use kitfleet_jobs::webhooks::attempts_that_fit;
 use kitfleet_worker::config::WebhookConfig;
-use kitfleet_worker::webhooks::{ExtraRoots, attempts_that_fit};
+use kitfleet_worker::webhooks::ExtraRoots;
 use serde::{Deserialize, Serialize};
 
 use super::values::{duration, durations};

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod fairness;
+mod jobs;
 mod rebinding;
 
 use std::time::Duration;

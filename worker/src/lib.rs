@@ -42,9 +42,6 @@ use crate::emails::Mailer;
 use crate::incarnations::Living;
 use crate::sessions::Sessions;
 
-/// The channel on which webhook deliveries are announced; see the migration that makes `fan_out_event`.
-const DELIVERIES: &str = "webhooks";
-
 /// How long the browsers may take to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -116,7 +113,8 @@ async fn run_with(
     let _living = Living::begin(&config.data_dir, id)?;
     let browser_queue = BrowserJob::queue_of(id);
     let mut wakeups =
-        Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, MaintenanceJob::QUEUE, DELIVERIES]).await?;
+        Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, MaintenanceJob::QUEUE, kitfleet_jobs::webhooks::QUEUE])
+            .await?;
     let new = NewWorker {
         id,
         name: &config.name,
@@ -142,11 +140,11 @@ async fn run_with(
     // The registry: a line a job type.
     let browsing = queue(&browser_queue);
     let (mailing, maintaining) = (queue(EmailJob::QUEUE), queue(MaintenanceJob::QUEUE));
-    let (delivering, delivery_context) = queue(DELIVERIES);
+    let delivering = queue(kitfleet_jobs::webhooks::QUEUE);
     queues.spawn_blocking(move || serve(&browser_queue, browsing, drive));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
-    queues.spawn(webhooks::deliver(delivery_context, delivering));
+    queues.spawn(webhooks::deliver(delivering));
 
     let ended = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
@@ -178,22 +176,31 @@ where
     F: Fn(J, Arc<Context>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<(), BoxDynError>> + Send + 'static,
 {
-    // A job worker's name is its claim on jobs: it carries the incarnation, so that a restart is somebody else.
-    let incarnation = context.id.to_string();
-    let name = if queue.ends_with(&incarnation) { queue.to_owned() } else { format!("{queue}:{incarnation}") };
+    let name = name_of(queue, context.id);
     let backend = QueueBackend::<J>::new(context.lazy.clone(), queue, wakeups);
     let run = move |job: J, context: Data<Arc<Context>>| {
         // Each job runs in a task: apalis polls all handlers of a queue in one.
         let running = tokio::spawn(handler(job, Arc::clone(&context)));
         async move { running.await? }
     };
-    let stop = context.stopping.clone();
+    let stopped = stopped(&context);
     let worker = WorkerBuilder::new(name).backend(backend).data(context).build(run);
-    let stopped = async move {
-        stop.cancelled().await;
-        Ok::<(), io::Error>(())
-    };
     tokio::runtime::Handle::current().block_on(worker.run_until(stopped)).map_err(|error| error.to_string())
+}
+
+/// A job worker's name is its claim on jobs: it carries the incarnation, so that a restart is somebody else.
+fn name_of(queue: &str, incarnation: WorkerId) -> String {
+    let incarnation = incarnation.to_string();
+    if queue.ends_with(&incarnation) { queue.to_owned() } else { format!("{queue}:{incarnation}") }
+}
+
+/// Ends when job workers are to take no more.
+fn stopped(context: &Context) -> impl Future<Output = io::Result<()>> + Send + use<> {
+    let stopping = context.stopping.clone();
+    async move {
+        stopping.cancelled().await;
+        Ok(())
+    }
 }
 
 /// What a queue's worker needs: its wake-ups, and what its handlers reach.

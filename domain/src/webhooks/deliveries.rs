@@ -369,6 +369,28 @@ pub async fn claim(conn: &mut PgConnection, wanted: &Wanted, lease: Duration) ->
     .await
 }
 
+/// Gives back what was claimed until then and not begun. It is due again at once, and whoever looks for deliveries is told.
+///
+/// # Errors
+/// When the database fails.
+pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp)]) -> sqlx::Result<()> {
+    let (ids, claimed_until): (Vec<_>, Vec<_>) = claims.iter().map(|(id, until)| (id.as_uuid(), *until)).unzip();
+    sqlx::query_scalar!(
+        r#"with given_back as (
+               update webhook_deliveries d
+               set status = 'pending', next_attempt_at = now(), due = true, updated_at = now()
+               from unnest($1::uuid[], $2::timestamptz[]) as claim (id, claimed_until)
+               where d.id = claim.id and d.status = 'in_flight' and d.next_attempt_at = claim.claimed_until
+           )
+           select pg_notify('jobs:webhooks', '')::text as notified"#,
+        &ids,
+        &claimed_until as _,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(())
+}
+
 /// Which attempts may be made of slow accounts.
 #[derive(Debug)]
 pub struct SlowWanted {

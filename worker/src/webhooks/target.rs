@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::addresses::Destinations;
-use kitfleet_domain::webhooks::deliveries::{Attempt, DeliveryStatus, Ended, Outcome, Tally};
+use kitfleet_domain::webhooks::deliveries::{Attempt, Ended, Outcome};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -202,13 +202,6 @@ async fn read_excerpt(response: &mut Response) -> (String, bool) {
 /// Text that the database can hold.
 fn kept(text: &str, chars: usize) -> String {
     text.replace('\0', "\u{fffd}").chars().take(chars).collect()
-}
-
-pub(super) fn count_terminal(tally: Tally) {
-    for (state, count) in [(DeliveryStatus::Delivered, tally.delivered), (DeliveryStatus::Dlq, tally.dlq)] {
-        let count = u64::try_from(count).unwrap_or_default();
-        metrics::counter!("service_webhook_delivery_terminal_total", "terminal_state" => state.name()).increment(count);
-    }
 }
 
 /// Resolves names to addresses that may be dialled.

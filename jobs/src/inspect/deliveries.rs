@@ -1,0 +1,81 @@
+//! Webhook deliveries, as jobs of the queue [`webhooks::QUEUE`].
+//!
+//! Their rows are their queue, and apalis's tables have none of them. Here each is shown as the job that it is: its id is
+//! `wdl_…`, what waits is `Pending`, what is under way `Running`, what arrived `Done`, a dead letter `Failed`, and what had to
+//! be given up, because its endpoint went away, `Killed`. What was sent and what was answered is the customer's.
+
+use kitfleet_domain::ids::DeliveryId;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use super::{JobRow, QueueStats};
+use crate::webhooks;
+
+/// How a delivery's status is called where jobs are listed.
+const STATUSES: &str = "status (of_delivery, of_job) as (values ('pending', 'Pending'), ('in_flight', 'Running'),
+                            ('delivered', 'Done'), ('dlq', 'Failed'), ('failed', 'Killed'))";
+
+/// From `webhook_deliveries d` and `status`.
+const COLUMNS: &str = "
+    'wdl_' || d.id as id, $1 as queue, status.of_job as status,
+    json_build_object('account_id', 'acc_' || d.account_id, 'endpoint_id', 'whk_' || d.endpoint_id, 'event_id', d.event_id,
+                      'event_type', d.event_type) as body,
+    d.attempts, case when d.status = 'pending' then d.next_attempt_at end as run_at, null as lock_by,
+    case when d.status = 'in_flight' then d.updated_at end as lock_at,
+    case when d.next_attempt_at is null then d.updated_at end as done_at,
+    case when d.last_response_status is not null or d.last_error is not null
+         then json_build_object('last_response_status', d.last_response_status, 'last_error', d.last_error) end as result";
+
+/// The newest of all, from the end of the primary key.
+const NEWEST: &str = "select id from webhook_deliveries order by id desc limit $2";
+
+/// The newest that stand somewhere: the newest of each endpoint, of which an index has them by status, and of these the newest.
+/// A walk from the end of the primary key would go through the whole table for a status that is rare.
+const NEWEST_WITH: &str = "
+    select d.id from webhook_endpoints e
+    cross join lateral (
+        select id from webhook_deliveries
+        where endpoint_id = e.id and status = (select of_delivery from status where lower(of_job) = lower($3))
+        order by id desc limit $2
+    ) d
+    order by d.id desc limit $2";
+
+pub(super) async fn list(conn: &mut PgConnection, status: Option<&str>, limit: i64) -> sqlx::Result<Vec<JobRow>> {
+    let newest = if status.is_some() { NEWEST_WITH } else { NEWEST };
+    let select = format!(
+        "with {STATUSES}, newest as ({newest})
+         select {COLUMNS} from newest join webhook_deliveries d using (id) join status on status.of_delivery = d.status
+         order by d.id desc"
+    );
+    let select = sqlx::query_as(AssertSqlSafe(select)).bind(webhooks::QUEUE).bind(limit);
+    let select = if let Some(status) = status { select.bind(status) } else { select };
+    select.fetch_all(conn).await
+}
+
+pub(super) async fn show(conn: &mut PgConnection, id: DeliveryId) -> sqlx::Result<Option<JobRow>> {
+    let select = format!(
+        "with {STATUSES}
+         select {COLUMNS} from webhook_deliveries d join status on status.of_delivery = d.status where d.id = $2"
+    );
+    sqlx::query_as(AssertSqlSafe(select)).bind(webhooks::QUEUE).bind(id).fetch_optional(conn).await
+}
+
+/// The queue's numbers, if it ever had a delivery. All of them are counted, in an index. The oldest that waits is one that
+/// could be sent: what is paused waits for its customer.
+pub(super) async fn stats(conn: &mut PgConnection) -> sqlx::Result<Option<QueueStats>> {
+    sqlx::query_as(
+        "select $1 as queue,
+                count(*) filter (where status = 'pending') as pending,
+                count(*) filter (where status = 'in_flight') as running,
+                count(*) filter (where status = 'delivered') as done,
+                count(*) filter (where status = 'dlq') as failed,
+                count(*) filter (where status = 'failed') as killed,
+                (select extract(epoch from now() - min(d.next_attempt_at))::float8
+                 from webhook_deliveries d
+                 join webhook_endpoints e on e.id = d.endpoint_id and e.active and e.disabled_at is null
+                 where d.due and d.status = 'pending') as oldest_pending_seconds
+         from webhook_deliveries having count(*) > 0",
+    )
+    .bind(webhooks::QUEUE)
+    .fetch_optional(conn)
+    .await
+}

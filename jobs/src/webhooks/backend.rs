@@ -1,0 +1,253 @@
+//! The backend: when to claim, and what has become of claims.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use apalis_core::backend::finalize::Ephemeral;
+use apalis_core::backend::{Backend, BackendConfig};
+use apalis_core::task::Task;
+use apalis_core::task::builder::TaskBuilder;
+use apalis_core::task::task_id::TaskId;
+use apalis_core::worker::context::WorkerContext;
+use kitfleet_domain::database::pool_options;
+use kitfleet_domain::ids::DeliveryId;
+use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::webhooks::deliveries::{self, Attempt};
+use sqlx::PgPool;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::acknowledgement::{Acknowledge, Report};
+use super::results::Results;
+use super::turns::{Bounds, TICK, Turns, recipient_of};
+use super::{AttemptJob, Settings};
+
+/// How long to wait before a failed claim is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Serves what is due to one apalis worker.
+#[derive(Debug)]
+pub struct DeliveryBackend {
+    settings: Settings,
+    claiming: PgPool,
+    acknowledge: Acknowledge,
+    wakeups: UnboundedReceiver<()>,
+    reports: UnboundedReceiver<Report>,
+    turns: Turns,
+    /// When what has become due is looked for again.
+    tick: Pin<Box<Sleep>>,
+    ticks: JoinSet<sqlx::Result<Vec<DeliveryId>>>,
+    claims: JoinSet<sqlx::Result<(Vec<Attempt>, Bounds)>>,
+    /// What was claimed and is not handed out yet.
+    claimed: VecDeque<AttemptJob>,
+    given_back: JoinSet<()>,
+}
+
+impl DeliveryBackend {
+    /// Serves deliveries. `lazy` is a pool whose commits do not wait for the disk ([`crate::backend::lazy_pool`]), for claims;
+    /// results are written over `db`.
+    #[must_use]
+    pub fn new(db: PgPool, lazy: &PgPool, settings: Settings, wakeups: UnboundedReceiver<()>) -> Self {
+        let (reporter, reports) = unbounded_channel();
+        Self {
+            claiming: claiming(lazy),
+            acknowledge: Acknowledge::new(Results::new(db, settings.clone()), reporter),
+            wakeups,
+            reports,
+            turns: Turns::new(&settings),
+            settings,
+            tick: Box::pin(sleep(Duration::ZERO)),
+            ticks: JoinSet::new(),
+            claims: JoinSet::new(),
+            claimed: VecDeque::new(),
+            given_back: JoinSet::new(),
+        }
+    }
+
+    /// Claims what is due, if there may be some and somebody has room.
+    fn claim_more(&mut self) {
+        if !self.claims.is_empty() {
+            return;
+        }
+        let Some((wanted, bounds)) = self.turns.wanted() else { return };
+        let (claiming, lease) = (self.claiming.clone(), self.settings.lease());
+        self.claims.spawn(async move {
+            let attempts = deliveries::claim(&mut *claiming.acquire().await?, &wanted, lease).await?;
+            Ok((attempts, bounds))
+        });
+    }
+
+    /// Looks for what has become due, and for what is due to endpoints that do not answer.
+    fn look_around(&mut self) {
+        if !self.ticks.is_empty() {
+            return;
+        }
+        let (wanted, claiming) = (self.turns.wanted_of_slow(Instant::now().into_std()), self.claiming.clone());
+        self.ticks.spawn(async move {
+            let mut conn = claiming.acquire().await?;
+            deliveries::wake(&mut conn).await?;
+            if wanted.accounts.is_empty() { Ok(Vec::new()) } else { deliveries::due_to_slow(&mut conn, &wanted).await }
+        });
+    }
+
+    // Each of these goes on from something that has happened. When nothing has, it leaves the waker where it will.
+
+    fn poll_reports(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut heard = false;
+        while let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
+            match report {
+                Report::Went(recipient, outcome) => self.turns.note(recipient, outcome, Instant::now().into_std()),
+                Report::Over(recipient) => self.turns.release(recipient),
+            }
+            heard = true;
+        }
+        heard
+    }
+
+    fn poll_wakeups(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut woken = false;
+        while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
+            self.turns.look();
+            woken = true;
+        }
+        woken
+    }
+
+    fn poll_tick(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.tick.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        self.tick.as_mut().reset(Instant::now() + TICK);
+        self.look_around();
+        true
+    }
+
+    fn poll_ticks(&mut self, cx: &mut Context<'_>) -> bool {
+        let Poll::Ready(Some(ticked)) = self.ticks.poll_join_next(cx) else { return false };
+        match ticked {
+            Ok(Ok(besides)) => self.turns.found(besides),
+            Ok(Err(error)) => {
+                static FAILED: Seldom = Seldom::new();
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot look for webhook deliveries"));
+                self.tick.as_mut().reset(Instant::now() + RETRY);
+            }
+            Err(panic) => tracing::error!(%panic, "looking for webhook deliveries panicked"),
+        }
+        true
+    }
+
+    fn poll_claims(&mut self, cx: &mut Context<'_>) -> bool {
+        let Poll::Ready(Some(claimed)) = self.claims.poll_join_next(cx) else { return false };
+        match claimed {
+            Ok(Ok((attempts, bounds))) => self.claimed.extend(self.turns.begin(attempts, bounds)),
+            Ok(Err(error)) => {
+                static FAILED: Seldom = Seldom::new();
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim webhook deliveries"));
+                self.tick.as_mut().reset(Instant::now() + RETRY);
+            }
+            Err(panic) => tracing::error!(%panic, "claiming webhook deliveries panicked"),
+        }
+        true
+    }
+
+    fn poll_given_back(&mut self, cx: &mut Context<'_>) -> bool {
+        matches!(self.given_back.poll_join_next(cx), Poll::Ready(Some(_)))
+    }
+
+    /// Gives back what nobody is handed any more, so that it does not have to wait until its claim runs out.
+    fn give_back(&mut self) {
+        let mut claims = Vec::new();
+        for AttemptJob { attempt, .. } in self.claimed.drain(..) {
+            self.turns.release(recipient_of(&attempt));
+            claims.push((attempt.id, attempt.claimed_until));
+        }
+        let claiming = self.claiming.clone();
+        self.given_back.spawn(async move {
+            let give_back = async { deliveries::give_back(&mut *claiming.acquire().await?, &claims).await };
+            if let Err(error) = give_back.await {
+                tracing::warn!(%error, "cannot give webhook deliveries back: they are sent when their claims have run out");
+            }
+        });
+    }
+}
+
+/// Nothing that fails ends it: what fails is said, and tried again.
+impl Backend for DeliveryBackend {
+    type Task = Task<AttemptJob>;
+    type Error = Infallible;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        _: &WorkerContext,
+    ) -> Poll<Option<Result<Task<AttemptJob>, Infallible>>> {
+        loop {
+            self.claim_more();
+            if let Some(job) = self.claimed.pop_front() {
+                let id = TaskId::from_string(job.attempt.id.to_string());
+                return Poll::Ready(Some(Ok(TaskBuilder::new(job).task_id(id).build())));
+            }
+            let moved = self.poll_reports(cx)
+                || self.poll_wakeups(cx)
+                || self.poll_tick(cx)
+                || self.poll_ticks(cx)
+                || self.poll_claims(cx);
+            if !moved {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Nothing is claimed any more, and no attempt is under way. What is still on its way here goes back, and what has ended
+    /// is waited for until it is written.
+    fn poll_close(&mut self, cx: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
+        loop {
+            if !self.claimed.is_empty() {
+                self.give_back();
+            }
+            if !(self.poll_reports(cx) || self.poll_claims(cx) || self.poll_given_back(cx)) {
+                break;
+            }
+        }
+        if self.claims.is_empty() && self.given_back.is_empty() && self.turns.is_idle() {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl BackendConfig for DeliveryBackend {
+    type Args = AttemptJob;
+    type Id = DeliveryId;
+    /// Tasks need no codec: they live no longer than their claims, and only here.
+    type Kind = Ephemeral;
+    type Config = Settings;
+    type Layer = Acknowledge;
+
+    fn config(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn middleware(&mut self, _: &mut WorkerContext) -> Acknowledge {
+        self.acknowledge.clone()
+    }
+}
+
+/// Where claims are made, one after the other, and where what is due is looked for beside them. The statements are long:
+/// planning them each time would take several times as long as they do. A plan that is made once has to be good for tables of
+/// any size, also when they are empty on that day.
+fn claiming(lazy: &PgPool) -> PgPool {
+    let options = (*lazy.connect_options())
+        .clone()
+        .options([("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")]);
+    pool_options(2).connect_lazy_with(options)
+}

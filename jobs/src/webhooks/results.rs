@@ -1,0 +1,118 @@
+//! How attempts ended, written in batches.
+//!
+//! Results of one endpoint are written one batch after the other, and what ends while a batch is being written makes up the
+//! next: the busier an endpoint, the fewer statements a delivery costs. A result that cannot be written is tried again until
+//! its claim has run out, and then the delivery is sent once more, by whoever claims it, under the same event id.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt as _;
+use kitfleet_domain::database::{may_pass, persist};
+use kitfleet_domain::ids::WebhookId;
+use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus, Ended, Tally};
+use sqlx::PgPool;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::Settings;
+use super::acknowledgement::Place;
+
+/// Batches that are written at once. When many attempts end together, more would only open connections.
+const WRITERS: usize = 4;
+
+/// Writes results, in tasks of its own.
+#[derive(Debug, Clone)]
+pub(super) struct Results(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    db: PgPool,
+    settings: Settings,
+    writers: Semaphore,
+    /// Of each endpoint that somebody writes for: what ended meanwhile.
+    waiting: Mutex<HashMap<WebhookId, Vec<(Ended, Place)>>>,
+}
+
+impl Results {
+    pub(super) fn new(db: PgPool, settings: Settings) -> Self {
+        let (writers, waiting) = (Semaphore::new(WRITERS), Mutex::default());
+        Self(Arc::new(Inner { db, settings, writers, waiting }))
+    }
+
+    /// Writes how an attempt ended, and gives its place back then.
+    pub(super) fn write(&self, endpoint: WebhookId, ended: Ended, place: Place) {
+        match self.0.waiting().entry(endpoint) {
+            Entry::Occupied(mut waiting) => waiting.get_mut().push((ended, place)),
+            Entry::Vacant(none) => {
+                none.insert(Vec::new());
+                tokio::spawn(Arc::clone(&self.0).write_all(endpoint, vec![(ended, place)]));
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<WebhookId, Vec<(Ended, Place)>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a batch, and then what came meanwhile, until nothing did.
+    async fn write_all(self: Arc<Self>, endpoint: WebhookId, first: Vec<(Ended, Place)>) {
+        let mut next = Some(first);
+        while let Some(batch) = next {
+            let (ended, places): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            let turn = self.writers.acquire().await;
+            // Results that are lost in a panic are those of attempts that somebody makes again.
+            let _reported = AssertUnwindSafe(self.write(endpoint, &ended)).catch_unwind().await;
+            drop((turn, places));
+            next = self.next_batch(endpoint);
+        }
+    }
+
+    /// What came meanwhile. When nothing did, nobody writes for this endpoint any more.
+    fn next_batch(&self, endpoint: WebhookId) -> Option<Vec<(Ended, Place)>> {
+        let mut waiting = self.waiting();
+        let batch = waiting.get_mut(&endpoint).map(std::mem::take).filter(|batch| !batch.is_empty());
+        if batch.is_none() {
+            waiting.remove(&endpoint);
+        }
+        batch
+    }
+
+    /// Writes results until they are, or would be of no use any more. When the database refuses them, it is for what endpoints
+    /// answered, which is left out then: nobody's deliveries are sent over and over for it.
+    async fn write(&self, endpoint: WebhookId, ended: &[Ended]) {
+        let written = async {
+            match self.finish(endpoint, ended).await {
+                Err(error) if !may_pass(&error) => {
+                    tracing::error!(%error, %endpoint, "the database does not take what an endpoint answered");
+                    self.finish(endpoint, &ended.iter().map(Ended::without_words).collect::<Vec<_>>()).await
+                }
+                written => written,
+            }
+        };
+        match timeout(self.settings.lease(), written).await {
+            Ok(Ok(tally)) => count_terminal(tally),
+            Ok(Err(error)) => {
+                tracing::error!(%error, %endpoint, "cannot write how webhook deliveries ended: they are sent again");
+            }
+            Err(_) => tracing::error!(%endpoint, "gave up writing how webhook deliveries ended: they are sent again"),
+        }
+    }
+
+    async fn finish(&self, endpoint: WebhookId, ended: &[Ended]) -> sqlx::Result<Tally> {
+        let schedule = &self.settings.schedule;
+        let finish = || async { deliveries::finish(&mut *self.db.acquire().await?, endpoint, ended, schedule).await };
+        persist("write how webhook deliveries ended", finish).await
+    }
+}
+
+fn count_terminal(tally: Tally) {
+    for (state, count) in [(DeliveryStatus::Delivered, tally.delivered), (DeliveryStatus::Dlq, tally.dlq)] {
+        let count = u64::try_from(count).unwrap_or_default();
+        metrics::counter!("service_webhook_delivery_terminal_total", "terminal_state" => state.name()).increment(count);
+    }
+}

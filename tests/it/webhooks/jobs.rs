@@ -1,0 +1,147 @@
+//! Deliveries as jobs: of an operator, and of a worker.
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::webhooks::deliveries::{Wanted, claim, give_back};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::{create, flood, id_of, send_test, stands};
+use crate::support::sink::Sink;
+use crate::support::{App, Role, eventually, unknown_id};
+
+/// The numbers of the queue `webhooks`.
+async fn stats(app: &App) -> Value {
+    let stats = app.run(&["jobs", "stats", "--json"]).await.code(0).json();
+    let of_queue = stats.as_array().and_then(|all| all.iter().find(|stats| stats["queue"] == "webhooks"));
+    of_queue.expect("the queue's numbers").clone()
+}
+
+async fn listed(app: &App, args: &[&str]) -> Vec<Value> {
+    let listed = app.run(&[&["jobs", "list", "--json"], args].concat()).await.code(0).json();
+    listed.as_array().expect("a list").clone()
+}
+
+/// Contract: command-line 6, 7. A delivery is a job: it is shown as one, and as a dead letter it is sent once more like any job
+/// that failed.
+#[tokio::test]
+async fn a_delivery_is_a_job() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "[]").start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let endpoint = id_of(&create(&client, &sink.url("/first/500/1/"), &["session.failed"]).await);
+    let delivery = send_test(&client, &endpoint).await;
+    let dead = stands(&client, &endpoint, &delivery, "dlq").await;
+
+    let shown = app.run(&["jobs", "show", &delivery, "--json"]).await.code(0).json();
+    let job = json!({
+        "id": delivery, "queue": "webhooks", "status": "Failed",
+        "body": {"account_id": account, "endpoint_id": endpoint, "event_id": dead["event_id"], "event_type": "test.ping"},
+        "attempts": 1, "run_at": null, "lock_by": null, "lock_at": null, "done_at": dead["updated_at"],
+        "result": {"last_response_status": 500, "last_error": null},
+    });
+    assert_eq!(shown, job);
+    assert!(app.run(&["jobs", "show", &delivery]).await.code(0).stdout.contains(&delivery));
+    assert_eq!(listed(&app, &["--queue", "webhooks", "--status", "failed"]).await, [job]);
+
+    let cancelled = app.run(&["jobs", "cancel", &delivery]).await.code(1);
+    assert!(cancelled.complaint().contains("end with their endpoint"), "{cancelled:?}");
+    let retried = app.run(&["jobs", "retry", &delivery, "--json"]).await.code(0).json();
+    assert_eq!(retried, json!({"id": delivery, "status": "Pending"}));
+    let arrived = stands(&client, &endpoint, &delivery, "delivered").await;
+    assert_eq!(arrived["attempts"], 1);
+    let shown = app.run(&["jobs", "show", &delivery, "--json"]).await.code(0).json();
+    assert_eq!((&shown["status"], &shown["done_at"]), (&json!("Done"), &arrived["delivered_at"]));
+    let refused = app.run(&["jobs", "retry", &delivery]).await.code(1);
+    assert!(refused.complaint().contains("is delivered and not dlq"), "{refused:?}");
+
+    let unknown = unknown_id("wdl");
+    for (order, told) in [("show", "there is no job"), ("retry", "there is no delivery")] {
+        let refused = app.run(&["jobs", order, &unknown]).await.code(1);
+        assert!(refused.complaint().contains(told), "{refused:?}");
+    }
+    app.stop().await;
+}
+
+/// Contract: command-line 6. Deliveries stand among the other jobs, the newest first, and are counted like them.
+#[tokio::test]
+async fn deliveries_are_listed_and_counted_with_the_jobs() {
+    let sink = Sink::start().await;
+    let mut app = App::simulated().delivering_to(&sink).set("webhooks.retry_schedule", "[]").start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let answering = id_of(&create(&client, &sink.url("/ok"), &["session.completed"]).await);
+    let first = send_test(&client, &answering).await;
+    stands(&client, &answering, &first, "delivered").await;
+    let session = client.session().await;
+    let second = send_test(&client, &answering).await;
+    stands(&client, &answering, &second, "delivered").await;
+    // A browser's job was made between them.
+    let all = listed(&app, &["--limit", "10000"]).await;
+    let place = |is: &dyn Fn(&Value) -> bool| all.iter().position(is).expect("it is listed");
+    let between = place(&|job| job["queue"].as_str().is_some_and(|queue| queue.starts_with("browser:")));
+    assert!(place(&|job| job["id"] == second) < between && between < place(&|job| job["id"] == first), "{all:?}");
+    assert_eq!(listed(&app, &["--limit", "1"]).await.len(), 1);
+    assert!(listed(&app, &["--queue", "emails"]).await.iter().all(|job| job["queue"] == "emails"));
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+
+    // As many are under way as an endpoint may have.
+    let hanging = id_of(&create(&client, &sink.url("/hang"), &["session.failed"]).await);
+    flood(&app, account, 40).await;
+    let counted = eventually(Duration::from_secs(8), "32 are under way", async || {
+        let counted = stats(&app).await;
+        (counted["running"] == 32).then_some(counted)
+    })
+    .await;
+    let counts = |counted: &Value| ["pending", "running", "done", "failed", "killed"].map(|name| counted[name].clone());
+    assert_eq!(counts(&counted), [8, 32, 2, 0, 0].map(|count| json!(count)));
+    assert!(counted["oldest_pending_seconds"].is_f64());
+    let running = listed(&app, &["--queue", "webhooks", "--status", "running", "--limit", "3"]).await;
+    assert_eq!(running.len(), 3);
+    assert!(running[0]["lock_at"].is_string() && running[0]["run_at"].is_null(), "{running:?}");
+    assert!(listed(&app, &["--queue", "webhooks", "--status", "pending"]).await[0]["run_at"].is_string());
+    client.delete(&format!("/v1/webhooks/{hanging}")).await.expect(204);
+    assert_eq!(listed(&app, &["--queue", "webhooks", "--status", "killed"]).await.len(), 8);
+    // Nobody has to wait for what hangs.
+    app.signal(0, Signal::SIGKILL).await;
+    app.stop().await;
+}
+
+/// Contract: webhooks 27. What a worker that stops had claimed and not begun is due again at once, unless it is somebody else's
+/// by then.
+#[tokio::test]
+async fn what_was_not_begun_is_given_back() {
+    let sink = Sink::start().await;
+    let mut app = App::simulated().roles(&[Role::Api]).delivering_to(&sink).start().await;
+    let client = app.client().await;
+    let id = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    let delivery = send_test(&client, &id).await;
+    let claimed = async || {
+        let wanted = Wanted {
+            not_endpoints: Vec::new(),
+            not_accounts: Vec::new(),
+            most: (16, 64),
+            after: None,
+            slow: Vec::new(),
+            answering: Vec::new(),
+            besides: Vec::new(),
+        };
+        let mut conn = app.database.pool.acquire().await.expect("a connection");
+        let claimed = claim(&mut conn, &wanted, Duration::from_mins(10)).await.expect("a claim");
+        let [attempt] = &claimed[..] else { panic!("not one: {claimed:?}") };
+        (attempt.id, attempt.claimed_until)
+    };
+    let given_back = async |claim| {
+        let mut conn = app.database.pool.acquire().await.expect("a connection");
+        give_back(&mut conn, &[claim]).await.expect("the database");
+    };
+    let first = claimed().await;
+    given_back(first).await;
+    let second = claimed().await;
+    given_back(first).await;
+    assert_eq!(app.count("select count(*) from webhook_deliveries where status = 'in_flight' and not due").await, 1);
+    given_back(second).await;
+    app.start(Role::Worker);
+    assert_eq!(stands(&client, &id, &delivery, "delivered").await["attempts"], 1);
+    app.stop().await;
+}
