@@ -470,6 +470,14 @@ impl Config {
         Self::read(file.or_else(|| default.exists().then_some(default)), environment)
     }
 
+    /// Reads these variables alone, as if they were the environment.
+    ///
+    /// # Errors
+    /// When a key is unknown, or a value is bad.
+    pub fn from_variables(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
+        Self::read(None, variables.into_iter())
+    }
+
     fn read(file: Option<&Path>, environment: impl Iterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
         let variables = our_variables(environment);
         let layers = config::Config::builder();
@@ -567,6 +575,7 @@ impl Config {
     }
 
     /// What is set although nothing uses it yet, as sections or keys.
+    #[must_use]
     pub fn unused(&self) -> &[&'static str] {
         &self.unused
     }

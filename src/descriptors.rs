@@ -23,6 +23,9 @@ pub const LEAST_SESSION_CONNECTIONS: usize = 24;
 const MOST_CONNECTIONS: usize = 16_384;
 
 /// Raises the limit as far as it goes, and returns it before and after.
+///
+/// # Errors
+/// When the kernel refuses.
 pub fn raise() -> nix::Result<(u64, u64)> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;

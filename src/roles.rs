@@ -22,8 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, ConfigError, DirectDriver, RedisUrl, Secret};
 use crate::database::Database;
 use crate::descriptors;
-use crate::owner::{self, Owner};
-use crate::{output, welcome};
+use crate::{owner, welcome};
 
 /// How long `kitfleet up` waits for its worker before it says that it is ready.
 const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
@@ -34,19 +33,32 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that lived so long starts again after the first pause.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// `kitfleet up`
-pub async fn up(config: &Config) -> Result<()> {
-    let stop = told_to_stop()?;
+/// `kitfleet up`: runs everything until `stop`. When there is a worker to give sessions to, `greet` gets the text that
+/// says so, and how to begin.
+///
+/// # Errors
+/// When something cannot be started, or ends unasked. What had been started has been stopped by then.
+pub async fn up(
+    config: &Config,
+    stop: &CancellationToken,
+    greet: impl FnOnce(&str) -> Result<()>,
+) -> Result<()> {
     warn_of_what_is_unused(config);
     warn_of_what_does_not_fit(config);
     let listener = listen(config.server.listen, "server.listen").await?;
     let Some(database) = stop.run_until_cancelled(Database::start(config)).await.transpose()? else { return Ok(()) };
-    let served = up_on(config, listener, &database, &stop).await;
+    let served = up_on(config, listener, &database, stop, greet).await;
     database.close().await;
     served
 }
 
-async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop: &CancellationToken) -> Result<()> {
+async fn up_on(
+    config: &Config,
+    listener: TcpListener,
+    database: &Database,
+    stop: &CancellationToken,
+    greet: impl FnOnce(&str) -> Result<()>,
+) -> Result<()> {
     database.migrate().await?;
     let owner = owner::welcome(&mut database.connect().await?, &config.data_dir).await?;
     let db = database.pool(config).await?;
@@ -64,7 +76,11 @@ async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop
         () = stop.cancelled() => Ok(()),
         ended = &mut api => unasked_end(ended),
         ended = &mut worker => ended.unwrap_or_else(|panic| Err(panic.into())),
-        Err(error) = say_ready(config, &db, &others, &base_url, &owner) => Err(error),
+        Err(error) = async {
+            wait_for_a_worker(&db, &others).await?;
+            greet(&welcome::text(&base_url, &owner::key_file(&config.data_dir), &owner))?;
+            std::future::pending::<Result<()>>().await
+        } => Err(error),
     };
     tracing::info!("stopping");
     stop_api.cancel();
@@ -74,9 +90,8 @@ async fn up_on(config: &Config, listener: TcpListener, database: &Database, stop
     ended
 }
 
-/// Greets the user when there is a worker besides `others`, which may be dead and just not known to be, and then never
-/// returns.
-async fn say_ready(config: &Config, db: &PgPool, others: &[WorkerId], base_url: &str, owner: &Owner) -> Result<()> {
+/// Waits until there is a worker besides `others`, which may be dead and just not known to be; but not for ever.
+async fn wait_for_a_worker(db: &PgPool, others: &[WorkerId]) -> Result<()> {
     let deadline = Instant::now() + WORKER_STARTS_WITHIN;
     while live_workers(db).await?.iter().all(|worker| others.contains(worker)) {
         if Instant::now() > deadline {
@@ -87,8 +102,7 @@ async fn say_ready(config: &Config, db: &PgPool, others: &[WorkerId], base_url: 
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    output::line(&welcome::text(base_url, &owner::key_file(&config.data_dir), owner))?;
-    std::future::pending().await
+    Ok(())
 }
 
 async fn live_workers(db: &PgPool) -> sqlx::Result<Vec<WorkerId>> {
@@ -161,7 +175,7 @@ async fn keep_working(config: WorkerConfig, db: PgPool, stop: CancellationToken)
 
 /// Cancelled by the first SIGTERM or Ctrl-C. The second ends the process there and then: the kernel ends its browsers,
 /// its display and its database with it.
-fn told_to_stop() -> Result<CancellationToken> {
+pub fn told_to_stop() -> Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = CancellationToken::new();

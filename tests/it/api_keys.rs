@@ -566,7 +566,7 @@ async fn a_key_has_one_successor() {
 /// also by a service that stops, and nothing else is.
 #[tokio::test]
 async fn the_last_use_of_a_credential_is_noted() {
-    let mut app = App::simulated().start().await;
+    let mut app = App::simulated().in_processes().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let (device, _idle) = (app.device_of(ada.account).await, app.device_of(ada.account).await);
     let long_ago = "update web_sessions set last_used_at = now() - interval '1 hour' where account_id = $1";

@@ -579,7 +579,7 @@ async fn a_transport_that_lacks_something_stops_the_start() {
 /// Mails that are files hold links and addresses: they are kept for a time, and not for ever.
 #[tokio::test]
 async fn old_files_of_mails_are_removed() {
-    let mut app = App::simulated().set("retention.outbox", "1h").start().await;
+    let mut app = App::simulated().in_processes().set("retention.outbox", "1h").start().await;
     let outbox = app.data_dir.path().join("data/outbox");
     fs::create_dir_all(&outbox).expect("a folder");
     let (old, new) = (outbox.join("old.eml"), outbox.join("new.eml"));

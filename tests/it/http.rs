@@ -64,7 +64,7 @@ async fn what_is_refused_is_a_problem_document() {
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
     const LIMIT: usize = 1024 * 1024;
-    let app = App::simulated().start().await;
+    let app = App::simulated().in_processes().start().await;
     let client = app.client().await;
     let padded = |length: usize| {
         let frame = r#"{"padding":{"x":""}}"#.len();

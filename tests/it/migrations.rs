@@ -30,7 +30,7 @@ const INSERT_AUDIT_ROW: &str = "insert into audit_log (id, account_id, actor_typ
 
 /// The service's database, emptied, while the service does not run.
 async fn emptied(schemas: &str) -> App {
-    let mut app = App::simulated().start().await;
+    let mut app = App::simulated().in_processes().start().await;
     app.signal(0, Signal::SIGTERM).await;
     let drop = format!("drop schema {schemas} cascade; create schema public");
     app.database.pool.execute(sqlx::AssertSqlSafe(drop)).await.expect("an empty database");

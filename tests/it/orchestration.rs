@@ -414,7 +414,7 @@ async fn a_worker_that_wakes_after_its_lease_publishes_nothing() {
 /// Contract: workers 10. SIGTERM drains, and leaves no busy slot; a caller whose operation is under way is answered.
 #[tokio::test]
 async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
-    let mut app = App::simulated().set("worker.drain_timeout", "1s").start().await;
+    let mut app = App::simulated().in_processes().set("worker.drain_timeout", "1s").start().await;
     let client = app.client().await;
     let (idle, waiting, quick) = (client.session().await, client.session().await, client.session().await);
     let wait = client.waiting(&waiting, 60_000);

@@ -1,6 +1,7 @@
-//! The service under test: real processes of the real binary, each test's own.
+//! The service under test, each test's own: in the test's process, or as real processes of the real binary.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -19,10 +20,16 @@ use uuid::Uuid;
 use super::client::Client;
 use super::database::Database;
 use super::eventually;
+use super::here::Service;
 
 /// The processes that a test's service starts inherit this variable, so that a leftover can be found. What starts browsers
 /// is given less of the environment, but `TMPDIR`, which marks it as well; an embedded database stands in its folder.
 const MARK: &str = "KITFLEET_TEST_MARK";
+
+const NO_PROCESS: &str = "the service is no process of its own: start it `in_processes`";
+
+/// How long a service that was told to stop may take: longer than it waits for what is under way.
+pub const STOPS_WITHIN: Duration = Duration::from_secs(40);
 
 /// What a process of the service does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +48,17 @@ pub struct App {
     pub base_url: String,
     pub data_dir: TempDir,
     settings: BTreeMap<String, String>,
-    processes: Vec<(Role, Child)>,
+    parts: Vec<(Role, Part)>,
     mark: String,
     embedded: bool,
     files: Option<(u32, u32)>,
     stopped: bool,
+}
+
+/// What does a role.
+enum Part {
+    Here(Service),
+    Process(Child),
 }
 
 /// What the kernel says of a process.
@@ -74,20 +87,21 @@ fn every_process() -> BTreeMap<i32, Process> {
 pub struct Builder {
     settings: BTreeMap<String, String>,
     roles: Vec<Role>,
+    in_processes: bool,
     embedded: bool,
     files: Option<(u32, u32)>,
 }
 
 impl App {
-    /// A service without browsers: sessions are simulated.
+    /// A service without browsers: sessions are simulated. It runs in the test's own process, unless it is told otherwise.
     pub fn simulated() -> Builder {
-        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false, files: None }
-            .set("worker.driver", "simulated")
+        Builder::new().set("worker.driver", "simulated")
     }
 
     /// A service on real WebKit, whose browsers may reach the test's own site.
     pub fn webkit() -> Builder {
-        Builder { settings: BTreeMap::new(), roles: vec![Role::Up], embedded: false, files: None }
+        Builder::new()
+            .in_processes()
             .set("worker.driver", "webkit")
             .set("sessions.allow_private_targets", "true")
     }
@@ -156,13 +170,17 @@ impl App {
                 command.env(name, value);
             }
         }
-        if !self.embedded {
-            command.env("DATABASE_URL", self.database.url());
-        }
-        for (key, value) in &self.settings {
-            command.env(format!("KITFLEET_{}", key.to_uppercase().replace('.', "__")), value);
-        }
+        command.envs(self.variables());
         command
+    }
+
+    /// The service's settings, as its environment has them.
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        let named = |(key, value): (&String, &String)| {
+            (format!("KITFLEET_{}", key.to_uppercase().replace('.', "__")).into(), value.into())
+        };
+        let database = (!self.embedded).then(|| ("DATABASE_URL".into(), self.database.url().into()));
+        self.settings.iter().map(named).chain(database).collect()
     }
 
     /// Starts another process of the service.
@@ -183,7 +201,7 @@ impl App {
     }
 
     fn start_with(&mut self, role: Role, variables: &[(&str, &str)]) -> usize {
-        let log = fs::File::create(self.log_file(self.processes.len())).expect("a log file");
+        let log = fs::File::create(self.log_file(self.parts.len())).expect("a log file");
         let name = match role {
             Role::Up => "up",
             Role::Api => "api",
@@ -193,13 +211,16 @@ impl App {
         let mut command = self.command(&[name]);
         command.envs(variables.iter().copied());
         let child = command.stdin(Stdio::null()).stdout(log).stderr(stderr).spawn().expect("the binary starts");
-        self.processes.push((role, child));
-        self.processes.len() - 1
+        self.parts.push((role, Part::Process(child)));
+        self.parts.len() - 1
     }
 
     /// What a process has logged.
     pub fn log(&self, process: usize) -> String {
-        fs::read_to_string(self.log_file(process)).unwrap_or_default()
+        match self.parts[process].1 {
+            Part::Here(_) => Service::log(),
+            Part::Process(_) => fs::read_to_string(self.log_file(process)).unwrap_or_default(),
+        }
     }
 
     fn log_file(&self, process: usize) -> PathBuf {
@@ -208,21 +229,31 @@ impl App {
 
     /// A process's id.
     pub fn pid(&self, process: usize) -> Pid {
-        Pid::from_raw(i32::try_from(self.processes[process].1.id()).expect("a process id"))
+        match &self.parts[process].1 {
+            Part::Process(child) => pid_of(child),
+            Part::Here(_) => panic!("{NO_PROCESS}"),
+        }
+    }
+
+    fn child(&mut self, process: usize) -> &mut Child {
+        match &mut self.parts[process].1 {
+            Part::Process(child) => child,
+            Part::Here(_) => panic!("{NO_PROCESS}"),
+        }
     }
 
     /// Sends a signal to a process and, when it is one that ends it, waits for that.
     pub async fn signal(&mut self, process: usize, signal: Signal) {
         kill(self.pid(process), signal).expect("the process runs");
         if matches!(signal, Signal::SIGKILL | Signal::SIGTERM) {
-            let child = &mut self.processes[process].1;
-            eventually(Duration::from_secs(40), "the process ends", async || child.try_wait().expect("a child")).await;
+            let child = self.child(process);
+            eventually(STOPS_WITHIN, "the process ends", async || child.try_wait().expect("a child")).await;
         }
     }
 
     /// Whether a process has ended by itself.
     pub fn has_ended(&mut self, process: usize) -> bool {
-        self.processes[process].1.try_wait().expect("a child").is_some()
+        self.child(process).try_wait().expect("a child").is_some()
     }
 
     /// The most memory a process has ever had.
@@ -266,33 +297,44 @@ impl App {
 
     /// Waits until the service takes requests and, with a worker, sessions.
     pub async fn ready(&self) {
-        let path = if self.processes.iter().any(|(role, _)| *role != Role::Api) { "/readyz" } else { "/healthz" };
+        let path = if self.parts.iter().any(|(role, _)| *role != Role::Api) { "/readyz" } else { "/healthz" };
         let url = format!("{}{path}", self.base_url);
         eventually(Duration::from_secs(30), "the service is ready", async || {
+            for (_, part) in &self.parts {
+                assert!(!matches!(part, Part::Here(service) if service.has_ended()), "the service does not start");
+            }
             let answer = reqwest::get(&url).await.ok()?;
             answer.status().is_success().then_some(())
         })
         .await;
     }
 
-    /// Ends every process in good order, and asserts that nothing of the service is left: no process, no busy slot, no
-    /// job under way.
+    /// Ends everything in good order, and asserts that nothing of the service is left: no process, no task, no busy slot,
+    /// no job under way.
     ///
     /// # Panics
     /// When something is left.
     pub async fn stop(mut self) {
-        for (_, child) in &mut self.processes {
-            let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
-            if child.try_wait().expect("a child").is_none() {
-                kill(pid, Signal::SIGTERM).expect("the process runs");
+        for (_, part) in &mut self.parts {
+            match part {
+                Part::Here(service) => service.tell_to_stop(),
+                Part::Process(child) => {
+                    if child.try_wait().expect("a child").is_none() {
+                        kill(pid_of(child), Signal::SIGTERM).expect("the process runs");
+                    }
+                }
             }
         }
-        for (index, (_, child)) in self.processes.iter_mut().enumerate() {
-            let status =
-                eventually(Duration::from_secs(40), "the service stops", async || child.try_wait().expect("a child"))
-                    .await;
-            let killed_by_the_test = status.code().is_none();
-            assert!(status.success() || killed_by_the_test, "process {index} ended with {status}");
+        for (index, (_, part)) in self.parts.iter_mut().enumerate() {
+            match part {
+                Part::Here(service) => service.stopped().await,
+                Part::Process(child) => {
+                    let status =
+                        eventually(STOPS_WITHIN, "the service stops", async || child.try_wait().expect("a child")).await;
+                    let killed_by_the_test = status.code().is_none();
+                    assert!(status.success() || killed_by_the_test, "process {index} ended with {status}");
+                }
+            }
         }
         eventually(Duration::from_secs(5), "no process is left", async || self.marked().is_empty().then_some(())).await;
         self.stopped = true;
@@ -302,7 +344,7 @@ impl App {
 
     /// A worker that stopped in good order leaves no live session and no job that waits for it, and nothing panics ever.
     async fn assert_orderly(&self) {
-        for process in 0..self.processes.len() {
+        for process in 0..self.parts.len() {
             let log = self.log(process);
             assert!(!log.contains("panicked at"), "process {process} panicked:\n{log}");
         }
@@ -324,12 +366,14 @@ impl Drop for App {
             // A test failed midway: its processes go, so that the next test has the machine for itself.
             let _ = kill(pid, Signal::SIGKILL);
         }
-        for (_, child) in &mut self.processes {
-            let _ = child.kill();
-            let _ = child.wait();
+        for (_, part) in &mut self.parts {
+            if let Part::Process(child) = part {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
         }
         if std::thread::panicking() {
-            for process in 0..self.processes.len() {
+            for process in 0..self.parts.len() {
                 let log = self.log(process);
                 let tail: Vec<_> = log.lines().rev().take(40).collect();
                 eprintln!("--- log of process {process}, last lines ---");
@@ -342,28 +386,38 @@ impl Drop for App {
 }
 
 impl Builder {
+    fn new() -> Self {
+        Self { settings: BTreeMap::new(), roles: vec![Role::Up], in_processes: false, embedded: false, files: None }
+    }
+
     /// Sets a configuration key.
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.settings.insert(key.to_owned(), value.to_owned());
         self
     }
 
+    /// Runs the service in processes of its own, for who looks at them, or ends them.
+    pub fn in_processes(mut self) -> Self {
+        self.in_processes = true;
+        self
+    }
+
     /// Runs these processes instead of one `kitfleet up`.
     pub fn roles(mut self, roles: &[Role]) -> Self {
         self.roles = roles.to_vec();
-        self
+        self.in_processes()
     }
 
     /// Runs `kitfleet up` on a database of its own instead of the test's.
     pub fn embedded(mut self) -> Self {
         self.embedded = true;
-        self
+        self.in_processes()
     }
 
     /// Lets each process open so many files: softly, and at most.
     pub fn files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
-        self
+        self.in_processes()
     }
 
     /// Starts the service and waits until it is ready.
@@ -380,18 +434,26 @@ impl Builder {
             base_url: format!("http://127.0.0.1:{port}"),
             data_dir,
             settings,
-            processes: Vec::new(),
+            parts: Vec::new(),
             mark: Uuid::now_v7().to_string(),
             embedded: self.embedded,
             files: self.files,
             stopped: false,
         };
-        for role in self.roles {
-            app.start(role);
+        if self.in_processes {
+            for role in self.roles {
+                app.start(role);
+            }
+        } else {
+            app.parts.push((Role::Up, Part::Here(Service::start(app.variables()))));
         }
         app.ready().await;
         app
     }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a process id"))
 }
 
 /// A port nobody listens on.

@@ -242,7 +242,7 @@ async fn a_result_that_comes_too_late_changes_nothing() {
 #[tokio::test]
 async fn a_worker_that_stops_ends_its_attempts() {
     let sink = Sink::start().await;
-    let mut app = App::simulated().delivering_to(&sink).start().await;
+    let mut app = App::simulated().in_processes().delivering_to(&sink).start().await;
     let client = app.client().await;
     let path = "/slow/200/1500";
     let id = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
@@ -261,6 +261,7 @@ async fn a_worker_that_stops_ends_its_attempts() {
 async fn endless_answers_take_no_memory() {
     let sink = Sink::start().await;
     let app = App::simulated()
+        .in_processes()
         .delivering_to(&sink)
         .set("webhooks.retry_schedule", "[]")
         .set("webhooks.auto_disable_after", "1000")

@@ -1,0 +1,104 @@
+//! Kitfleet: self-hosted mobile browser sessions on real WebKit, over plain HTTP.
+//!
+//! One binary, several roles. This crate decides nothing about sessions: it reads the configuration, finds or runs the
+//! database, and starts the API and the worker, which live in crates of their own.
+
+mod cli;
+mod config;
+mod database;
+mod descriptors;
+mod doctor;
+mod embedded;
+mod logging;
+mod operators;
+mod output;
+mod owner;
+mod roles;
+mod welcome;
+
+use std::io::{Write as _, stderr};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser as _;
+use serde_json::json;
+
+use crate::cli::{Cli, Command};
+pub use crate::config::{Config, ConfigError};
+use crate::database::Database;
+pub use crate::descriptors::raise as raise_descriptors;
+pub use crate::logging::to as log_to;
+use crate::operators::Order;
+use crate::output::Format;
+pub use crate::roles::up;
+
+/// What the program does with its arguments, and the exit code that it ends with.
+pub async fn main() -> ExitCode {
+    let Err(error) = run(Cli::parse()).await else { return ExitCode::SUCCESS };
+    // Nobody is left to tell when standard error is closed.
+    let _ = writeln!(stderr(), "kitfleet: {}", in_one_line(&error));
+    ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
+}
+
+/// An error and its causes. Some errors repeat their cause, which is then left out.
+fn in_one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for message in error.chain().map(ToString::to_string).filter(|message| !message.is_empty()) {
+        if line.is_empty() {
+            line = message;
+        } else if !line.contains(&message) {
+            line = format!("{line}: {message}");
+        }
+    }
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+async fn run(cli: Cli) -> Result<()> {
+    // First of all: defaults of the configuration follow from it.
+    let raised = descriptors::raise();
+    let config = Config::load(cli.config.as_deref())?;
+    match &cli.command {
+        Command::Up | Command::Api | Command::Worker => {
+            logging::for_a_role(&config.log);
+            match raised {
+                Ok((before, now)) => tracing::info!(before, now, "files that this process may open"),
+                Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+            }
+        }
+        _ => logging::for_a_command(),
+    }
+    match cli.command {
+        Command::Up => up(&config, &roles::told_to_stop()?, output::line).await,
+        Command::Api => roles::api_only(&config).await,
+        Command::Worker => roles::worker_only(&config).await,
+        Command::Migrate(format) => migrate(&config, format).await,
+        Command::Config(format) => format.print(&config.effective(), toml),
+        // It is JSON for people too.
+        Command::Openapi(_) => openapi(&config),
+        Command::Doctor(format) => doctor::examine(&config, format).await,
+        Command::Account(order) => operators::obey(&config, Order::Account(order)).await,
+        Command::Key(order) => operators::obey(&config, Order::Key(order)).await,
+        Command::Workers(order) => operators::obey(&config, Order::Workers(order)).await,
+        Command::Jobs(order) => operators::obey(&config, Order::Jobs(order)).await,
+        Command::Deliveries(order) => operators::obey(&config, Order::Deliveries(order)).await,
+        Command::Profiles(order) => operators::obey(&config, Order::Profiles(order)).await,
+        Command::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
+    }
+}
+
+async fn migrate(config: &Config, format: Format) -> Result<()> {
+    let database = Database::to_migrate(config).await?;
+    let migrated = database.migrate().await;
+    database.close().await;
+    migrated?;
+    format.print(&json!({"migrated": true}), |_| "the database's schema is up to date".to_owned())
+}
+
+fn openapi(config: &Config) -> Result<()> {
+    let base_url = config.server.base_url_at(config.server.listen);
+    output::line(&serde_json::to_string_pretty(&kitfleet_api::openapi(&base_url))?)
+}
+
+fn toml(config: &Config) -> String {
+    toml::to_string(config).unwrap_or_else(|error| unreachable!("every value of the configuration is TOML: {error}"))
+}
