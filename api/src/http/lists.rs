@@ -1,4 +1,4 @@
-//! Queries of lists (contract: lists).
+//! Lists (contract: lists): what they can be asked, and what they answer.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -8,10 +8,12 @@ use axum::http::request::Parts;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::validation::Invalid;
+use serde::Serialize;
 use sqlx::PgConnection;
-use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
-use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, Type};
+use utoipa::openapi::schema::SchemaType;
+use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use crate::http::error::Result;
@@ -83,12 +85,83 @@ impl IntoParams for Paging {
     }
 }
 
+/// What there are lists of.
+pub trait Listed: ToSchema {
+    /// What the contract calls a list of it, or a page of one.
+    const LIST: &'static str;
+    /// What that is.
+    const MEANING: &'static str;
+    /// What the entries are, where the list's own meaning does not say it.
+    const ENTRIES: Option<&'static str> = None;
+}
+
+/// All there is, in one answer.
+#[derive(Serialize)]
+pub struct List<T> {
+    data: Vec<T>,
+}
+
+impl<T> FromIterator<T> for List<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(entries: I) -> Self {
+        Self { data: entries.into_iter().collect() }
+    }
+}
+
 /// A page of a list.
+#[derive(Serialize)]
 pub struct Page<T> {
     pub data: Vec<T>,
-    pub has_more: bool,
+    has_more: bool,
     pub next_cursor: Option<String>,
 }
+
+impl<T> Page<T> {
+    /// The same page of what `entry` makes of each entry.
+    pub fn map<U>(self, entry: impl FnMut(T) -> U) -> Page<U> {
+        let Self { data, has_more, next_cursor } = self;
+        Page { data: data.into_iter().map(entry).collect(), has_more, next_cursor }
+    }
+}
+
+impl<T: Listed> PartialSchema for List<T> {
+    fn schema() -> RefOr<Schema> {
+        entries::<T>().into()
+    }
+}
+
+impl<T: Listed> PartialSchema for Page<T> {
+    fn schema() -> RefOr<Schema> {
+        let has_more =
+            ObjectBuilder::new().schema_type(Type::Boolean).description(Some("Whether there is another page"));
+        let next_cursor = ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+            .description(Some("What gets it; null on the last page"));
+        let page = entries::<T>().property("has_more", has_more).required("has_more");
+        page.property("next_cursor", next_cursor).required("next_cursor").into()
+    }
+}
+
+fn entries<T: Listed>() -> ObjectBuilder {
+    let data = ArrayBuilder::new().items(Ref::from_schema_name(T::name())).description(T::ENTRIES);
+    ObjectBuilder::new().description(Some(T::MEANING)).property("data", data).required("data")
+}
+
+macro_rules! named_by_their_entries {
+    ($($envelope:ident)*) => {$(
+        impl<T: Listed> ToSchema for $envelope<T> {
+            fn name() -> Cow<'static, str> {
+                T::LIST.into()
+            }
+
+            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+                schemas.push((T::name().into_owned(), T::schema()));
+                T::schemas(schemas);
+            }
+        }
+    )*};
+}
+
+named_by_their_entries!(List Page);
 
 /// The page that `query` asks for: `fetch` answers up to so many entries behind the one of an id.
 ///

@@ -18,7 +18,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
-use crate::http::lists::{self, Paging, Query};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoKey, Restricted, Rotating, grantable_scopes};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
@@ -149,15 +149,11 @@ async fn create(caller: Caller, State(app): State<App>, Json(body): Json<CreateK
     Ok(minted(key, None))
 }
 
-/// A page of API keys, newest first
-#[derive(Serialize, ToSchema)]
-struct ApiKeyList {
-    data: Vec<ApiKey>,
-    /// Whether there is another page
-    has_more: bool,
-    /// What gets it; null on the last page
-    #[schema(required = true)]
-    next_cursor: Option<String>,
+type ApiKeyList = Page<ApiKey>;
+
+impl Listed for ApiKey {
+    const LIST: &'static str = "ApiKeyList";
+    const MEANING: &'static str = "A page of API keys, newest first";
 }
 
 /// List API keys
@@ -176,9 +172,7 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
         api_keys::list(conn, account, after.map(ApiKeyId::from), limit).await
     });
-    let page = page.await?;
-    let data = page.data.into_iter().map(ApiKey::from).collect();
-    Ok(Answer(ApiKeyList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+    Ok(Answer(page.await?.map(ApiKey::from)))
 }
 
 /// Get an API key

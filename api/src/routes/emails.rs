@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::json::Json;
+use crate::http::lists::{List, Listed};
 use crate::http::openapi::{Body, Database, Restricted, named, one_of};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
@@ -45,10 +46,11 @@ fn event_type() -> RefOr<Schema> {
     named("OptionalEmail", one_of(&EventType::ALL.map(EventType::name), None))
 }
 
-/// Every kind of mail that can be opted out of
-#[derive(Serialize, ToSchema)]
-struct EmailPreferenceList {
-    data: Vec<Wire>,
+type EmailPreferenceList = List<Wire>;
+
+impl Listed for Wire {
+    const LIST: &'static str = "EmailPreferenceList";
+    const MEANING: &'static str = "Every kind of mail that can be opted out of";
 }
 
 /// List e-mail preferences
@@ -61,7 +63,7 @@ struct EmailPreferenceList {
 async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<EmailPreferenceList>> {
     let mut conn = app.db.acquire().await?;
     let preferences = emails::preferences(&mut conn, caller.account_id).await?;
-    Ok(Answer(EmailPreferenceList { data: preferences.map(Wire::from).into() }))
+    Ok(Answer(preferences.map(Wire::from).into_iter().collect()))
 }
 
 /// A change of an e-mail preference

@@ -27,6 +27,7 @@ use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{self, Json, Unused};
 use crate::http::kinds;
+use crate::http::lists::{List, Listed};
 use crate::http::metrics::{self, OauthOutcome};
 use crate::http::openapi::{
     Body, Database, Form as FormProblems, Full, NoOauthClient, RateLimited, Restricted, grantable_scopes,
@@ -86,10 +87,11 @@ impl From<Client> for OauthClient {
     }
 }
 
-/// Clients
-#[derive(Serialize, ToSchema)]
-struct OauthClientList {
-    data: Vec<OauthClient>,
+type OauthClientList = List<OauthClient>;
+
+impl Listed for OauthClient {
+    const LIST: &'static str = "OauthClientList";
+    const MEANING: &'static str = "Clients";
 }
 
 /// Create an OAuth client
@@ -126,7 +128,7 @@ async fn create(
 async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<OauthClientList>> {
     let mut conn = app.db.acquire().await?;
     let clients = oauth::list_clients(&mut conn, caller.account_id).await?;
-    Ok(Answer(OauthClientList { data: clients.into_iter().map(OauthClient::from).collect() }))
+    Ok(Answer(clients.into_iter().map(OauthClient::from).collect()))
 }
 
 /// Delete an OAuth client

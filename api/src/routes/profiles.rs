@@ -35,7 +35,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
-use crate::http::lists::{self, Paging, Query};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{
     AnotherProfile, BeingKept, Body, Creating, Database, InvalidQuery, NoProfile, NotDeleted, ProfileInUse, Restricted,
 };
@@ -189,15 +189,11 @@ async fn give_up(app: &App, store: StoreId) -> Result<(), ReadError> {
     app.stores().await.map_err(std::io::Error::other)?.remove(store).await
 }
 
-/// A page of profiles, newest first
-#[derive(Serialize, ToSchema)]
-struct ProfileList {
-    data: Vec<Profile>,
-    /// Whether there is another page
-    has_more: bool,
-    /// What gets it; null on the last page
-    #[schema(required = true)]
-    next_cursor: Option<String>,
+type ProfileList = Page<Profile>;
+
+impl Listed for Profile {
+    const LIST: &'static str = "ProfileList";
+    const MEANING: &'static str = "A page of profiles, newest first";
 }
 
 /// List profiles
@@ -223,9 +219,7 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
         profiles::list(conn, account, Filter { deleted, after: after.map(ProfileId::from) }, limit).await
     });
-    let page = page.await?;
-    let data = page.data.into_iter().map(Profile::from).collect();
-    Ok(Answer(ProfileList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+    Ok(Answer(page.await?.map(Profile::from)))
 }
 
 /// Get a profile

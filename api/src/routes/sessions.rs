@@ -185,9 +185,7 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
     let page = lists::weighed_page(&app, &query, scope, id_of, bytes_of, async |conn, after, limit| {
         sessions::list(conn, account, Filter { status, label, after: after.map(SessionId::from) }, limit).await
     });
-    let page = page.await?;
-    let data = page.data.into_iter().map(Session::from).collect();
-    Ok(Answer(SessionList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+    Ok(Answer(page.await?.map(Session::from)))
 }
 
 fn parse_status(text: &str) -> Result<SessionStatus> {

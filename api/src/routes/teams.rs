@@ -20,6 +20,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
 use crate::http::links::LinkToken;
+use crate::http::lists::{List, Listed};
 use crate::http::openapi::{
     Accepting, Body, Database, Inviting, NoMembership, NoTeam, RateLimited, Restricted, named, one_of,
 };
@@ -149,10 +150,11 @@ impl From<invites::Invite> for Invite {
     }
 }
 
-/// The invitations that are pending, newest first
-#[derive(Serialize, ToSchema)]
-struct InviteList {
-    data: Vec<Invite>,
+type InviteList = List<Invite>;
+
+impl Listed for Invite {
+    const LIST: &'static str = "InviteList";
+    const MEANING: &'static str = "The invitations that are pending, newest first";
 }
 
 /// List invitations
@@ -164,7 +166,7 @@ struct InviteList {
 )]
 async fn list_invites(caller: Caller, State(app): State<App>) -> Result<Answer<InviteList>> {
     let pending = invites::list_pending(&mut *app.db.acquire().await?, caller.account_id).await?;
-    Ok(Answer(InviteList { data: pending.into_iter().map(Invite::from).collect() }))
+    Ok(Answer(pending.into_iter().map(Invite::from).collect()))
 }
 
 /// Somebody's place on a team
@@ -241,10 +243,11 @@ async fn accept(caller: Caller, State(app): State<App>, Json(body): Json<LinkTok
     Ok(Answer(Accepted { membership: membership.into() }))
 }
 
-/// Who is on a team, newest first
-#[derive(Serialize, ToSchema)]
-struct MembershipList {
-    data: Vec<Membership>,
+type MembershipList = List<Membership>;
+
+impl Listed for Membership {
+    const LIST: &'static str = "MembershipList";
+    const MEANING: &'static str = "Who is on a team, newest first";
 }
 
 /// List members
@@ -256,7 +259,7 @@ struct MembershipList {
 )]
 async fn list_members(caller: Caller, State(app): State<App>) -> Result<Answer<MembershipList>> {
     let members = members::list(&mut *app.db.acquire().await?, caller.account_id).await?;
-    Ok(Answer(MembershipList { data: members.into_iter().map(Membership::from).collect() }))
+    Ok(Answer(members.into_iter().map(Membership::from).collect()))
 }
 
 /// Remove a member
@@ -315,10 +318,11 @@ impl From<members::TeamOwner> for TeamOwner {
     }
 }
 
-/// The owners on whose teams the caller is, newest first
-#[derive(Serialize, ToSchema)]
-struct TeamOwnerList {
-    data: Vec<TeamOwner>,
+type TeamOwnerList = List<TeamOwner>;
+
+impl Listed for TeamOwner {
+    const LIST: &'static str = "TeamOwnerList";
+    const MEANING: &'static str = "The owners on whose teams the caller is, newest first";
 }
 
 /// List owners
@@ -330,7 +334,7 @@ struct TeamOwnerList {
 )]
 async fn list_owners(caller: Caller, State(app): State<App>) -> Result<Answer<TeamOwnerList>> {
     let owners = members::owners(&mut *app.db.acquire().await?, caller.account_id).await?;
-    Ok(Answer(TeamOwnerList { data: owners.into_iter().map(TeamOwner::from).collect() }))
+    Ok(Answer(owners.into_iter().map(TeamOwner::from).collect()))
 }
 
 /// A team
@@ -373,10 +377,11 @@ impl From<teams::Team> for Team {
     }
 }
 
-/// The teams that the caller owns
-#[derive(Serialize, ToSchema)]
-struct TeamList {
-    data: Vec<Team>,
+type TeamList = List<Team>;
+
+impl Listed for Team {
+    const LIST: &'static str = "TeamList";
+    const MEANING: &'static str = "The teams that the caller owns";
 }
 
 /// List teams
@@ -388,7 +393,7 @@ struct TeamList {
 )]
 async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<TeamList>> {
     let owned = teams::list(&mut *app.db.acquire().await?, caller.account_id).await?;
-    Ok(Answer(TeamList { data: owned.into_iter().map(Team::from).collect() }))
+    Ok(Answer(owned.into_iter().map(Team::from).collect()))
 }
 
 /// Body of a team's change

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Unused;
-use crate::http::lists::Query;
+use crate::http::lists::{List, Listed, Query};
 use crate::http::openapi::{Database, InvalidQuery, NoWebSession, Restricted};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::{OWN_ACCOUNT, Rule};
@@ -57,10 +57,11 @@ struct SignedInDevice {
     current: bool,
 }
 
-/// Signed-in devices, the newest first
-#[derive(Serialize, ToSchema)]
-struct SignedInDevices {
-    data: Vec<SignedInDevice>,
+type SignedInDevices = List<SignedInDevice>;
+
+impl Listed for SignedInDevice {
+    const LIST: &'static str = "SignedInDevices";
+    const MEANING: &'static str = "Signed-in devices, the newest first";
 }
 
 /// List signed-in devices
@@ -72,7 +73,7 @@ async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<SignedInD
     let current = caller.credential.web_session();
     app.last_used.write_now(&app.db).await?;
     let sessions = web_sessions::list(&mut *app.db.acquire().await?, caller.account_id).await?;
-    let data = sessions.into_iter().map(|session| SignedInDevice {
+    let devices = sessions.into_iter().map(|session| SignedInDevice {
         id: session.id,
         created_at: session.created_at,
         last_used_at: session.last_used_at,
@@ -81,7 +82,7 @@ async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<SignedInD
         user_agent: session.user_agent,
         current: current == Some(session.id),
     });
-    Ok(Answer(SignedInDevices { data: data.collect() }))
+    Ok(Answer(devices.collect()))
 }
 
 /// Sign a device out

@@ -27,7 +27,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
-use crate::http::lists::{self, Paging, Query};
+use crate::http::lists::{self, List, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, named, one_of, query};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
@@ -210,10 +210,11 @@ fn check_description(rules: &mut Rules, description: Option<&str>, app: &App) {
     }
 }
 
-/// Webhook endpoints, newest first
-#[derive(Serialize, ToSchema)]
-struct WebhookList {
-    data: Vec<Endpoint>,
+type WebhookList = List<Endpoint>;
+
+impl Listed for Endpoint {
+    const LIST: &'static str = "WebhookList";
+    const MEANING: &'static str = "Webhook endpoints, newest first";
 }
 
 /// List webhook endpoints
@@ -225,7 +226,7 @@ struct WebhookList {
 )]
 async fn list(caller: Caller, State(app): State<App>) -> Result<Answer<WebhookList>> {
     let found = endpoints::list(&mut *app.db.acquire().await?, caller.account_id).await?;
-    Ok(Answer(WebhookList { data: found.into_iter().map(Endpoint::from).collect() }))
+    Ok(Answer(found.into_iter().map(Endpoint::from).collect()))
 }
 
 /// Get a webhook endpoint
@@ -505,15 +506,11 @@ impl From<deliveries::Delivery> for Delivery {
     }
 }
 
-/// A page of deliveries, newest first
-#[derive(Serialize, ToSchema)]
-struct DeliveryList {
-    data: Vec<Delivery>,
-    /// Whether there is another page
-    has_more: bool,
-    /// What gets it; null on the last page
-    #[schema(required = true)]
-    next_cursor: Option<String>,
+type DeliveryList = Page<Delivery>;
+
+impl Listed for Delivery {
+    const LIST: &'static str = "DeliveryList";
+    const MEANING: &'static str = "A page of deliveries, newest first";
 }
 
 /// List a webhook endpoint's deliveries
@@ -542,9 +539,7 @@ async fn list_deliveries(
     let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
         deliveries::list(conn, endpoint, status, after.map(DeliveryId::from), limit).await
     });
-    let page = page.await?;
-    let data = page.data.into_iter().map(Delivery::from).collect();
-    Ok(Answer(DeliveryList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+    Ok(Answer(page.await?.map(Delivery::from)))
 }
 
 fn parse_status(text: &str) -> Result<DeliveryStatus> {

@@ -15,8 +15,9 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use super::WRITE_PROFILES;
-use super::{Created, Profile, check, content, insert, not_kept, require_room, unavailable, wait_until_kept};
+use super::{
+    Created, Profile, WRITE_PROFILES, check, content, insert, not_kept, require_room, unavailable, wait_until_kept,
+};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::openapi::{AnotherProfile, BeingKept, Body, Database, NoProfile, Restricted, one_of};

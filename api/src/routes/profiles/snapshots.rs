@@ -14,13 +14,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Created, Profile, ProfileCopy, Source, copy, wait_until_kept};
-use super::{READ_PROFILES, WRITE_PROFILES};
+use super::{Created, Profile, ProfileCopy, READ_PROFILES, Source, WRITE_PROFILES, copy, wait_until_kept};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
-use crate::http::lists::{self, Paging, Query};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{
     AnotherProfile, AnotherSnapshot, BeingKept, Body, Database, InvalidQuery, NoProfile, NoSnapshot, Restricted,
 };
@@ -127,16 +126,11 @@ async fn create(
     Ok((StatusCode::CREATED, Answer(snapshot.into())))
 }
 
-/// A page of snapshots, newest first
-#[derive(Serialize, ToSchema)]
-#[schema(as = ProfileSnapshotList)]
-struct SnapshotList {
-    data: Vec<Snapshot>,
-    /// Whether there is another page
-    has_more: bool,
-    /// What gets it; null on the last page
-    #[schema(required = true)]
-    next_cursor: Option<String>,
+type SnapshotList = Page<Snapshot>;
+
+impl Listed for Snapshot {
+    const LIST: &'static str = "ProfileSnapshotList";
+    const MEANING: &'static str = "A page of snapshots, newest first";
 }
 
 /// List a profile's snapshots
@@ -163,9 +157,7 @@ async fn list(
     let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
         snapshots::list(conn, profile, after.map(SnapshotId::from), limit).await
     });
-    let page = page.await?;
-    let data = page.data.into_iter().map(Snapshot::from).collect();
-    Ok(Answer(SnapshotList { data, has_more: page.has_more, next_cursor: page.next_cursor }))
+    Ok(Answer(page.await?.map(Snapshot::from)))
 }
 
 /// Restore a snapshot

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
+use crate::http::lists::{Listed, Page};
 use crate::http::openapi::{named, one_of};
 use crate::routes::webhooks::events::EgressCapabilities;
 
@@ -190,14 +191,10 @@ impl From<sessions::Session> for Session {
     }
 }
 
-/// A page of sessions, newest first
-#[derive(Serialize, ToSchema)]
-pub struct SessionList {
-    /// The sessions
-    pub data: Vec<Session>,
-    /// Whether there is another page
-    pub has_more: bool,
-    /// What gets it; null on the last page
-    #[schema(required = true)]
-    pub next_cursor: Option<String>,
+pub type SessionList = Page<Session>;
+
+impl Listed for Session {
+    const LIST: &'static str = "SessionList";
+    const MEANING: &'static str = "A page of sessions, newest first";
+    const ENTRIES: Option<&'static str> = Some("The sessions");
 }
