@@ -227,3 +227,19 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
     let secret = api_keys::hand_over(conn, key, owner.tier).await?;
     Ok(Exchange::Bound { key: secret, account: owner.id })
 }
+
+/// Deletes codes that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
+/// they are refused. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from device_authorizations where id in (
+             select id from device_authorizations where expires_at < now() - interval '1 day' limit $1)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

@@ -6,7 +6,6 @@
 //! statements whether somebody has that address or not. One that names an invite goes to whoever is invited, who need not
 //! have an account (`teams::invites`).
 
-mod address;
 mod preferences;
 
 use std::time::Duration;
@@ -14,9 +13,9 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-pub use self::address::EmailAddress;
 pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
+pub use crate::email_addresses::EmailAddress;
 use crate::ids::{AccountId, EmailId, InviteId};
 use crate::mail_links::Purpose;
 use crate::timestamp::Timestamp;

@@ -4,7 +4,6 @@
 //! changed: a profile and its snapshots refer to stores, under the lock of the profile's row, and whoever refers to one no
 //! longer says that it may be removed.
 
-pub mod keeping;
 pub mod snapshots;
 pub mod stores;
 
@@ -410,7 +409,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     // In the order of their ids, as whoever changes many profiles does: two of them wait for each other, not both.
     sqlx::query!(
         "with held as (

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
+use crate::mfa::challenges;
+use crate::sessions::{self, intents};
+use crate::teams::invites;
 use crate::webhooks::{deliveries, endpoints};
-use crate::{emails, intents, oauth, sessions, teams, tokens, usage, workers};
+use crate::{devices, emails, events, identities, mail_links, oauth, usage, web_sessions, workers};
 
 /// How long what has ended is kept.
 #[derive(Debug, Clone, Copy)]
@@ -118,14 +121,21 @@ impl Arm {
         match self {
             Self::Operations => intents::purge(conn, terms.jobs, limit).await,
             Self::Emails => emails::purge(conn, terms.jobs, limit).await,
-            Self::Tokens => tokens::purge_expired(conn, limit).await,
-            Self::Deliveries => deliveries::purge(conn, terms.webhooks, limit).await,
+            Self::Tokens => Ok(web_sessions::purge_expired(&mut *conn, limit).await?
+                + mail_links::purge_expired(&mut *conn, limit).await?
+                + challenges::purge_expired(&mut *conn, limit).await?
+                + devices::purge_expired(&mut *conn, limit).await?
+                + oauth::purge_expired_tokens(&mut *conn, limit).await?
+                + invites::purge_expired(&mut *conn, limit).await?
+                + identities::purge_expired(conn, limit).await?),
+            Self::Deliveries => Ok(deliveries::purge(&mut *conn, terms.webhooks, limit).await?
+                + events::purge(conn, terms.webhooks, limit).await?),
             Self::Sessions => sessions::purge(conn, terms.sessions, limit).await,
             Self::Workers => workers::purge(conn, terms.workers, limit).await,
             Self::Usage => usage::purge(conn, terms.usage, limit).await,
             Self::Endpoints => endpoints::purge(conn, terms.revoked, limit).await,
             Self::OauthClients => oauth::purge(conn, terms.revoked, limit).await,
-            Self::Invites => teams::invites::purge(conn, terms.revoked, limit).await,
+            Self::Invites => invites::purge(conn, terms.revoked, limit).await,
         }
     }
 }

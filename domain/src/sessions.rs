@@ -2,7 +2,10 @@
 //!
 //! A session's status is its lock: an operation claims it by moving it from `ready` to `busy` under the operation's
 //! id, and only that id may release it. Creating counts as the first claim. What a claim is for stands in
-//! [`crate::intents`].
+//! [`intents`].
+
+pub mod intents;
+pub mod keeping;
 
 use std::time::Duration;
 
@@ -10,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
+use self::intents::ReplyTo;
 use crate::accounts::Tier;
 use crate::audit::{self, Actor, Entry};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
-use crate::intents::{self, ReplyTo};
 use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
 use crate::{archetypes, profiles, workers};

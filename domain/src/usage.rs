@@ -1,6 +1,6 @@
 //! Usage (contract: usage): what an account did, by UTC day. It is for people to look at; nothing is gated by it.
 //!
-//! Operations are counted by the statement that ends them ([`crate::intents::finish`]), and the minutes of a session by a
+//! Operations are counted by the statement that ends them ([`crate::sessions::intents::finish`]), and the minutes of a session by a
 //! trigger when it ends; whoever reads adds the minutes of those that live. A minute counts when it has begun, on the
 //! day it began in. A session that never was ready counts none.
 

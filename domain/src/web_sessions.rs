@@ -272,3 +272,19 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
     .await?;
     Ok(())
 }
+
+/// Deletes sessions that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
+/// they are refused. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from web_sessions where id in (
+             select id from web_sessions where expires_at < now() - interval '1 day' limit $1)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

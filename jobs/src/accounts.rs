@@ -6,6 +6,7 @@ use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
 use kitfleet_domain::webhooks::endpoints;
+use kitfleet_domain::{api_keys, identities, mfa, oauth, profiles, sign_ins, teams};
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
@@ -47,9 +48,16 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 /// When the database fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
     // The account's row stays locked, as for a suspension.
-    if !accounts::delete(&mut *conn, account, actor).await? {
+    if !accounts::delete(&mut *conn, account).await? {
         return Ok(false);
     }
+    sign_ins::end_all(&mut *conn, account).await?;
+    mfa::forget(&mut *conn, account).await?;
+    teams::members::end_all(&mut *conn, account, actor).await?;
+    profiles::delete_all(&mut *conn, account).await?;
+    api_keys::revoke_all(&mut *conn, account, actor).await?;
+    oauth::revoke_all(&mut *conn, account).await?;
+    identities::unlink_all(&mut *conn, account).await?;
     let cause = Cause::Customer(actor.clone());
     for session in sessions::live_of(&mut *conn, account).await? {
         browser::destroy(&mut *conn, account, session, &cause).await?;
