@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use kitfleet_domain::areas;
 use kitfleet_domain::emails::{Outcome, Template};
-use kitfleet_domain::retention::Arm;
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use kitfleet_jobs::maintenance;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
@@ -193,7 +193,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         for state in DeliveryStatus::COUNTED {
             counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
         }
-        for arm in ["profiles", "snapshots"].into_iter().chain(Arm::ALL.map(Arm::name)) {
+        for arm in ["profiles", "snapshots"].into_iter().chain(areas::arms().iter().map(|arm| arm.name)) {
             for outcome in ["purged", "failed", "skipped"] {
                 counter!(PURGED, "arm" => arm, "outcome" => outcome).absolute(0);
             }

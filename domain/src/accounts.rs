@@ -6,11 +6,19 @@ use std::str::FromStr;
 use serde::Serialize;
 use sqlx::PgConnection;
 
+use crate::area::Area;
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::email_addresses::EmailAddress;
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("accounts", "the audit log refers to them, and an account that is deleted stays so")],
+    actions: &["account.email_verified", "subscription.tier_changed"],
+    mails: &["tier_changed"],
+    ..Area::named("accounts")
+};
 
 /// What an account pays for. It sets how many sessions may live at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]

@@ -9,6 +9,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Tier};
+use crate::area::Area;
 use crate::audit::{self, Actor, Entry};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId};
@@ -16,6 +17,14 @@ use crate::roles::{self, Role};
 use crate::timestamp::Timestamp;
 use crate::tokens;
 use crate::validation::{FieldError, Invalid, Rules};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("api_keys", "the audit log refers to them")],
+    actions: &["api_key.minted", "api_key.rotated", "api_key.revoked"],
+    events: &["api_key.revoked"],
+    losses: &[|conn, account, actor| Box::pin(revoke_all(conn, account, actor))],
+    ..Area::named("api_keys")
+};
 
 /// Characters of a name, at most.
 const NAME_CHARS: usize = 120;

@@ -11,6 +11,7 @@ use subtle::ConstantTimeEq;
 
 use crate::accounts::{AccountStatus, Tier};
 use crate::api_keys::{self, ApiKey, KeyKind, MintError, NewKey, Scopes, Secret};
+use crate::area::{Area, Purge};
 use crate::audit::{Actor, Origin};
 use crate::crockford;
 use crate::ids::{AccountId, DeviceAuthorizationId};
@@ -18,6 +19,11 @@ use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 use crate::validation::{Invalid, Rules};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("tokens", "device_authorizations", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    ..Area::named("devices")
+};
 
 /// Characters of the code that people type: 40 bits, for minutes.
 const USER_CODE_CHARS: usize = 8;

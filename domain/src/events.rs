@@ -6,7 +6,13 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::area::{Area, Purge};
 use crate::ids::AccountId;
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("deliveries", "events", |conn, terms, limit| Box::pin(purge(conn, terms.webhooks, limit)))],
+    ..Area::named("events")
+};
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

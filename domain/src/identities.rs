@@ -10,11 +10,20 @@ use sqlx::{Acquire, PgConnection};
 use unicode_normalization::UnicodeNormalization;
 
 use crate::accounts::{self, AccountName, CreateError, NewAccount, Tier};
+use crate::area::{Area, Purge};
 use crate::email_addresses::EmailAddress;
 use crate::ids::AccountId;
 use crate::sign_ups;
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("identities", "a few an account")],
+    purges: &[Purge::new("tokens", "identity_flows", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    mails: &["confirm_sign_in"],
+    losses: &[|conn, account, _| Box::pin(unlink_all(conn, account))],
+    ..Area::named("identities")
+};
 
 /// A sign-in that leaves for a provider.
 pub struct Flow<'a> {

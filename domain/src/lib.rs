@@ -1,12 +1,15 @@
-//! Kitfleet's nouns, rules and SQL: one file an area.
+//! Kitfleet's nouns, rules and SQL: one file an area, listed in [`areas`].
 //!
 //! Rules live in types that are parsed once at the edge. SQL lives in functions that take a connection, so that a
 //! caller decides what one transaction holds. Nothing here knows HTTP, jobs or browsers.
 
 pub mod accounts;
+pub mod actors;
 pub mod addresses;
 pub mod api_keys;
 pub mod archetypes;
+pub mod area;
+pub mod areas;
 pub mod audit;
 pub mod credentials;
 pub mod crockford;
@@ -37,6 +40,7 @@ pub mod sign_ins;
 pub mod sign_ups;
 pub mod teams;
 pub mod timestamp;
+mod to_come;
 pub mod tokens;
 pub mod turns;
 pub mod usage;

@@ -3,9 +3,15 @@
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use crate::area::{Area, Purge};
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("tokens", "mail_links", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    ..Area::named("mail_links")
+};
 
 /// What a link does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]

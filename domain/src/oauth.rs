@@ -9,10 +9,20 @@ use uuid::Uuid;
 
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::api_keys::Scopes;
+use crate::area::{Area, Purge};
 use crate::ids::{AccountId, OauthClientId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 use crate::validation::{Invalid, Rules};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[
+        Purge::new("tokens", "oauth_tokens", |conn, _, limit| Box::pin(purge_expired_tokens(conn, limit))),
+        Purge::new("oauth_clients", "oauth_clients", |conn, terms, limit| Box::pin(purge(conn, terms.revoked, limit))),
+    ],
+    losses: &[|conn, account, _| Box::pin(revoke_all(conn, account))],
+    ..Area::named("oauth")
+};
 
 /// A program that gets tokens by itself.
 #[derive(Debug, Clone)]

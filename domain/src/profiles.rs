@@ -13,11 +13,36 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts;
+use crate::area::{Area, Chain};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[
+        ("profiles", "purged when they were in the recycle bin for long enough"),
+        ("profile_snapshots", "purged with their profiles"),
+        ("profile_stores", "removed when nobody refers to them"),
+        ("profile_store_chunks", "purged with their stores"),
+    ],
+    actions: &[
+        "profile.created",
+        "profile.deleted",
+        "profile.restored",
+        "profile.purged",
+        "profile.exported",
+        "profile.imported",
+    ],
+    chains: &[SWEEP_RETENTION],
+    losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
+    ..Area::named("profiles")
+};
+
+/// Purges profiles that were in the recycle bin for long enough, removes what nobody's profile holds any more, and deletes what
+/// has reached its term of everything else.
+pub const SWEEP_RETENTION: Chain = Chain { name: "sweep_retention", period: 60 };
 
 /// A profile, as customers see it.
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Held};
+use crate::area::Area;
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::ids::AccountId;
 use crate::mail_links;
@@ -14,6 +15,13 @@ use crate::mfa::{Via, challenges};
 use crate::timestamp::Timestamp;
 use crate::tokens::Token;
 use crate::web_sessions::{self, NewWebSession};
+
+pub(crate) const AREA: Area = Area {
+    actions: &["account.login", "account.password_changed"],
+    mails: &["verify_email", "magic_link", "reset_password", "welcome"],
+    losses: &[|conn, account, _| Box::pin(end_all(conn, account))],
+    ..Area::named("sign_ins")
+};
 
 /// How somebody proved it.
 #[derive(Clone, Copy)]

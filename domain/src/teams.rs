@@ -9,12 +9,27 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::AccountStatus;
+use crate::area::{Area, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, TeamId};
 use crate::limits::Limits;
 pub use crate::roles::Role;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("teams", "one an account"), ("team_members", "a row a membership that lasts")],
+    purges: &[
+        Purge::new("tokens", "team_invites", |conn, _, limit| Box::pin(invites::purge_expired(conn, limit))),
+        Purge::new("invites", "team_invites", |conn, terms, limit| {
+            Box::pin(invites::purge(conn, terms.revoked, limit))
+        }),
+    ],
+    actions: &["team.member_invited", "team.invite_accepted", "team.member_removed", "team.updated"],
+    mails: &["team_invite"],
+    losses: &[|conn, account, actor| Box::pin(members::end_all(conn, account, actor))],
+    ..Area::named("teams")
+};
 
 /// Somebody's standing with an owner.
 #[derive(Debug, Clone, Copy)]

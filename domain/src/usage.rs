@@ -11,8 +11,14 @@ use chrono::{Datelike, Days, Months, NaiveDate, NaiveTime};
 use sqlx::PgConnection;
 
 use crate::accounts::{self, Tier};
+use crate::area::{Area, Purge};
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("usage", "usage_counts", |conn, terms, limit| Box::pin(purge(conn, terms.usage, limit)))],
+    ..Area::named("usage")
+};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]

@@ -6,10 +6,17 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::{AccountStatus, Tier};
+use crate::area::{Area, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::ids::{AccountId, WebSessionId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("tokens", "web_sessions", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    actions: &["account.logout", "account.web_session_revoked"],
+    ..Area::named("web_sessions")
+};
 
 /// Sessions of an account at once. Beyond them the oldest end: nobody signs in on so many devices, and each is a row.
 const MOST: i64 = 1_000;
