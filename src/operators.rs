@@ -10,7 +10,7 @@ use kitfleet_domain::ids::{DeliveryId, WorkerId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::webhooks::dead_letters;
-use kitfleet_domain::{accounts, workers};
+use kitfleet_domain::{accounts, sign_ups, workers};
 use kitfleet_jobs::inspect::{self, Retried};
 use kitfleet_profiles::{Rotated, Stores};
 use kitfleet_worker::maintenance::{self, Purged, Reminded};
@@ -133,7 +133,7 @@ async fn create_account(conn: &mut PgConnection, new: NewAccount, limits: &Limit
         tier: new.tier,
         verified: new.verified,
     };
-    let id = accounts::create(conn, account).await?;
+    let id = sign_ups::create(conn, account).await?;
     format.print(&json!({"id": id}), |_| id.to_string())
 }
 

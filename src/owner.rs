@@ -10,6 +10,7 @@ use kitfleet_domain::accounts::{self, NewAccount, Tier};
 use kitfleet_domain::api_keys::{self, NewKey, Scopes, Secret};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::sign_ups;
 use sqlx::{Connection as _, PgConnection};
 
 /// An address to which no mail server delivers.
@@ -43,7 +44,7 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
         tier: Tier::Enterprise,
         verified: true,
     };
-    let account = accounts::create(&mut tx, owner).await.context("creating the owner's account")?;
+    let account = sign_ups::create(&mut tx, owner).await.context("creating the owner's account")?;
     let scopes = Scopes::parse(&["account_owner"])?;
     let (_, key) = api_keys::mint(&mut tx, account, &Actor::System, NewKey::customer("owner", &scopes)).await?;
     // The file comes first: a key that no database knows is replaced by the next start, but a key that is not written

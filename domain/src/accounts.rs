@@ -6,13 +6,19 @@ use std::str::FromStr;
 use serde::Serialize;
 use sqlx::PgConnection;
 
+use crate::area::Area;
 use crate::audit::{self, Actor, Entry, Origin};
-use crate::emails::EmailAddress;
-use crate::ids::{AccountId, TeamId};
-use crate::mfa::{self, challenges};
+use crate::email_addresses::EmailAddress;
+use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
-use crate::{api_keys, mail_links, profiles, teams, web_sessions};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("accounts", "the audit log refers to them, and an account that is deleted stays so")],
+    actions: &["account.email_verified", "subscription.tier_changed"],
+    mails: &["tier_changed"],
+    ..Area::named("accounts")
+};
 
 /// What an account pays for. It sets how many sessions may live at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
@@ -163,20 +169,17 @@ pub enum CreateError {
     Database(#[from] sqlx::Error),
 }
 
-/// Makes an account, and its team.
+/// Makes an account's row ([`crate::sign_ups`] makes all of it).
 ///
 /// # Errors
 /// When a field breaks a rule, or the address has an account.
-pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
+pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
     let name = AccountName::parse(&new.name)?;
     let email = EmailAddress::parse(&new.email)?;
     let id = AccountId::generate();
     sqlx::query!(
-        "with account as (
-            insert into accounts (id, email, email_key, name, password_hash, tier, email_verified_at)
-            values ($1, $2, $3, $4, $5, $6, case when $7 then now() end) returning id, name
-         )
-         insert into teams (id, owner_account_id, name) select $8, id, name from account",
+        "insert into accounts (id, email, email_key, name, password_hash, tier, email_verified_at)
+         values ($1, $2, $3, $4, $5, $6, case when $7 then now() end)",
         id as _,
         email.as_str(),
         email.key(),
@@ -184,7 +187,6 @@ pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountI
         new.password_hash,
         new.tier as _,
         new.verified,
-        TeamId::generate() as _,
     )
     .execute(conn)
     .await
@@ -348,42 +350,26 @@ pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origi
     Ok(true)
 }
 
-/// Gives the account another password, ends whatever was signed in, waiting or mailed under the one before, and writes
-/// `account.password_changed`.
+/// Gives the account another password.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn reset_password(
-    conn: &mut PgConnection,
-    id: AccountId,
-    password_hash: &str,
-    origin: &Origin,
-) -> sqlx::Result<()> {
+pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, password_hash: &str) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = $2, updated_at = now() where id = $1", id as _, password_hash,)
-        .execute(&mut *conn)
+        .execute(conn)
         .await?;
-    end_sign_ins(&mut *conn, id).await?;
-    let payload = origin.issued(serde_json::json!({"via": "password_reset"}));
-    let entry = Entry { action: "account.password_changed", target: Some(id.to_string()), payload };
-    audit::record(conn, id, &Actor::person(id, origin), entry).await
+    Ok(())
 }
 
-/// Makes the password worthless, and whatever is signed in, waiting or mailed: it was chosen when the address was not
-/// proven, by somebody who may not be the one who has proven it since.
+/// Takes the account's password away.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn forget_password(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {
+pub(crate) async fn remove_password(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = null, updated_at = now() where id = $1", id as _)
-        .execute(&mut *conn)
+        .execute(conn)
         .await?;
-    end_sign_ins(conn, id).await
-}
-
-async fn end_sign_ins(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<()> {
-    web_sessions::end_all(&mut *conn, id, None).await?;
-    challenges::revoke_all(&mut *conn, id).await?;
-    mail_links::revoke_all(conn, id).await
+    Ok(())
 }
 
 /// Gives the account's owner another name. `false` when the account is deleted.
@@ -401,32 +387,18 @@ pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) 
     Ok(renamed.rows_affected() == 1)
 }
 
-/// Marks the account as deleted, which gives its address back, and ends everything by which somebody could act for it:
-/// passwords, second factors, web sessions, links, memberships, keys, OAuth clients and identities. Its profiles are deleted
-/// with it, and purged soon ([`profiles::due_for_purge`]). Its live sessions are the caller's. `false` when it was deleted
-/// before.
+/// Marks the account as deleted, which gives its address back, and forgets its password. What else it loses is its caller's
+/// to take, in the same transaction: the account's row stays locked. `false` when it was deleted before.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn delete(conn: &mut PgConnection, id: AccountId, actor: &Actor) -> sqlx::Result<bool> {
+pub async fn delete(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<bool> {
     let deleted = sqlx::query!(
         "update accounts set status = 'deleted', password_hash = null, updated_at = now()
          where id = $1 and status <> 'deleted'",
         id as _,
     )
-    .execute(&mut *conn)
+    .execute(conn)
     .await?;
-    if deleted.rows_affected() == 0 {
-        return Ok(false);
-    }
-    end_sign_ins(&mut *conn, id).await?;
-    mfa::forget(&mut *conn, id).await?;
-    teams::members::end_all(&mut *conn, id, actor).await?;
-    profiles::delete_all(&mut *conn, id).await?;
-    api_keys::revoke_all(&mut *conn, id, actor).await?;
-    sqlx::query!("update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null", id as _)
-        .execute(&mut *conn)
-        .await?;
-    sqlx::query!("delete from identities where account_id = $1", id as _).execute(conn).await?;
-    Ok(true)
+    Ok(deleted.rows_affected() == 1)
 }

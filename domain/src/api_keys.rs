@@ -9,14 +9,22 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Tier};
+use crate::area::Area;
 use crate::audit::{self, Actor, Entry};
-use crate::credentials;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId};
-use crate::teams::{Role, members};
+use crate::roles::{self, Role};
 use crate::timestamp::Timestamp;
 use crate::tokens;
 use crate::validation::{FieldError, Invalid, Rules};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("api_keys", "the audit log refers to them")],
+    actions: &["api_key.minted", "api_key.rotated", "api_key.revoked"],
+    events: &["api_key.revoked"],
+    losses: &[|conn, account, actor| Box::pin(revoke_all(conn, account, actor))],
+    ..Area::named("api_keys")
+};
 
 /// Characters of a name, at most.
 const NAME_CHARS: usize = 120;
@@ -393,7 +401,7 @@ enum Maker {
 /// no more, or may only read.
 async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<Maker>> {
     let Some(maker) = actor.account() else { return Ok(Some(Maker::Staff)) };
-    let may = maker == account || members::hold(conn, account, maker).await? == Some(Role::Admin);
+    let may = maker == account || roles::hold(conn, account, maker).await? == Some(Role::Admin);
     Ok(may.then_some(Maker::Account(maker)))
 }
 
@@ -418,7 +426,7 @@ async fn hold_maker_of_successor(
     .await?;
     match made_by.flatten() {
         Some(member) if member != account => {
-            members::hold(conn, account, member).await?.ok_or(RotateError::Worthless)?;
+            roles::hold(conn, account, member).await?.ok_or(RotateError::Worthless)?;
             Ok(Maker::Account(member))
         }
         _ => Ok(rotating),
@@ -689,7 +697,7 @@ pub struct KeyRecord {
     /// Whose it is.
     pub account_id: AccountId,
     /// Which member of the account's team made it.
-    pub maker: Option<credentials::Maker>,
+    pub maker: Option<roles::Maker>,
     /// What it is.
     pub kind: KeyKind,
     /// What it may do.
@@ -727,7 +735,7 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
     Ok(row.map(|row| KeyRecord {
         id: row.id,
         account_id: row.account_id,
-        maker: row.member.zip(row.role).map(|(account, role)| credentials::Maker { account, role }),
+        maker: row.member.zip(row.role).map(|(account, role)| roles::Maker { account, role }),
         kind: row.kind,
         scopes: Scopes::stored(&row.scopes),
         revoked: row.revoked,

@@ -1,80 +1,21 @@
 //! The audit log (contract: audit-log 2): append-only, written in the transaction of what it records. [`log`] reads it.
 
-pub mod actions;
 pub mod log;
 
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::ids::{AccountId, ApiKeyId};
+pub use crate::actors::{Actor, Origin};
+use crate::area::Area;
+use crate::ids::AccountId;
 
-/// Who did it.
-#[derive(Debug, Clone)]
-pub enum Actor {
-    /// A customer's credential.
-    Customer {
-        /// Whose credential.
-        account: AccountId,
-        /// Which key; `None` for a web session.
-        key: Option<ApiKeyId>,
-        /// From where.
-        ip_address: Option<String>,
-        /// With what.
-        user_agent: Option<String>,
-    },
-    /// The service itself.
-    System,
-}
-
-/// Where a request comes from.
-#[derive(Debug, Clone, Default)]
-pub struct Origin {
-    /// The client's address.
-    pub ip_address: Option<String>,
-    /// What the client calls itself.
-    pub user_agent: Option<String>,
-}
-
-impl Origin {
-    /// `payload` with where it was issued from, as rows of sign-ins carry it.
-    #[must_use]
-    pub fn issued(&self, mut payload: Value) -> Value {
-        payload["issued_from_ip"] = self.ip_address.clone().into();
-        payload["user_agent"] = self.user_agent.clone().into();
-        payload
-    }
-}
-
-impl Actor {
-    /// Somebody who acts for their own account without a key.
-    #[must_use]
-    pub fn person(account: AccountId, origin: &Origin) -> Self {
-        let Origin { ip_address, user_agent } = origin.clone();
-        Self::Customer { account, key: None, ip_address, user_agent }
-    }
-
-    /// Whose credential it is.
-    #[must_use]
-    pub fn account(&self) -> Option<AccountId> {
-        match self {
-            Self::Customer { account, .. } => Some(*account),
-            Self::System => None,
-        }
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Customer { .. } => "customer",
-            Self::System => "system",
-        }
-    }
-}
+pub(crate) const AREA: Area = Area { kept: &[("audit_log", "never purged")], ..Area::named("audit") };
 
 /// What was done.
 #[derive(Debug)]
 pub struct Entry {
-    /// One of [`actions::ALL`].
+    /// One of the actions of the area that writes it.
     pub action: &'static str,
     /// The resource it was done to.
     pub target: Option<String>,
@@ -87,7 +28,6 @@ pub struct Entry {
 /// # Errors
 /// When the database fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
-    debug_assert!(actions::find(entry.action).is_some(), "{} is no action of the contract", entry.action);
     let (by_account, by_key, ip_address, user_agent) = match actor {
         // Where somebody is who acts on another's account is none of its owner's business.
         Actor::Customer { account: by, key, .. } if *by != account => (Some(*by), *key, None, None),

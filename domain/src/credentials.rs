@@ -8,7 +8,7 @@ use crate::accounts::{AccountStatus, Tier};
 use crate::api_keys::{self, KeyKind, Scopes, Secret};
 use crate::ids::{AccountId, ApiKeyId, OauthClientId, WebSessionId};
 use crate::oauth::{self, AccessToken};
-use crate::teams::Role;
+pub use crate::roles::Maker;
 use crate::web_sessions;
 
 /// What a bearer showed.
@@ -53,16 +53,6 @@ impl Credential {
             Self::Key { .. } | Self::OauthToken { .. } => None,
         }
     }
-}
-
-/// Who made a key on somebody else's account: a member of its team, for whom the key acts. It may do what they may do there
-/// through the account header, as long as they may.
-#[derive(Debug, Clone, Copy)]
-pub struct Maker {
-    /// Their own account.
-    pub account: AccountId,
-    /// What they are on the team now.
-    pub role: Role,
 }
 
 /// Who sends a token that is known.

@@ -11,6 +11,7 @@ use subtle::ConstantTimeEq;
 
 use crate::accounts::{AccountStatus, Tier};
 use crate::api_keys::{self, ApiKey, KeyKind, MintError, NewKey, Scopes, Secret};
+use crate::area::{Area, Purge};
 use crate::audit::{Actor, Origin};
 use crate::crockford;
 use crate::ids::{AccountId, DeviceAuthorizationId};
@@ -18,6 +19,11 @@ use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 use crate::validation::{Invalid, Rules};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("tokens", "device_authorizations", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    ..Area::named("devices")
+};
 
 /// Characters of the code that people type: 40 bits, for minutes.
 const USER_CODE_CHARS: usize = 8;
@@ -226,4 +232,20 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
         .await?;
     let secret = api_keys::hand_over(conn, key, owner.tier).await?;
     Ok(Exchange::Bound { key: secret, account: owner.id })
+}
+
+/// Deletes codes that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
+/// they are refused. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from device_authorizations where id in (
+             select id from device_authorizations where expires_at < now() - interval '1 day' limit $1)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }

@@ -6,7 +6,6 @@
 //! statements whether somebody has that address or not. One that names an invite goes to whoever is invited, who need not
 //! have an account (`teams::invites`).
 
-mod address;
 mod preferences;
 
 use std::time::Duration;
@@ -14,12 +13,24 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-pub use self::address::EmailAddress;
 pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
+use crate::area::{Area, Chain, Purge};
+pub use crate::email_addresses::EmailAddress;
 use crate::ids::{AccountId, EmailId, InviteId};
 use crate::mail_links::Purpose;
 use crate::timestamp::Timestamp;
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("email_preferences", "a few an account")],
+    purges: &[Purge::new("emails", "emails", |conn, terms, limit| Box::pin(purge(conn, terms.jobs, limit)))],
+    actions: &["account.email_preferences_changed"],
+    chains: &[SEND_DUE],
+    ..Area::named("emails")
+};
+
+/// Enqueues mails that wait for another attempt, and those whose worker died.
+pub const SEND_DUE: Chain = Chain { name: "send_due_emails", period: 5 };
 
 /// How long a mail is worth sending that has no link in it.
 pub const NOTICE_GOOD_FOR: Duration = Duration::from_hours(48);

@@ -1,10 +1,18 @@
 //! Events for webhooks (contract: events): an outbox, written in the transaction of what happened.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::area::{Area, Purge};
 use crate::ids::AccountId;
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("deliveries", "events", |conn, terms, limit| Box::pin(purge(conn, terms.webhooks, limit)))],
+    ..Area::named("events")
+};
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,4 +96,24 @@ pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventTyp
     .execute(conn)
     .await?;
     Ok(id)
+}
+
+/// Deletes events that are older than `age` and that no delivery refers to (contract: retention 4), up to `limit`. Answers how
+/// many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from events where id in (
+             select id from events e
+             where id < uuid_v7_of(now() - make_interval(secs => $1))
+               and not exists (select from webhook_deliveries d where d.event_id = e.id)
+             order by id limit $2)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }

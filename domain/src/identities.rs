@@ -10,10 +10,20 @@ use sqlx::{Acquire, PgConnection};
 use unicode_normalization::UnicodeNormalization;
 
 use crate::accounts::{self, AccountName, CreateError, NewAccount, Tier};
-use crate::emails::EmailAddress;
+use crate::area::{Area, Purge};
+use crate::email_addresses::EmailAddress;
 use crate::ids::AccountId;
+use crate::sign_ups;
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("identities", "a few an account")],
+    purges: &[Purge::new("tokens", "identity_flows", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    mails: &["confirm_sign_in"],
+    losses: &[|conn, account, _| Box::pin(unlink_all(conn, account))],
+    ..Area::named("identities")
+};
 
 /// A sign-in that leaves for a provider.
 pub struct Flow<'a> {
@@ -133,7 +143,7 @@ pub async fn arrive(conn: &mut PgConnection, visitor: &Visitor<'_>) -> Result<Ar
             verified: true,
         };
         let mut savepoint = conn.begin().await?;
-        match accounts::create(&mut savepoint, new).await {
+        match sign_ups::create(&mut savepoint, new).await {
             Ok(account) if link(&mut savepoint, account, visitor.provider, visitor.subject).await? => {
                 savepoint.commit().await?;
                 return Ok(Arrival::New(account));
@@ -172,6 +182,15 @@ pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, s
     Ok(linked.rows_affected() > 0)
 }
 
+/// Takes every identity from an account that is being deleted.
+///
+/// # Errors
+/// When the database fails.
+pub async fn unlink_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!("delete from identities where account_id = $1", account as _).execute(conn).await?;
+    Ok(())
+}
+
 /// What an account calls somebody: what the provider says, as far as it is a name, or else the part of their address
 /// before the @.
 fn name_of(said: Option<&str>, email: &EmailAddress) -> String {
@@ -180,6 +199,21 @@ fn name_of(said: Option<&str>, email: &EmailAddress) -> String {
     let (local, _) = email.as_str().split_once('@').unwrap_or_default();
     let name = cut.trim_end();
     if name.is_empty() { local.to_owned() } else { name.to_owned() }
+}
+
+/// Deletes trips to providers that ended more than a day ago (contract: retention 7), up to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from identity_flows where state_hash in (
+             select state_hash from identity_flows where expires_at < now() - interval '1 day' limit $1)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }
 
 #[cfg(test)]

@@ -3,9 +3,15 @@
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use crate::area::{Area, Purge};
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("tokens", "mail_links", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    ..Area::named("mail_links")
+};
 
 /// What a link does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
@@ -108,4 +114,20 @@ pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> 
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mail_links where account_id = $1", account as _).execute(conn).await?;
     Ok(())
+}
+
+/// Deletes links that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
+/// they are refused. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from mail_links where token_hash in (
+             select token_hash from mail_links where expires_at < now() - interval '1 day' limit $1)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }

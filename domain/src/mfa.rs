@@ -19,8 +19,23 @@ use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::vault::{CannotOpen, Vault};
 
+use crate::area::{Area, Purge};
 pub use recovery_codes::{Batch, hash as hash_recovery_code};
 pub use totp::Enrollment;
+
+pub(crate) const AREA: Area = Area {
+    kept: &[
+        ("mfa_factors", "one an account"),
+        ("recovery_codes", "ten an account"),
+        ("totp_steps", "a hundred an account"),
+    ],
+    purges: &[Purge::new("tokens", "mfa_challenges", |conn, _, limit| {
+        Box::pin(challenges::purge_expired(conn, limit))
+    })],
+    actions: &["account.mfa_enrolled", "account.mfa_disabled", "account.recovery_code_used"],
+    losses: &[|conn, account, _| Box::pin(async move { forget(conn, account).await.map(drop) })],
+    ..Area::named("mfa")
+};
 
 /// What the vault is told the secrets are for.
 const PURPOSE: &str = "mfa";

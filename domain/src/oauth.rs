@@ -9,10 +9,20 @@ use uuid::Uuid;
 
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::api_keys::Scopes;
+use crate::area::{Area, Purge};
 use crate::ids::{AccountId, OauthClientId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 use crate::validation::{Invalid, Rules};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[
+        Purge::new("tokens", "oauth_tokens", |conn, _, limit| Box::pin(purge_expired_tokens(conn, limit))),
+        Purge::new("oauth_clients", "oauth_clients", |conn, terms, limit| Box::pin(purge(conn, terms.revoked, limit))),
+    ],
+    losses: &[|conn, account, _| Box::pin(revoke_all(conn, account))],
+    ..Area::named("oauth")
+};
 
 /// A program that gets tokens by itself.
 #[derive(Debug, Clone)]
@@ -115,6 +125,20 @@ pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: Oaut
     .execute(conn)
     .await?;
     Ok(found.rows_affected() > 0)
+}
+
+/// Ends every client of an account that is being deleted, as [`delete_client`] does.
+///
+/// # Errors
+/// When the database fails.
+pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null",
+        account as _
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Deletes clients that were revoked longer ago than `age` and whose tokens are gone, up to `limit`. Answers how many.
@@ -286,6 +310,22 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
     })
     .fetch_optional(conn)
     .await
+}
+
+/// Deletes access tokens that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
+/// they are refused. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from oauth_tokens where token_hash in (
+             select token_hash from oauth_tokens where expires_at < now() - interval '1 day' limit $1)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }
 
 #[cfg(test)]

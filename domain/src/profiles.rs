@@ -4,7 +4,6 @@
 //! changed: a profile and its snapshots refer to stores, under the lock of the profile's row, and whoever refers to one no
 //! longer says that it may be removed.
 
-pub mod keeping;
 pub mod snapshots;
 pub mod stores;
 
@@ -14,11 +13,36 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts;
+use crate::area::{Area, Chain};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[
+        ("profiles", "purged when they were in the recycle bin for long enough"),
+        ("profile_snapshots", "purged with their profiles"),
+        ("profile_stores", "removed when nobody refers to them"),
+        ("profile_store_chunks", "purged with their stores"),
+    ],
+    actions: &[
+        "profile.created",
+        "profile.deleted",
+        "profile.restored",
+        "profile.purged",
+        "profile.exported",
+        "profile.imported",
+    ],
+    chains: &[SWEEP_RETENTION],
+    losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
+    ..Area::named("profiles")
+};
+
+/// Purges profiles that were in the recycle bin for long enough, removes what nobody's profile holds any more, and deletes what
+/// has reached its term of everything else.
+pub const SWEEP_RETENTION: Chain = Chain { name: "sweep_retention", period: 60 };
 
 /// A profile, as customers see it.
 #[derive(Debug, Clone)]
@@ -410,7 +434,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     // In the order of their ids, as whoever changes many profiles does: two of them wait for each other, not both.
     sqlx::query!(
         "with held as (

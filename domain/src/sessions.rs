@@ -2,7 +2,10 @@
 //!
 //! A session's status is its lock: an operation claims it by moving it from `ready` to `busy` under the operation's
 //! id, and only that id may release it. Creating counts as the first claim. What a claim is for stands in
-//! [`crate::intents`].
+//! [`intents`].
+
+pub mod intents;
+pub mod keeping;
 
 use std::time::Duration;
 
@@ -10,14 +13,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
+use self::intents::ReplyTo;
 use crate::accounts::Tier;
+use crate::area::{Area, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
-use crate::intents::{self, ReplyTo};
 use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
 use crate::{archetypes, profiles, workers};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[
+        Purge::new("operations", "intents", |conn, terms, limit| Box::pin(intents::purge(conn, terms.jobs, limit))),
+        Purge::new("sessions", "sessions", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit))),
+    ],
+    actions: &["session.created", "session.destroyed"],
+    events: &["session.completed", "session.failed", "session.profile_save_failed"],
+    mails: &["session_success_first", "session_failed_first"],
+    chains: &[SWEEP_FREE_TIER, PURGE_FINISHED],
+    ..Area::named("sessions")
+};
+
+/// Destroys free-tier sessions that reached their age.
+pub const SWEEP_FREE_TIER: Chain = Chain { name: "sweep_free_tier", period: 5 };
+
+/// Wipes results of operations, and deletes finished jobs.
+pub const PURGE_FINISHED: Chain = Chain { name: "purge_finished", period: 60 };
 
 /// A session, as customers see it.
 #[derive(Debug, Clone)]

@@ -7,12 +7,21 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Held};
+use crate::area::Area;
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::ids::AccountId;
+use crate::mail_links;
 use crate::mfa::{Via, challenges};
 use crate::timestamp::Timestamp;
 use crate::tokens::Token;
 use crate::web_sessions::{self, NewWebSession};
+
+pub(crate) const AREA: Area = Area {
+    actions: &["account.login", "account.password_changed"],
+    mails: &["verify_email", "magic_link", "reset_password", "welcome"],
+    losses: &[|conn, account, _| Box::pin(end_all(conn, account))],
+    ..Area::named("sign_ins")
+};
 
 /// How somebody proved it.
 #[derive(Clone, Copy)]
@@ -136,6 +145,44 @@ pub async fn prove(
     };
     record_login(conn, &session, origin, json!({"method": method})).await?;
     Ok(session)
+}
+
+/// Gives the account another password, ends whatever was signed in, waiting or mailed under the one before, and writes
+/// `account.password_changed`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn reset_password(
+    conn: &mut PgConnection,
+    account: AccountId,
+    password_hash: &str,
+    origin: &Origin,
+) -> sqlx::Result<()> {
+    accounts::set_password(&mut *conn, account, password_hash).await?;
+    end_all(&mut *conn, account).await?;
+    let payload = origin.issued(json!({"via": "password_reset"}));
+    let entry = Entry { action: "account.password_changed", target: Some(account.to_string()), payload };
+    audit::record(conn, account, &Actor::person(account, origin), entry).await
+}
+
+/// Makes the password worthless, and whatever is signed in, waiting or mailed: it was chosen when the address was not
+/// proven, by somebody who may not be the one who has proven it since.
+///
+/// # Errors
+/// When the database fails.
+pub async fn forget_password(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    accounts::remove_password(&mut *conn, account).await?;
+    end_all(conn, account).await
+}
+
+/// Ends whatever is signed in to an account, waits for its second factor, or is on its way in a mail.
+///
+/// # Errors
+/// When the database fails.
+pub async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    web_sessions::end_all(&mut *conn, account, None).await?;
+    challenges::revoke_all(&mut *conn, account).await?;
+    mail_links::revoke_all(conn, account).await
 }
 
 /// Sees to it that the account may act until the transaction ends.

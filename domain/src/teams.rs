@@ -5,41 +5,31 @@
 pub mod invites;
 pub mod members;
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::AccountStatus;
+use crate::area::{Area, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, TeamId};
 use crate::limits::Limits;
+pub use crate::roles::Role;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
 
-/// What a member may do with what is the owner's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type)]
-#[serde(rename_all = "snake_case")]
-#[sqlx(type_name = "text", rename_all = "snake_case")]
-pub enum Role {
-    /// Read.
-    Member,
-    /// Read and write.
-    Admin,
-}
-
-impl Role {
-    /// From the lesser to the greater.
-    pub const ALL: [Self; 2] = [Self::Member, Self::Admin];
-
-    /// As the contract spells it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Member => "member",
-            Self::Admin => "admin",
-        }
-    }
-}
+pub(crate) const AREA: Area = Area {
+    kept: &[("teams", "one an account"), ("team_members", "a row a membership that lasts")],
+    purges: &[
+        Purge::new("tokens", "team_invites", |conn, _, limit| Box::pin(invites::purge_expired(conn, limit))),
+        Purge::new("invites", "team_invites", |conn, terms, limit| {
+            Box::pin(invites::purge(conn, terms.revoked, limit))
+        }),
+    ],
+    actions: &["team.member_invited", "team.invite_accepted", "team.member_removed", "team.updated"],
+    mails: &["team_invite"],
+    losses: &[|conn, account, actor| Box::pin(members::end_all(conn, account, actor))],
+    ..Area::named("teams")
+};
 
 /// Somebody's standing with an owner.
 #[derive(Debug, Clone, Copy)]
@@ -92,6 +82,21 @@ impl TeamName {
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, Invalid> {
         validation::name(text, limits.team_name_chars).map(Self)
     }
+}
+
+/// Makes the team that an account has from its beginning, and which is called as its owner is.
+///
+/// # Errors
+/// When the database fails.
+pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into teams (id, owner_account_id, name) select $1, id, name from accounts where id = $2",
+        TeamId::generate() as _,
+        owner as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// The teams that the account owns.

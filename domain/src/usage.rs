@@ -1,6 +1,6 @@
 //! Usage (contract: usage): what an account did, by UTC day. It is for people to look at; nothing is gated by it.
 //!
-//! Operations are counted by the statement that ends them ([`crate::intents::finish`]), and the minutes of a session by a
+//! Operations are counted by the statement that ends them ([`crate::sessions::intents::finish`]), and the minutes of a session by a
 //! trigger when it ends; whoever reads adds the minutes of those that live. A minute counts when it has begun, on the
 //! day it began in. A session that never was ready counts none.
 
@@ -11,8 +11,14 @@ use chrono::{Datelike, Days, Months, NaiveDate, NaiveTime};
 use sqlx::PgConnection;
 
 use crate::accounts::{self, Tier};
+use crate::area::{Area, Purge};
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("usage", "usage_counts", |conn, terms, limit| Box::pin(purge(conn, terms.usage, limit)))],
+    ..Area::named("usage")
+};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]

@@ -6,10 +6,17 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::{AccountStatus, Tier};
+use crate::area::{Area, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::ids::{AccountId, WebSessionId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("tokens", "web_sessions", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    actions: &["account.logout", "account.web_session_revoked"],
+    ..Area::named("web_sessions")
+};
 
 /// Sessions of an account at once. Beyond them the oldest end: nobody signs in on so many devices, and each is a row.
 const MOST: i64 = 1_000;
@@ -271,4 +278,20 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Deletes sessions that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
+/// they are refused. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from web_sessions where id in (
+             select id from web_sessions where expires_at < now() - interval '1 day' limit $1)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }

@@ -11,9 +11,39 @@ pub mod secrets;
 
 use url::Url;
 
+use crate::area::{Area, Chain, Purge};
 use crate::events::EventType;
 use crate::limits::Limits;
 use crate::validation::Invalid;
+
+pub(crate) const AREA: Area = Area {
+    purges: &[
+        Purge::new("deliveries", "webhook_deliveries", |conn, terms, limit| {
+            Box::pin(deliveries::purge(conn, terms.webhooks, limit))
+        }),
+        Purge::new("endpoints", "webhook_endpoints", |conn, terms, limit| {
+            Box::pin(endpoints::purge(conn, terms.revoked, limit))
+        }),
+    ],
+    actions: &[
+        "webhook_endpoint.created",
+        "webhook_endpoint.updated",
+        "webhook_endpoint.deleted",
+        "webhook_endpoint.secret_rotated",
+        "webhook_delivery.replayed",
+    ],
+    events: &["test.ping"],
+    mails: &["webhook_secret_reminder", "webhook_secret_grace_expiring"],
+    chains: &[GIVE_UP, REMIND_OF_SECRETS],
+    last_losses: &[|conn, account, _| Box::pin(endpoints::delete_all(conn, account))],
+    ..Area::named("webhooks")
+};
+
+/// Fails deliveries to endpoints that are disabled.
+pub const GIVE_UP: Chain = Chain { name: "give_up_deliveries", period: 5 };
+
+/// Mails the owners of endpoints whose secrets are old, or stop to sign soon.
+pub const REMIND_OF_SECRETS: Chain = Chain { name: "remind_webhook_secrets", period: 60 };
 
 /// Characters of an endpoint's URL, at most.
 const URL_CHARS: usize = 2_048;

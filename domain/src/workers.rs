@@ -10,8 +10,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
+use crate::area::{Area, Purge};
 use crate::ids::WorkerId;
 use crate::timestamp::Timestamp;
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("workers", "workers", |conn, terms, limit| Box::pin(purge(conn, terms.workers, limit)))],
+    ..Area::named("workers")
+};
 
 /// How long a worker lives without a heartbeat.
 pub const LEASE: Duration = Duration::from_secs(10);

@@ -1,11 +1,11 @@
 //! What else happens when something happens to an account: to its sessions, and in its mailbox.
 
 use kitfleet_domain::accounts::{self, Tier};
+use kitfleet_domain::areas;
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
-use kitfleet_domain::webhooks::endpoints;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
@@ -40,21 +40,23 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(accounts::set_suspended(conn, account, false).await?.is_some())
 }
 
-/// Deletes an account for good, and with it its live sessions and its webhook endpoints, which hear no more of any of this
-/// (contract: accounts 9). `false` when it was deleted before.
+/// Deletes an account for good, and with it its live sessions, and whatever it has of each area: passwords, second factors, web
+/// sessions, links, memberships, keys, OAuth clients and identities, its profiles, which are purged soon
+/// ([`kitfleet_domain::profiles::due_for_purge`]), and at last its webhook endpoints, which hear no more of any of this (contract: accounts 9). `false` when it was deleted before.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
     // The account's row stays locked, as for a suspension.
-    if !accounts::delete(&mut *conn, account, actor).await? {
+    if !accounts::delete(&mut *conn, account).await? {
         return Ok(false);
     }
+    areas::lose(&mut *conn, account, actor).await?;
     let cause = Cause::Customer(actor.clone());
     for session in sessions::live_of(&mut *conn, account).await? {
         browser::destroy(&mut *conn, account, session, &cause).await?;
     }
-    endpoints::delete_all(conn, account).await?;
+    areas::lose_the_last(conn, account, actor).await?;
     Ok(true)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
 use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::tokens;
+use kitfleet_domain::teams::invites;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -948,7 +948,7 @@ async fn an_expired_invite_is_purged_a_day_later() {
             .execute(&mut *conn)
             .await
             .expect("a row");
-        assert_eq!(tokens::purge_expired(&mut conn, 100).await.expect("a statement"), purged);
+        assert_eq!(invites::purge_expired(&mut conn, 100).await.expect("a statement"), purged);
     }
     drop(conn);
     assert_eq!(app.count("select count(*) from team_invites where accepted_at is not null").await, 1);

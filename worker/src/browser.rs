@@ -29,7 +29,7 @@ mod welcome;
 use std::io;
 
 use kitfleet_domain::operations::{Failure, Operation, OperationResult, StoredResult};
-use kitfleet_domain::profiles::keeping::Held;
+use kitfleet_domain::sessions::keeping::Held;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
 use serde_json::{Map, Value};

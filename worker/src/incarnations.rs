@@ -10,7 +10,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use kitfleet_domain::ids::WorkerId;
-use kitfleet_domain::{intents, workers};
+use kitfleet_domain::sessions::intents;
+use kitfleet_domain::workers;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::RunError;

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
+use futures_util::future::BoxFuture;
+use kitfleet_domain::area::Chain;
+use kitfleet_domain::areas;
 use kitfleet_domain::database::may_pass;
-use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
+use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::{AccountId, ProfileId, SessionId};
-use kitfleet_domain::intents;
 use kitfleet_domain::profiles::{self, Retention};
-use kitfleet_domain::retention::{Arm, Terms};
-use kitfleet_domain::sessions::{self, Cause, Destroyed};
-use kitfleet_domain::webhooks::deliveries;
+use kitfleet_domain::retention::Terms;
+use kitfleet_domain::sessions::{self, Cause, Destroyed, intents};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
+use kitfleet_domain::webhooks::{self, deliveries};
 use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
@@ -28,25 +30,36 @@ use crate::{Context, WorkerConfig};
 /// Rows a sweep or a purge touches at once.
 const BATCH: i64 = 500;
 
-pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result<(), BoxDynError> {
-    match job {
-        MaintenanceJob::SweepFreeTier => {
-            sweep_free_tier(&context.db, context.config.free_tier_cap).await?;
-        }
-        MaintenanceJob::SendDueEmails => send_due_emails(&context.db).await?,
-        MaintenanceJob::GiveUpDeliveries => give_up_deliveries(&context.db).await?,
-        MaintenanceJob::RemindWebhookSecrets => {
-            remind_webhook_secrets(&context.db, context.config.webhooks.secret_reminder_after).await?;
-        }
-        MaintenanceJob::SweepRetention => {
+/// Does once what a chain is for.
+type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
+
+/// How each area's chain is run.
+const CHAINS: [(Chain, Run); 6] = [
+    (sessions::SWEEP_FREE_TIER, |context| {
+        Box::pin(async move { sweep_free_tier(&context.db, context.config.free_tier_cap).await.map(drop) })
+    }),
+    (sessions::PURGE_FINISHED, |context| {
+        let WorkerConfig { result_retention: results, retention: Terms { jobs, .. }, .. } = context.config;
+        Box::pin(async move { purge_finished(&context.db, results, jobs).await })
+    }),
+    (emails::SEND_DUE, |context| Box::pin(async move { send_due_emails(&context.db).await })),
+    (webhooks::GIVE_UP, |context| Box::pin(async move { give_up_deliveries(&context.db).await })),
+    (webhooks::REMIND_OF_SECRETS, |context| {
+        let age = context.config.webhooks.secret_reminder_after;
+        Box::pin(async move { remind_webhook_secrets(&context.db, age).await.map(drop) })
+    }),
+    (profiles::SWEEP_RETENTION, |context| {
+        Box::pin(async move {
             let WorkerConfig { profile_retention, retention, .. } = &context.config;
-            sweep_retention(&context.db, &context.stores, *profile_retention, retention).await?;
-        }
-        MaintenanceJob::PurgeFinished => {
-            purge_finished(&context.db, context.config.result_retention, context.config.retention.jobs).await?;
-        }
-    }
-    Ok(())
+            sweep_retention(&context.db, &context.stores, *profile_retention, retention).await.map(drop)
+        })
+    }),
+];
+
+pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result<(), BoxDynError> {
+    let known = CHAINS.into_iter().find(|(chain, _)| chain.name == job.chain());
+    let (_, run) = known.ok_or_else(|| format!("nobody knows how to run the chain {}", job.chain()))?;
+    Ok(run(context).await?)
 }
 
 /// Destroys every free-tier session older than `cap` (contract: sessions 20), each in a transaction of its own. Answers how
@@ -150,7 +163,7 @@ pub struct Purged {
     pub snapshots: u64,
     /// Stores that nobody referred to any more, for whatever reason.
     pub stores: u64,
-    /// Rows of everything else that is kept for a term, by [`Arm`].
+    /// Rows of everything else that is kept for a term, by [`Arm`](areas::Arm).
     pub rows: BTreeMap<&'static str, u64>,
     /// Profiles that could not be purged now, and arms that could not be to their end.
     pub failed: u64,
@@ -158,7 +171,7 @@ pub struct Purged {
 
 /// Purges what was kept for its term (contract: retention 1): the profiles that were in the recycle bin for long enough, and
 /// their snapshots with them, each in a transaction of its own, the stores that nobody refers to then, and the rows of every
-/// [`Arm`]. What cannot be purged keeps nothing else from it. Answers how many.
+/// [`Arm`](areas::Arm). What cannot be purged keeps nothing else from it. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
@@ -166,15 +179,15 @@ pub async fn sweep_retention(db: &PgPool, stores: &Stores, profiles: Retention, 
     let mut purged = Purged::default();
     purge_profiles(db, profiles, &mut purged).await?;
     purged.stores = remove_stores(stores).await?;
-    for arm in Arm::ALL {
+    for arm in areas::arms() {
         match until_none(|| async { arm.purge(&mut *db.acquire().await?, terms, BATCH).await }).await {
             Ok(rows) => {
-                count_purged(arm.name(), "purged", rows);
-                purged.rows.insert(arm.name(), rows);
+                count_purged(arm.name, "purged", rows);
+                purged.rows.insert(arm.name, rows);
             }
             Err(error) => {
-                tracing::error!(%error, arm = arm.name(), "what has reached its term cannot be purged");
-                count_purged(arm.name(), "failed", 1);
+                tracing::error!(%error, arm = arm.name, "what has reached its term cannot be purged");
+                count_purged(arm.name, "failed", 1);
                 purged.failed += 1;
             }
         }
@@ -246,5 +259,18 @@ async fn until_none<F: Future<Output = sqlx::Result<u64>>>(batch: impl Fn() -> F
             0 => return Ok(touched),
             some => touched += some,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_chain_is_run() {
+        let run: BTreeSet<_> = CHAINS.iter().map(|(chain, _)| chain.name).collect();
+        assert_eq!(run, areas::chains().map(|chain| chain.name).collect());
     }
 }

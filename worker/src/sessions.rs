@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
-use kitfleet_domain::intents::{self, Ending, Started};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
-use kitfleet_domain::profiles::keeping::{self, Held, Reason};
+use kitfleet_domain::sessions::intents::{self, Ending, Started};
+use kitfleet_domain::sessions::keeping::{self, Held, Reason};
 use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::mpsc;

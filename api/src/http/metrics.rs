@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use axum::http::StatusCode;
+use kitfleet_domain::areas;
 use kitfleet_domain::emails::{Outcome, Template};
-use kitfleet_domain::retention::Arm;
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -181,7 +181,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         for state in DeliveryStatus::COUNTED {
             counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
         }
-        for arm in ["profiles", "snapshots"].into_iter().chain(Arm::ALL.map(Arm::name)) {
+        for arm in ["profiles", "snapshots"].into_iter().chain(areas::arms().iter().map(|arm| arm.name)) {
             for outcome in ["purged", "failed", "skipped"] {
                 counter!(PURGED, "arm" => arm, "outcome" => outcome).absolute(0);
             }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::ids::IntentId;
-use kitfleet_domain::intents::{self, Ending, ReplyTo};
 use kitfleet_domain::operations::{Outcome, StoredResult};
+use kitfleet_domain::sessions::intents::{self, Ending, ReplyTo};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sqlx::postgres::{PgListener, PgPoolOptions};

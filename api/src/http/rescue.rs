@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::{intents, workers};
+use kitfleet_domain::sessions::intents;
+use kitfleet_domain::workers;
 use kitfleet_jobs::inspect;
 use sqlx::PgPool;
 use tokio::time::Instant;

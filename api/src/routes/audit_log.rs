@@ -15,7 +15,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::audit::actions;
+use kitfleet_domain::areas;
 use kitfleet_domain::audit::log::{self, Filter, Log, Row, Snapshot};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::heavy::heavy;
@@ -150,7 +150,7 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
 }
 
 fn known_action(name: &str) -> Result<&'static str> {
-    actions::find(name).ok_or_else(|| Problem::invalid("action", "must be the name of one action"))
+    areas::find_action(name).ok_or_else(|| Problem::invalid("action", "must be the name of one action"))
 }
 
 /// An export of the audit log

@@ -12,11 +12,10 @@ use axum::http::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cookie::{Cookie, SameSite};
-use kitfleet_domain::accounts;
 use kitfleet_domain::emails::{Recipient, Template};
 use kitfleet_domain::identities::{self, Arrival, Flow, Visitor};
 use kitfleet_domain::mail_links::{self, Purpose};
-use kitfleet_domain::sign_ins::Method;
+use kitfleet_domain::sign_ins::{Method, forget_password};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::tokens::Token;
 use kitfleet_jobs::emails;
@@ -222,7 +221,7 @@ async fn confirm(
         return Err(Problem::bad_link());
     }
     if sign_ins::note_verified(&mut tx, account, &origin).await? {
-        accounts::forget_password(&mut tx, account).await?;
+        forget_password(&mut tx, account).await?;
     }
     sign_ins::complete(&app, tx, account, Method::Oauth { provider: &provider }, &origin).await
 }

@@ -11,8 +11,8 @@ use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{ProfileId, SessionId};
-use kitfleet_domain::intents::{self, Ending};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
+use kitfleet_domain::sessions::intents::{self, Ending};
 use kitfleet_domain::sessions::{
     self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, SessionStatus,
 };

@@ -15,6 +15,7 @@ use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mail_links::{self, Purpose};
 use kitfleet_domain::passwords::{self, NewPassword};
 use kitfleet_domain::sign_ins::{self, Method, SignInError, SignedIn};
+use kitfleet_domain::sign_ups;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Rules;
 use kitfleet_domain::web_sessions::{self, NewWebSession};
@@ -106,7 +107,7 @@ async fn sign_up(
         verified: false,
     };
     let mut tx = app.db.begin().await?;
-    let account = accounts::create(&mut tx, new).await?;
+    let account = sign_ups::create(&mut tx, new).await?;
     let verification_email_expires_at = send(
         &mut tx,
         Template::VerifyEmail,
@@ -157,7 +158,7 @@ async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token
     let by_own_link =
         purpose == Purpose::VerifyEmail && followed.subject.is_some_and(|subject| subject[SIGNUP] == true);
     if note_verified(&mut tx, followed.account, &origin).await? && !by_own_link {
-        accounts::forget_password(&mut tx, followed.account).await?;
+        sign_ins::forget_password(&mut tx, followed.account).await?;
     }
     complete(app, tx, followed.account, Method::MailLink, &origin).await
 }
@@ -383,7 +384,7 @@ async fn confirm_password_reset(
     let followed = mail_links::follow(&mut tx, Purpose::ResetPassword, &body.token).await?;
     let account = followed.ok_or_else(Problem::bad_link)?.account;
     note_verified(&mut tx, account, &origin).await?;
-    accounts::reset_password(&mut tx, account, &hash, &origin).await?;
+    sign_ins::reset_password(&mut tx, account, &hash, &origin).await?;
     complete(&app, tx, account, Method::MailLink, &origin).await
 }
 

@@ -52,7 +52,7 @@ pub struct Row {
 /// Which rows to list.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
-    /// Only those of this action, one of [`super::actions::ALL`].
+    /// Only those of this action, one of [`crate::areas::actions`].
     pub action: Option<&'static str>,
     /// Only those before this one, in the list's order.
     pub after: Option<Uuid>,

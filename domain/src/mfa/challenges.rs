@@ -131,3 +131,19 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     sqlx::query!("delete from mfa_challenges where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
+
+/// Deletes challenges that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
+/// they are refused. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from mfa_challenges where id in (
+             select id from mfa_challenges where expires_at < now() - interval '1 day' limit $1)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

@@ -6,7 +6,10 @@
 use futures_util::{Stream, TryStreamExt as _};
 use sqlx::PgConnection;
 
+use super::Content;
+use crate::accounts;
 use crate::ids::{AccountId, ProfileId, StoreId};
+use crate::limits::Limits;
 
 /// Writes the row of a store that is about to be written. It may be removed in an hour, unless somebody refers to it by then.
 ///
@@ -156,6 +159,75 @@ pub async fn postpone_removal(conn: &mut PgConnection, id: StoreId) -> sqlx::Res
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// What became of a new store that was to be what a profile holds.
+#[derive(Debug)]
+pub enum Replaced {
+    /// It is now.
+    Now {
+        /// What the profile held before, which nobody needs any more, unless a snapshot does.
+        before: Option<StoreId>,
+    },
+    /// It was already.
+    Before,
+    /// A session that came later was faster, or the profile was purged. Nobody needs the store.
+    Superseded,
+    /// The account's profiles hold as much as they may. Nobody needs the store.
+    NoRoom,
+    /// It took so long that it was removed.
+    Removed,
+}
+
+/// Makes a store what a profile holds, on behalf of the session that had the profile as the one of this `generation`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn replace(
+    conn: &mut PgConnection,
+    account: AccountId,
+    profile: ProfileId,
+    generation: i64,
+    Content { store, size_bytes }: Content,
+    limits: &Limits,
+) -> sqlx::Result<Replaced> {
+    // Those who add to what the account keeps count each other. Nobody counts for one that is deleted.
+    accounts::lock(&mut *conn, account).await?;
+    let held = sqlx::query!("select store_id, stored_generation from profiles where id = $1 for update", profile as _,)
+        .fetch_optional(&mut *conn)
+        .await?;
+    let before = match held {
+        Some(held) if held.store_id == Some(store) => return Ok(Replaced::Before),
+        Some(held) if held.stored_generation < generation => held.store_id,
+        _ => {
+            super::release(conn, store).await?;
+            return Ok(Replaced::Superseded);
+        }
+    };
+    let freed = match before {
+        Some(before) => bytes_of_profile_alone(&mut *conn, before).await?,
+        None => 0,
+    };
+    if super::require_bytes(&mut *conn, account, size_bytes - freed, limits).await?.is_err() {
+        super::release(conn, store).await?;
+        return Ok(Replaced::NoRoom);
+    }
+    if !keep(&mut *conn, store).await? {
+        return Ok(Replaced::Removed);
+    }
+    sqlx::query!(
+        "update profiles set store_id = $2, size_bytes = $3, stored_generation = $4, updated_at = now() where id = $1",
+        profile as _,
+        store as _,
+        size_bytes,
+        generation,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if let Some(before) = before {
+        super::release(conn, before).await?;
+    }
+    Ok(Replaced::Now { before })
 }
 
 /// A profile's key, sealed with one of the deployment's.

@@ -12,7 +12,7 @@ use super::Role;
 use super::members::Membership;
 use crate::accounts::{self, AccountStatus};
 use crate::audit::{self, Actor, Entry};
-use crate::emails::EmailAddress;
+use crate::email_addresses::EmailAddress;
 use crate::ids::{AccountId, InviteId, MembershipId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
@@ -263,6 +263,22 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
              select id from team_invites where accepted_at < now() - make_interval(secs => $1)
              order by accepted_at limit $2 for update skip locked)",
         age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
+/// Deletes pending invites that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
+/// they are refused. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from team_invites where id in (
+             select id from team_invites where accepted_at is null and expires_at < now() - interval '1 day' limit $1)",
         limit,
     )
     .execute(conn)

@@ -1,7 +1,7 @@
 //! Who is on a team.
 //!
 //! A key that a member makes on the owner's account goes with the member. Whoever makes one holds the membership until
-//! the key is there ([`hold`]), and a removal deletes the membership before it looks for keys: of the two, the one
+//! the key is there ([`crate::roles::hold`]), and a removal deletes the membership before it looks for keys: of the two, the one
 //! that comes second sees what the first has done, so that no key survives.
 
 use serde_json::json;
@@ -83,21 +83,6 @@ pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<
     .await
 }
 
-/// Sees to it that `member` stays on the owner's team until the transaction ends, as what they are. `None` when they are not
-/// on it.
-///
-/// # Errors
-/// When the database fails.
-pub async fn hold(conn: &mut PgConnection, owner: AccountId, member: AccountId) -> sqlx::Result<Option<Role>> {
-    sqlx::query_scalar!(
-        r#"select role as "role: Role" from team_members where owner_account_id = $1 and member_account_id = $2 for share"#,
-        owner as _,
-        member as _,
-    )
-    .fetch_optional(conn)
-    .await
-}
-
 /// Takes somebody off the owner's team, revokes every live key that they made on the owner's account, and writes
 /// `team.member_removed`. `false` when the owner has no such membership.
 ///
@@ -121,7 +106,7 @@ pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId,
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn end_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
+pub async fn end_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     sqlx::query!("delete from team_invites where owner_account_id = $1", account as _).execute(&mut *conn).await?;
     // In one order, so that two members of each other's teams can go at the same time.
     let ended = sqlx::query!(

@@ -617,33 +617,21 @@ pub async fn finish(
     .await
 }
 
-/// Deletes deliveries that are older than `age` and have ended, and events of that age that no delivery refers to
-/// (contract: retention 4): up to `limit` of each. Answers how many.
+/// Deletes deliveries that are older than `age` and have ended (contract: retention 4), up to `limit`. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
-    let deliveries = sqlx::query!(
+    let purged = sqlx::query!(
         "delete from webhook_deliveries where id in (
              select id from webhook_deliveries
              where id < uuid_v7_of(now() - make_interval(secs => $1)) and next_attempt_at is null order by id limit $2)",
         age.as_secs_f64(),
         limit,
     )
-    .execute(&mut *conn)
-    .await?;
-    let events = sqlx::query!(
-        "delete from events where id in (
-             select id from events e
-             where id < uuid_v7_of(now() - make_interval(secs => $1))
-               and not exists (select from webhook_deliveries d where d.event_id = e.id)
-             order by id limit $2)",
-        age.as_secs_f64(),
-        limit,
-    )
     .execute(conn)
     .await?;
-    Ok(deliveries.rows_affected() + events.rows_affected())
+    Ok(purged.rows_affected())
 }
 
 /// Lets what a lost worker had under way to an endpoint that is paused since wait with the rest.

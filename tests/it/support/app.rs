@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use kitfleet_domain::accounts::{self, NewAccount, Tier};
+use kitfleet_domain::accounts::{NewAccount, Tier};
 use kitfleet_domain::api_keys::{self, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::sign_ups;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -128,7 +129,7 @@ impl App {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let email = format!("{}@example.com", Uuid::now_v7().simple());
         let new = NewAccount { email, name: "Ada".to_owned(), password_hash: None, tier, verified: true };
-        accounts::create(&mut conn, new).await.expect("a new account")
+        sign_ups::create(&mut conn, new).await.expect("a new account")
     }
 
     /// A client with a fresh key of this account.

@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use kitfleet_domain::accounts::{self, NewAccount, Tier};
+use kitfleet_domain::accounts::{NewAccount, Tier};
 use kitfleet_domain::audit::Origin;
 use kitfleet_domain::emails::Template;
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
+use kitfleet_domain::sign_ups;
 use kitfleet_domain::web_sessions;
 use serde_json::json;
 use totp_rs::Totp;
@@ -77,7 +78,7 @@ impl App {
         let password_hash = Some(PASSWORD_HASH.clone());
         let new = NewAccount { email: email.clone(), name: "Ada".to_owned(), password_hash, tier, verified: true };
         let mut conn = self.database.pool.acquire().await.expect("a connection");
-        let account = accounts::create(&mut conn, new).await.expect("a new account");
+        let account = sign_ups::create(&mut conn, new).await.expect("a new account");
         drop(conn);
         Person { account, email, client: self.device_of(account).await }
     }

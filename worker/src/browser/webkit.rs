@@ -11,8 +11,8 @@ use kitfleet_domain::operations::{
     self, Condition, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation, OperationResult, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
-use kitfleet_domain::profiles::keeping::Held;
 use kitfleet_domain::sessions::BehavioralProfile;
+use kitfleet_domain::sessions::keeping::Held;
 use kitfleet_host_protocol::{
     self as protocol, Command, Cookie, Device, HostError, Page, PageError, PageErrorKind, WaitUntil,
 };

@@ -4,7 +4,7 @@
 
 use kitfleet_domain::events::EventType;
 use kitfleet_domain::operations::FailureClass;
-use kitfleet_domain::profiles::keeping::Reason;
+use kitfleet_domain::sessions::keeping::Reason;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 

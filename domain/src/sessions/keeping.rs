@@ -8,11 +8,11 @@
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::accounts;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ProfileId, SessionId, StoreId};
 use crate::limits::Limits;
-use crate::profiles::stores;
+use crate::profiles::Content;
+use crate::profiles::stores::{self, Replaced};
 
 /// A profile in a session's hands.
 #[derive(Debug, Clone)]
@@ -134,50 +134,27 @@ pub async fn replace(
     size_bytes: i64,
     limits: &Limits,
 ) -> sqlx::Result<Option<StoreId>> {
-    // Those who add to what the account keeps count each other. Nobody counts for one that is deleted.
-    accounts::lock(&mut *conn, held.account).await?;
-    let profile =
-        sqlx::query!("select store_id, stored_generation from profiles where id = $1 for update", held.profile as _,)
-            .fetch_optional(&mut *conn)
-            .await?;
-    let before = match profile {
-        // Who asks for it again has not heard that it is done.
-        Some(profile) if profile.store_id == Some(store) => return Ok(None),
-        Some(profile) if profile.stored_generation < held.generation => profile.store_id,
-        _ => {
-            super::release(&mut *conn, store).await?;
-            fail(conn, held, Reason::Superseded).await?;
-            return Ok(Some(store));
+    let content = Content { store, size_bytes };
+    match stores::replace(&mut *conn, held.account, held.profile, held.generation, content, limits).await? {
+        Replaced::Now { before } => {
+            let_go(conn, held.session).await?;
+            Ok(before)
         }
-    };
-    let freed = match before {
-        Some(before) => stores::bytes_of_profile_alone(&mut *conn, before).await?,
-        None => 0,
-    };
-    if super::require_bytes(&mut *conn, held.account, size_bytes - freed, limits).await?.is_err() {
-        super::release(&mut *conn, store).await?;
-        fail(conn, held, Reason::TooLarge).await?;
-        return Ok(Some(store));
+        // Who asks for it again has not heard that it is done.
+        Replaced::Before => Ok(None),
+        Replaced::Superseded => {
+            fail(conn, held, Reason::Superseded).await?;
+            Ok(Some(store))
+        }
+        Replaced::NoRoom => {
+            fail(conn, held, Reason::TooLarge).await?;
+            Ok(Some(store))
+        }
+        Replaced::Removed => {
+            fail(conn, held, Reason::UploadFailed).await?;
+            Ok(None)
+        }
     }
-    if !stores::keep(&mut *conn, store).await? {
-        // It took so long that it was removed.
-        fail(conn, held, Reason::UploadFailed).await?;
-        return Ok(None);
-    }
-    sqlx::query!(
-        "update profiles set store_id = $2, size_bytes = $3, stored_generation = $4, updated_at = now() where id = $1",
-        held.profile as _,
-        store as _,
-        size_bytes,
-        held.generation,
-    )
-    .execute(&mut *conn)
-    .await?;
-    if let Some(before) = before {
-        super::release(&mut *conn, before).await?;
-    }
-    let_go(conn, held.session).await?;
-    Ok(before)
 }
 
 /// Lets go of the profile, and tells that the session's end did not replace what it holds: once, though whoever did not

@@ -1,4 +1,4 @@
-//! Addresses.
+//! Addresses of e-mail.
 //!
 //! An address is kept as it was written, in Unicode's composed form and with its host as DNS knows it. Two of them are
 //! the same mailbox when their keys are: compatibility form, lower case. The standard would let a mail server tell `Ada@`

@@ -11,14 +11,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection, PgTransaction};
 
+use super::{SessionStatus, keeping};
 use crate::database::may_pass;
 use crate::emails::{self, Recipient, Template};
 use crate::events::{self, EventType};
 use crate::heavy::heavy;
 use crate::ids::{AccountId, EmailId, IntentId, SessionId, WorkerId};
 use crate::operations::{Failure, FailureClass, Operation, Outcome, StoredResult};
-use crate::profiles::keeping;
-use crate::sessions::SessionStatus;
 use crate::workers;
 
 /// Where the outcome of an intent is waited for.

@@ -1,0 +1,122 @@
+//! All areas, and what they say of themselves ([`crate::area`]), collected for whoever asks all of them.
+
+#[cfg(test)]
+mod tests;
+
+use indexmap::IndexMap;
+use sqlx::PgConnection;
+
+use crate::area::{Area, Chain, Purge};
+use crate::audit::Actor;
+use crate::ids::AccountId;
+use crate::retention::Terms;
+use crate::{
+    accounts, api_keys, audit, database, devices, emails, events, identities, mail_links, mfa, oauth, profiles,
+    sessions, sign_ins, teams, to_come, usage, web_sessions, webhooks, workers,
+};
+
+/// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account
+/// loses what was made with something before that itself.
+static ALL: [Area; 20] = [
+    audit::AREA,
+    usage::AREA,
+    sessions::AREA,
+    workers::AREA,
+    emails::AREA,
+    sign_ins::AREA,
+    web_sessions::AREA,
+    mail_links::AREA,
+    mfa::AREA,
+    devices::AREA,
+    teams::AREA,
+    profiles::AREA,
+    api_keys::AREA,
+    oauth::AREA,
+    identities::AREA,
+    webhooks::AREA,
+    events::AREA,
+    accounts::AREA,
+    database::AREA,
+    to_come::AREA,
+];
+
+/// What can stand in an audit log, a closed table (contract: audit-log 11).
+pub fn actions() -> impl Iterator<Item = &'static str> {
+    ALL.iter().flat_map(|area| area.actions).copied()
+}
+
+/// The action of this name.
+#[must_use]
+pub fn find_action(name: &str) -> Option<&'static str> {
+    actions().find(|action| *action == name)
+}
+
+/// What workers do by the clock.
+pub fn chains() -> impl Iterator<Item = Chain> {
+    ALL.iter().flat_map(|area| area.chains).copied()
+}
+
+/// The tables that are not purged by their rows' age, and why.
+pub fn kept() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALL.iter().flat_map(|area| area.kept).copied()
+}
+
+/// What is purged together when it has reached its term.
+#[derive(Debug)]
+pub struct Arm {
+    /// As metrics and operators name it.
+    pub name: &'static str,
+    purges: Vec<Purge>,
+}
+
+/// What is purged (contract: retention 1), in an order in which it can be: who is referred to comes behind who refers.
+#[must_use]
+pub fn arms() -> Vec<Arm> {
+    let mut arms: IndexMap<_, Vec<_>> = IndexMap::new();
+    for purge in ALL.iter().flat_map(|area| area.purges) {
+        arms.entry(purge.arm).or_default().push(*purge);
+    }
+    arms.into_iter().map(|(name, purges)| Arm { name, purges }).collect()
+}
+
+impl Arm {
+    /// The tables whose rows they are.
+    pub fn tables(&self) -> impl Iterator<Item = &'static str> {
+        self.purges.iter().map(|purge| purge.table)
+    }
+
+    /// Deletes what has reached its term, up to `limit` rows of each table. Answers how many: none when there is nothing to
+    /// do, or somebody else does it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn purge(&self, conn: &mut PgConnection, terms: &Terms, limit: i64) -> sqlx::Result<u64> {
+        let mut purged = 0;
+        for table in &self.purges {
+            purged += (table.purge)(&mut *conn, terms, limit).await?;
+        }
+        Ok(purged)
+    }
+}
+
+/// Takes everything from an account that is being deleted by which somebody could act for it, and what it keeps.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lose(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
+    for loss in ALL.iter().flat_map(|area| area.losses) {
+        loss(&mut *conn, account, actor).await?;
+    }
+    Ok(())
+}
+
+/// Takes from it what has heard of the end of its sessions.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lose_the_last(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
+    for loss in ALL.iter().flat_map(|area| area.last_losses) {
+        loss(&mut *conn, account, actor).await?;
+    }
+    Ok(())
+}

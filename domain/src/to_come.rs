@@ -1,0 +1,35 @@
+//! What is promised of areas that are still to come (contract: audit-log 11; events). A filter or a subscription that names it
+//! is taken, and finds nothing yet. An area that comes takes its own from here.
+
+use crate::area::Area;
+
+pub(crate) const AREA: Area = Area {
+    actions: &[
+        "recipe.created",
+        "recipe.deleted",
+        "admin.refund_recorded",
+        "admin.support_note",
+        "agent.decompose.claude",
+        "agent.decompose.deterministic",
+        "agent_session.pair_mode.takeover",
+        "agent_session.pair_mode.handback",
+        "agent_session.pair_mode.timeout",
+        "agent_session.mode.changed",
+        "agent_session.created",
+        "agent_session.destroyed",
+        "account.byok_provider_key_set",
+        "account.byok_provider_key_cleared",
+        "account.byok_provider_key_tested",
+        "proxy.created",
+        "proxy.updated",
+        "proxy.deleted",
+        "account.bundled_llm_consent_changed",
+    ],
+    events: &[
+        "session.egress_capability_changed",
+        "session.challenge_detected",
+        "crypto.order.paid",
+        "crypto.order.failed",
+    ],
+    ..Area::named("to_come")
+};
