@@ -203,7 +203,7 @@ pub enum Jobs {
         #[command(flatten)]
         format: Format,
     },
-    /// Count jobs by queue and status, one by one: of millions of webhook deliveries that takes seconds.
+    /// Count jobs by queue and status.
     Stats(Format),
 }
 

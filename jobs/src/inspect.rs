@@ -15,7 +15,7 @@ use sqlx::{Connection, FromRow, PgConnection};
 
 use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
-use crate::webhooks;
+use crate::webhooks::AttemptJob;
 
 /// A job, as operators see it.
 #[derive(Debug, Serialize, FromRow)]
@@ -64,10 +64,10 @@ const COLUMNS: &str =
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
     let Filter { queue, status, limit } = filter;
     let mut jobs = Vec::new();
-    if queue.as_deref().is_none_or(|queue| queue == webhooks::QUEUE) {
+    if queue.as_deref().is_none_or(|queue| queue == AttemptJob::QUEUE) {
         jobs = deliveries::list(&mut *conn, status.as_deref(), *limit).await?;
     }
-    if queue.as_deref() != Some(webhooks::QUEUE) {
+    if queue.as_deref() != Some(AttemptJob::QUEUE) {
         jobs.extend(list_queued(conn, filter).await?);
     }
     jobs.sort_by_key(|job| Reverse(made_at(&job.id)));

@@ -22,9 +22,6 @@ pub use acknowledgement::{Acknowledge, Acknowledged};
 pub use backend::DeliveryBackend;
 pub use turns::attempts_that_fit;
 
-/// The queue of deliveries. The trigger `fan_out_event` notifies its channel by this name.
-pub const QUEUE: &str = "webhooks";
-
 /// How long after its time limit an attempt belongs to somebody else.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -35,6 +32,11 @@ pub struct AttemptJob {
     pub attempt: Attempt,
     /// Whether its endpoint is one that does not answer, and is asked over connections of its own.
     pub slow: bool,
+}
+
+impl AttemptJob {
+    /// The queue of all deliveries. The trigger `fan_out_event` notifies its channel by this name.
+    pub const QUEUE: &str = "webhooks";
 }
 
 /// How attempts are made.

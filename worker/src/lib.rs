@@ -29,6 +29,7 @@ use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
 use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::MaintenanceJob;
+use kitfleet_jobs::webhooks::AttemptJob;
 use kitfleet_profiles::Stores;
 use sqlx::PgPool;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -113,8 +114,7 @@ async fn run_with(
     let _living = Living::begin(&config.data_dir, id)?;
     let browser_queue = BrowserJob::queue_of(id);
     let mut wakeups =
-        Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, MaintenanceJob::QUEUE, kitfleet_jobs::webhooks::QUEUE])
-            .await?;
+        Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, MaintenanceJob::QUEUE, AttemptJob::QUEUE]).await?;
     let new = NewWorker {
         id,
         name: &config.name,
@@ -140,7 +140,7 @@ async fn run_with(
     // The registry: a line a job type.
     let browsing = queue(&browser_queue);
     let (mailing, maintaining) = (queue(EmailJob::QUEUE), queue(MaintenanceJob::QUEUE));
-    let delivering = queue(kitfleet_jobs::webhooks::QUEUE);
+    let delivering = queue(AttemptJob::QUEUE);
     queues.spawn_blocking(move || serve(&browser_queue, browsing, drive));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));

@@ -15,7 +15,7 @@ use kitfleet_domain::database::persist;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::{Attempt, Ended};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
-use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, QUEUE, Settings};
+use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, Settings};
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -24,7 +24,8 @@ pub use self::target::{BadRoots, ExtraRoots};
 use crate::names::Names;
 use crate::{Context, Duty, name_of, stopped};
 
-/// Delivers until the worker stops, and then waits for what is under way.
+/// Delivers until the worker stops, and then waits for what is under way. It is a task, like the attempts that it hands out: on a
+/// thread of its own, as the other queues' workers are, each of them would cost switches between threads.
 pub(crate) async fn deliver((wakeups, context): Duty) -> Result<(), String> {
     let config = &context.config.webhooks;
     let settings = Settings { at_once: config.at_once, timeout: config.timeout, schedule: config.schedule.clone() };
@@ -39,7 +40,7 @@ pub(crate) async fn deliver((wakeups, context): Duty) -> Result<(), String> {
         // In a task, as every job: apalis polls all handlers of a queue in one. A panic is the task's.
         AbortOnDropHandle::new(tokio::spawn(async move { sender.send(job).await }))
     };
-    let worker = WorkerBuilder::new(name_of(QUEUE, context.id)).backend(backend).build(run);
+    let worker = WorkerBuilder::new(name_of(AttemptJob::QUEUE, context.id)).backend(backend).build(run);
     let overdue = async {
         context.stopping.cancelled().await;
         sleep(lease).await;

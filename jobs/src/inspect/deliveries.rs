@@ -1,4 +1,4 @@
-//! Webhook deliveries, as jobs of the queue [`webhooks::QUEUE`].
+//! Webhook deliveries, as jobs of the queue [`AttemptJob::QUEUE`].
 //!
 //! Their rows are their queue, and apalis's tables have none of them. Here each is shown as the job that it is: its id is
 //! `wdl_…`, what waits is `Pending`, what is under way `Running`, what arrived `Done`, a dead letter `Failed`, and what had to
@@ -8,7 +8,7 @@ use kitfleet_domain::ids::DeliveryId;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{JobRow, QueueStats};
-use crate::webhooks;
+use crate::webhooks::AttemptJob;
 
 /// How a delivery's status is called where jobs are listed.
 const STATUSES: &str = "status (of_delivery, of_job) as (values ('pending', 'Pending'), ('in_flight', 'Running'),
@@ -46,7 +46,7 @@ pub(super) async fn list(conn: &mut PgConnection, status: Option<&str>, limit: i
          select {COLUMNS} from newest join webhook_deliveries d using (id) join status on status.of_delivery = d.status
          order by d.id desc"
     );
-    let select = sqlx::query_as(AssertSqlSafe(select)).bind(webhooks::QUEUE).bind(limit);
+    let select = sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE).bind(limit);
     let select = if let Some(status) = status { select.bind(status) } else { select };
     select.fetch_all(conn).await
 }
@@ -56,11 +56,11 @@ pub(super) async fn show(conn: &mut PgConnection, id: DeliveryId) -> sqlx::Resul
         "with {STATUSES}
          select {COLUMNS} from webhook_deliveries d join status on status.of_delivery = d.status where d.id = $2"
     );
-    sqlx::query_as(AssertSqlSafe(select)).bind(webhooks::QUEUE).bind(id).fetch_optional(conn).await
+    sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE).bind(id).fetch_optional(conn).await
 }
 
-/// The queue's numbers, if it ever had a delivery. All of them are counted, in an index. The oldest that waits is one that
-/// could be sent: what is paused waits for its customer.
+/// The queue's numbers, if it has a delivery. All of them are counted, which takes 0.2 s a million. The oldest that waits is one
+/// that could be sent: what is paused waits for its customer.
 pub(super) async fn stats(conn: &mut PgConnection) -> sqlx::Result<Option<QueueStats>> {
     sqlx::query_as(
         "select $1 as queue,
@@ -75,7 +75,7 @@ pub(super) async fn stats(conn: &mut PgConnection) -> sqlx::Result<Option<QueueS
                  where d.due and d.status = 'pending') as oldest_pending_seconds
          from webhook_deliveries having count(*) > 0",
     )
-    .bind(webhooks::QUEUE)
+    .bind(AttemptJob::QUEUE)
     .fetch_optional(conn)
     .await
 }

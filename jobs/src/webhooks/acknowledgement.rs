@@ -94,3 +94,39 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use apalis_core::error::BoxDynError;
+    use apalis_core::task::task_fn::task_fn;
+    use kitfleet_domain::ids::{AccountId, WebhookId};
+    use sqlx::PgPool;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::super::turns::tests::{attempts, settings};
+    use super::*;
+
+    /// Places are given back by attempts that end with nothing, panic, or are given up before they end.
+    #[tokio::test]
+    async fn a_place_is_given_back_whatever_happens() {
+        let nothing: fn() -> Option<Ended> = || None;
+        let panics: fn() -> Option<Ended> = || panic!("a handler that panics");
+        for (made, awaited) in [(nothing, true), (panics, true), (nothing, false)] {
+            let handler = move |_: AttemptJob| async move { tokio::spawn(async move { made() }).await };
+            let service = task_fn::<_, AttemptJob, ()>(handler);
+            let db = PgPool::connect_lazy("postgres://localhost/none").expect("an address");
+            let (reporter, mut reports) = unbounded_channel();
+            let acknowledge = Acknowledge::new(Results::new(db, settings()), reporter);
+            let recipient = (AccountId::generate(), WebhookId::generate());
+            let attempt = attempts(recipient, 1).pop().expect("one");
+            let answer = acknowledge.layer(service).call(Task::new(AttemptJob { attempt, slow: false }));
+            if awaited {
+                let _: Result<(), BoxDynError> = answer.await;
+            } else {
+                drop(answer);
+            }
+            let report = reports.try_recv();
+            assert!(matches!(report, Ok(Report::Over(over)) if over == recipient), "{report:?}");
+        }
+    }
+}

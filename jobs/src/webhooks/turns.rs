@@ -235,23 +235,27 @@ fn take_one<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K, bound: 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use kitfleet_domain::timestamp::Timestamp;
     use kitfleet_domain::webhooks::deliveries::Schedule;
     use serde_json::Value;
 
     use super::*;
 
-    fn turns() -> Turns {
+    pub(in super::super) fn settings() -> Settings {
         let schedule = Schedule { pauses: Vec::new(), disable_after: 50 };
-        Turns::new(&Settings { at_once: AT_ONCE.0, timeout: Duration::from_secs(10), schedule })
+        Settings { at_once: AT_ONCE.0, timeout: Duration::from_secs(10), schedule }
+    }
+
+    fn turns() -> Turns {
+        Turns::new(&settings())
     }
 
     fn recipient() -> Recipient {
         (AccountId::generate(), WebhookId::generate())
     }
 
-    fn attempts((account_id, endpoint_id): Recipient, count: usize) -> Vec<Attempt> {
+    pub(in super::super) fn attempts((account_id, endpoint_id): Recipient, count: usize) -> Vec<Attempt> {
         let attempt = |_| Attempt {
             id: DeliveryId::generate(),
             account_id,
