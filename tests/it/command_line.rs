@@ -629,6 +629,8 @@ async fn the_doctor_names_what_is_missing() {
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", "/nowhere/kitfleet-host");
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.contains("there is no /nowhere/kitfleet-host (worker.host_program)"), "{ill:?}");
+    let told = format!("{}{}", ill.stdout, ill.stderr);
+    assert!(!told.contains("bubblewrap") && !told.contains("CONFINEMENT"), "nothing that confines is at fault: {told}");
     app.stop().await;
 }
 
