@@ -371,6 +371,7 @@ mod tests {
         assert_says::<Shoe>(json!(0.5), "at", "must be an object, not floating point 0.5");
         assert_says::<Shoe>(json!([45, "red"]), "at", "must be an object, not sequence");
         assert_says::<f64>(json!("1"), "at", r#"must be a number, not string "1""#);
+        assert_says::<(u8, bool)>(json!([1]), "at", "must be a tuple of size 2, not of length 1");
     }
 
     #[test]
