@@ -165,7 +165,11 @@ async fn worker(conn: &mut PgConnection, order: Workers) -> Result<()> {
         }
         Workers::Drain { worker, format } => {
             let id = worker_called(conn, &worker).await?;
-            ensure!(workers::drain(conn, id).await?, "no worker {worker} is active");
+            if !workers::drain(conn, id).await? {
+                let alive = workers::list(conn, false).await?;
+                ensure!(!alive.iter().any(|alive| alive.id == id), "{worker} is draining already");
+                bail!("no worker {worker} is active");
+            }
             format.print(&json!({"id": id, "status": "draining"}), |_| format!("{id} takes no more sessions"))
         }
     }

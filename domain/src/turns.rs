@@ -9,9 +9,6 @@ use tokio::time::timeout;
 
 use crate::ids::AccountId;
 
-/// How long somebody waits for his turn.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// The turns of this process.
 #[derive(Debug)]
 pub struct Turns {
@@ -39,17 +36,17 @@ impl Turns {
         Self { all: Arc::new(Semaphore::new(of_all)), of_account, accounts: Mutex::default() }
     }
 
-    /// Waits for the account's turn.
+    /// Waits for the account's turn, for as long as whoever takes it has `patience`.
     ///
     /// # Errors
     /// When it does not come in time.
-    pub async fn take(&self, account: AccountId) -> Result<Turn, NotYet> {
+    pub async fn take(&self, account: AccountId, patience: Duration) -> Result<Turn, NotYet> {
         let taken = async {
             let of_account = self.of(account).acquire_owned().await.map_err(|_| NotYet)?;
             let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(|_| NotYet)?;
             Ok(Turn { _of_account: of_account, _of_all: of_all })
         };
-        timeout(PATIENCE, taken).await.map_err(|_| NotYet)?
+        timeout(patience, taken).await.map_err(|_| NotYet)?
     }
 
     fn of(&self, account: AccountId) -> Arc<Semaphore> {
@@ -66,11 +63,22 @@ mod tests {
 
     use super::*;
 
+    #[tokio::test]
+    async fn patience_is_the_takers() {
+        let turns = Turns::new(1, 1);
+        let account = AccountId::generate();
+        let first = turns.take(account, Duration::ZERO).await.expect("a turn");
+        turns.take(account, Duration::from_millis(1)).await.expect_err("it is somebody's turn");
+        let waiting = turns.take(account, Duration::from_hours(1));
+        let (second, ()) = tokio::join!(waiting, async { drop(first) });
+        second.expect("the next turn");
+    }
+
     #[test]
     fn whoever_has_few_turns_waits_and_keeps_nobody_else() {
         let turns = Turns::new(3, 2);
         let (greedy, other) = (AccountId::generate(), AccountId::generate());
-        let take = |account| turns.take(account).now_or_never().and_then(Result::ok);
+        let take = |account| turns.take(account, Duration::from_secs(1)).now_or_never().and_then(Result::ok);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let _inside = runtime.enter();
         let (first, second) = (take(greedy).expect("a turn"), take(greedy).expect("another"));

@@ -103,6 +103,9 @@ pub struct Saved {
 const AT_ONCE: usize = 16;
 const AT_ONCE_OF_AN_ACCOUNT: usize = 2;
 
+/// How long a request waits for its account's turn. A reader may keep one for an hour.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Why there is no new store.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
@@ -284,7 +287,7 @@ impl Stores {
     ) -> Result<Saved, CopyError> {
         let key = self.key(from.0, from.1).ok_or(ReadError::Sealed)?;
         let new_key = self.key(to.0, to.1).ok_or(SaveError::Seal)?;
-        let _turn = self.0.turns.take(account).await.map_err(ReadError::from)?;
+        let _turn = self.0.turns.take(account, PATIENCE).await.map_err(ReadError::from)?;
         let sealed = self.spool(from.2).await.map_err(ReadError::from)?;
         let key = StoreKey::derive(&key, from.0, from.2);
         let reseal =
@@ -309,7 +312,7 @@ impl Stores {
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, ReadError> {
         let profile = about.profile;
         let key = self.key(profile, sealed_key).ok_or(ReadError::Sealed)?;
-        let turn = self.0.turns.take(about.account).await?;
+        let turn = self.0.turns.take(about.account, PATIENCE).await?;
         let sealed = match store {
             Some(store) => Some((StoreKey::derive(&key, profile, store), self.spool(store).await?)),
             None => None,
@@ -341,7 +344,7 @@ impl Stores {
         B: Stream<Item = Result<Bytes, E>> + Send,
         E: std::fmt::Display,
     {
-        let turn = self.0.turns.take(account).await?;
+        let turn = self.0.turns.take(account, PATIENCE).await?;
         let scratch = temporary_file(&self.0.scratch).map_err(DocumentError::Disk)?;
         let mut document = portable::receive(body, scratch, self.0.document_bytes).await?;
         let into = Scratch::new(&self.0.scratch).map_err(DocumentError::Disk)?;

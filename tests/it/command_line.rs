@@ -232,6 +232,7 @@ async fn operators_see_workers_and_jobs() {
     assert!(app.run(&["sweep", "free-tier", "--json"]).await.code(0).json().is_object());
     app.run(&["workers", "drain", "left", "--json"]).await.code(0).json();
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
+    assert!(app.run(&["workers", "drain", "left"]).await.code(1).complaint().contains("draining already"));
     client.navigate(&session, "https://example.com/still").await;
     client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
     app.stop().await;
@@ -628,6 +629,8 @@ async fn the_doctor_names_what_is_missing() {
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", "/nowhere/kitfleet-host");
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.contains("there is no /nowhere/kitfleet-host (worker.host_program)"), "{ill:?}");
+    let told = format!("{}{}", ill.stdout, ill.stderr);
+    assert!(!told.contains("bubblewrap") && !told.contains("CONFINEMENT"), "nothing that confines is at fault: {told}");
     app.stop().await;
 }
 

@@ -19,6 +19,7 @@ use sqlx::{FromRow, PgPool};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
+use crate::support::events;
 use crate::support::redis::Redis;
 use crate::support::sink::{Received, Sink};
 use crate::support::{App, Client, Role, eventually, given};
@@ -133,8 +134,8 @@ async fn a_flood_outlives_its_worker_and_redis() {
     let client = app.client().await;
     listen(&client, &sink, "/ok").await;
     let flood = "insert into events (id, account_id, type, data)
-                 select gen_random_uuid(), account_id, 'session.failed', '{}' from webhook_endpoints, generate_series(1, 5000)";
-    sqlx::query(flood).execute(&app.database.pool).await.expect("events");
+                 select gen_random_uuid(), account_id, 'session.failed', $1 from webhook_endpoints, generate_series(1, 5000)";
+    sqlx::query(flood).bind(events::failed()).execute(&app.database.pool).await.expect("events");
     sink.receives("/ok", 500).await;
     app.signal(1, Signal::SIGKILL).await;
     redis.kill();
@@ -270,11 +271,11 @@ impl Flood {
         let mut tx = self.db.begin().await?;
         sqlx::query(
             "insert into events (id, account_id, type, data)
-             select id, $2, 'session.failed', jsonb_build_object('session_id', id, 'reason', repeat('x', 200))
-             from unnest($1::uuid[]) as batch (id)",
+             select id, $2, 'session.failed', $3 from unnest($1::uuid[]) as batch (id)",
         )
         .bind(batch)
         .bind(account)
+        .bind(events::failed())
         .execute(&mut *tx)
         .await?;
         if keep { tx.commit().await } else { tx.rollback().await }

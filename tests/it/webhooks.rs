@@ -12,6 +12,7 @@ use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::webhooks::deliveries::purge;
 use serde_json::{Value, json};
 
+use crate::support::events::{self, Promises};
 use crate::support::records::uuid_of;
 use crate::support::sink::Sink;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
@@ -76,13 +77,33 @@ async fn sent(client: &Client, endpoint: &str, status: &str) -> Value {
 async fn flood(app: &App, account: AccountId, events: i32) {
     sqlx::query(
         "insert into events (id, account_id, type, data)
-         select gen_random_uuid(), $1, 'session.failed', '{}' from generate_series(1, $2)",
+         select gen_random_uuid(), $1, 'session.failed', $3 from generate_series(1, $2)",
     )
     .bind(account.as_uuid())
     .bind(events)
+    .bind(events::failed())
     .execute(&app.database.pool)
     .await
     .expect("events");
+}
+
+/// Contract: versioning 5; events 3. An event that is not as the contract says would be noticed, in any test.
+#[test]
+fn an_event_is_held_against_the_contract() {
+    let mut promises = Promises::read();
+    let id = "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2";
+    let event = |kind: &str, data: Value| json!({"id": id, "type": kind, "created_at": "2026-11-20T18:05:00.123Z", "data": data});
+    let mut failed = events::failed();
+    promises.check(&event("session.failed", failed.clone())).expect("it is as promised");
+    failed["duration_ms"] = json!(-1);
+    let broken = promises.check(&event("session.failed", failed.clone())).expect_err("a time is negative");
+    assert!(broken.contains("duration_ms"), "{broken}");
+    failed["duration_ms"] = json!(1);
+    failed["reason"] = json!("none");
+    promises.check(&event("session.failed", failed)).expect_err("a member is not promised");
+    promises.check(&event("session.completed", events::failed())).expect_err("it is of another type");
+    promises.check(&event("session.forgotten", events::failed())).expect_err("there is no such type");
+    promises.check(&json!({"id": 1, "type": "test.ping"})).expect_err("it is no event");
 }
 
 /// Contract: webhooks 1, 2, 5. The secret is shown by create and rotate and by nothing else; the list holds all endpoints,

@@ -4,7 +4,8 @@
 //! into the type the handler wants. The second step starts again behind each field it refuses, so that the caller hears
 //! of all of them at once.
 
-use std::borrow::Cow;
+mod typed;
+
 use std::convert::Infallible;
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -17,11 +18,12 @@ use kitfleet_domain::validation::{FieldError, Invalid};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use serde_json::{Map, Value};
-use serde_path_to_error::{Path, Segment};
 
 use crate::http::error::{Problem, Result};
 use crate::http::state::{ApiConfig, App};
 use crate::http::{kinds, unknown_fields};
+
+use typed::Mistake;
 
 /// Objects and arrays in each other, at most.
 const MAX_DEPTH: usize = 128;
@@ -179,31 +181,22 @@ fn nul_in(value: &Value, at: &str) -> Option<String> {
     }
 }
 
-/// `object` as a `T`. Field names in errors begin with `prefix`.
+/// `object` as a `T`, which is a struct. Field names in errors begin with `prefix`.
 ///
 /// # Errors
 /// With every field of `object` that has the wrong type, or the first one that is missing.
 pub fn typed<T: DeserializeOwned>(mut object: Map<String, Value>, prefix: &str) -> Result<T, Invalid> {
     let mut errors: Vec<FieldError> = Vec::new();
     loop {
-        let value = Value::Object(object);
-        let error = match serde_path_to_error::deserialize::<_, T>(&value) {
+        let Mistake { field, message } = match typed::read(&object) {
             Ok(typed) if errors.is_empty() => return Ok(typed),
             Ok(_) => return Err(Invalid(errors)),
-            Err(error) => error,
-        };
-        let Value::Object(returned) = value else { return Err(Invalid(errors)) };
-        object = returned;
-
-        let message = error.inner().to_string();
-        let (field, message) = match message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-            Some(missing) => (join(&dotted(error.path()), missing), "is required".into()),
-            None => (dotted(error.path()), humane(&message)),
+            Err(mistake) => mistake,
         };
         let top = field.split('.').next().unwrap_or_default();
         let seen = errors.iter().any(|error: &FieldError| is_under(&error.field, &join(prefix, top)));
         if !seen {
-            errors.push(FieldError { field: join(prefix, &field), message: message.into_owned() });
+            errors.push(FieldError { field: join(prefix, &field), message });
         }
         // Without the field it choked on it gets further, unless that is already gone.
         if object.shift_remove(top).is_none() {
@@ -220,35 +213,6 @@ fn join(parent: &str, child: &str) -> String {
     match (parent, child) {
         ("", only) | (only, "") => only.to_owned(),
         _ => format!("{parent}.{child}"),
-    }
-}
-
-fn dotted(path: &Path) -> String {
-    path.iter().fold(String::new(), |path, segment| match segment {
-        Segment::Seq { index } => join(&path, &index.to_string()),
-        Segment::Map { key } => join(&path, key),
-        Segment::Enum { variant } => join(&path, variant),
-        Segment::Unknown => path,
-    })
-}
-
-/// serde speaks of Rust's types; callers have JSON's.
-fn humane(message: &str) -> Cow<'_, str> {
-    let invalid = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
-    if let Some((found, expected)) = invalid.and_then(|rest| rest.rsplit_once(", expected ")) {
-        let expected = match expected {
-            "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
-            "i8" | "i16" | "i32" | "i64" => "a whole number",
-            "a sequence" => "an array",
-            "a map" => "an object",
-            other if other.starts_with("struct ") => "an object",
-            other => other,
-        };
-        return format!("must be {expected}, not {}", found.replace('`', "")).into();
-    }
-    match message.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected ")) {
-        Some((_, expected)) => format!("must be {}", expected.replace('`', "")).into(),
-        None => message.into(),
     }
 }
 

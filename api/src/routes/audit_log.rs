@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::body::Body;
@@ -211,12 +212,16 @@ const BATCH: usize = 200;
 /// About how many bytes a row has.
 const ROW: usize = 1_024;
 
+/// How long a batch waits for its turn. No reader keeps one, so that it comes as soon as others' batches are read; and what
+/// has begun to be sent cannot be refused any more, but only broken off.
+const PATIENCE: Duration = Duration::from_hours(1);
+
 /// Reads some rows and writes them in an export's format, in a task of its own: an export is dropped when its reader hangs
 /// up, and what uses the database must not be.
 async fn batch(app: App, log: Log, ids: Vec<Uuid>, format: Format, first: bool) -> io::Result<Vec<u8>> {
     let shared = app.clone();
     let read = async move {
-        let _turn = shared.exports.take(log.account).await.map_err(io::Error::other)?;
+        let _turn = shared.exports.take(log.account, PATIENCE).await.map_err(io::Error::other)?;
         let rows = log::rows(&mut *shared.db.acquire().await.map_err(io::Error::other)?, log, &ids).await;
         let rows = rows.map_err(io::Error::other)?;
         heavy(rows.len() * ROW, || format.rows(rows, first))

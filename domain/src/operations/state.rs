@@ -72,6 +72,7 @@ pub struct PageState {
 
 /// How far a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(title = "PageStanding")]
 #[serde(rename_all = "lowercase")]
 pub enum PageStanding {
     /// Under way.

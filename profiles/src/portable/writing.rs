@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
+use serde::{Serialize, Serializer};
+use struson::serde::SerializerError;
 use struson::writer::{JsonStreamWriter, JsonWriter as _};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::SendTimeoutError;
@@ -33,9 +35,8 @@ const TAKEN_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::f
 pub fn write(about: &About, cookies: &[Cookie], folder: Option<&Path>, to: &mut dyn Write) -> io::Result<()> {
     let mut writer = Writer { json: JsonStreamWriter::new(to), left_out: BTreeMap::new(), records: 0, databases: 0 };
     writer.begin(about)?;
-    writer.cookies(cookies)?;
-    writer.json.name("origins")?;
-    writer.json.begin_array()?;
+    writer.member("cookies", cookies)?;
+    writer.list("origins")?;
     if let Some(folder) = folder {
         writer.sites(folder)?;
     }
@@ -76,34 +77,28 @@ struct Kept {
 
 impl<W: Write> Writer<W> {
     fn begin(&mut self, about: &About) -> io::Result<()> {
-        let json = &mut self.json;
-        json.begin_object()?;
-        json.name("format")?;
-        json.string_value(FORMAT)?;
-        json.name("version")?;
-        json.number_value(VERSION)?;
-        let texts = [
-            ("exported_at", about.exported_at.to_string()),
-            ("source_profile_id", about.profile.to_string()),
-            ("source_account_id", about.account.to_string()),
-            ("name", about.name.clone()),
-            ("archetype", about.archetype.clone()),
-        ];
-        for (name, text) in texts {
-            json.name(name)?;
-            json.string_value(&text)?;
-        }
-        Ok(())
+        self.json.begin_object()?;
+        self.member("format", FORMAT)?;
+        self.member("version", &VERSION)?;
+        self.member("exported_at", &about.exported_at)?;
+        self.member("source_profile_id", &about.profile)?;
+        self.member("source_account_id", &about.account)?;
+        self.member("name", &about.name)?;
+        self.member("archetype", &about.archetype)
     }
 
-    fn cookies(&mut self, cookies: &[Cookie]) -> io::Result<()> {
-        let json = &mut self.json;
-        json.name("cookies")?;
-        json.begin_array()?;
-        for cookie in cookies {
-            json.serialize_value(cookie).map_err(io::Error::other)?;
-        }
-        json.end_array()
+    fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> io::Result<()> {
+        self.json.name(name)?;
+        self.json.serialize_value(&value).map_err(|error| match error {
+            SerializerError::IoError(error) => error,
+            error => io::Error::other(error),
+        })
+    }
+
+    /// Begins a member that is an array.
+    fn list(&mut self, name: &str) -> io::Result<()> {
+        self.json.name(name)?;
+        self.json.begin_array()
     }
 
     fn sites(&mut self, folder: &Path) -> io::Result<()> {
@@ -128,20 +123,16 @@ impl<W: Write> Writer<W> {
 
     fn site(&mut self, site: &Site, kept: &Kept) -> io::Result<()> {
         self.json.begin_object()?;
-        self.json.name("origin")?;
-        self.json.string_value(site.origin.as_str())?;
+        self.member("origin", site.origin.as_str())?;
         if let Some(page) = &site.embedded_in {
-            self.json.name("embedded_in")?;
-            self.json.string_value(page.as_str())?;
+            self.member("embedded_in", page.as_str())?;
         }
         if let Some(file) = &kept.local_storage {
-            self.json.name("local_storage")?;
-            self.json.begin_array()?;
+            self.list("local_storage")?;
             self.local_storage(site, file)?;
             self.json.end_array()?;
         }
-        self.json.name("databases")?;
-        self.json.begin_array()?;
+        self.list("databases")?;
         for file in &kept.databases {
             self.database(site, file)?;
         }
@@ -209,16 +200,12 @@ impl<W: Write> Writer<W> {
             return Ok(());
         }
         self.json.begin_object()?;
-        self.json.name("name")?;
-        self.json.string_value(&info.name)?;
-        self.json.name("version")?;
-        self.json.number_value(info.version)?;
-        self.json.name("stores")?;
-        self.json.begin_array()?;
+        self.member("name", &info.name)?;
+        self.member("version", &info.version)?;
+        self.list("stores")?;
         info.stores.iter().try_for_each(|store| self.store(store))?;
         self.json.end_array()?;
-        self.json.name("records")?;
-        self.json.begin_array()?;
+        self.list("records")?;
         let stores: HashMap<i64, &Store> = info.stores.iter().map(|store| (store.id, store)).collect();
         let shown = database.records(|record| match record {
             Ok(record) => match stores.get(&record.store) {
@@ -255,61 +242,37 @@ impl<W: Write> Writer<W> {
 
     fn store(&mut self, store: &Store) -> io::Result<()> {
         self.json.begin_object()?;
-        self.json.name("name")?;
-        self.json.string_value(&store.name)?;
-        self.json.name("key_path")?;
-        self.key_path(&store.key_path)?;
-        self.json.name("auto_increment")?;
-        self.json.bool_value(store.auto_increment)?;
-        self.json.name("last_key")?;
-        self.json.number_value(store.last_key)?;
-        self.json.name("indexes")?;
-        self.json.begin_array()?;
+        self.member("name", &store.name)?;
+        self.member("key_path", &Keys(&store.key_path))?;
+        self.member("auto_increment", &store.auto_increment)?;
+        self.member("last_key", &store.last_key)?;
+        self.list("indexes")?;
         for index in &store.indexes {
             self.json.begin_object()?;
-            self.json.name("name")?;
-            self.json.string_value(&index.name)?;
-            self.json.name("key_path")?;
-            self.key_path(&index.key_path)?;
-            self.json.name("unique")?;
-            self.json.bool_value(index.unique)?;
-            self.json.name("multi_entry")?;
-            self.json.bool_value(index.multi_entry)?;
+            self.member("name", &index.name)?;
+            self.member("key_path", &Keys(&index.key_path))?;
+            self.member("unique", &index.unique)?;
+            self.member("multi_entry", &index.multi_entry)?;
             self.json.end_object()?;
         }
         self.json.end_array()?;
         self.json.end_object()
     }
 
-    fn key_path(&mut self, path: &KeyPath) -> io::Result<()> {
-        match path {
-            KeyPath::None => self.json.null_value(),
-            KeyPath::One(path) => self.json.string_value(path),
-            KeyPath::Several(paths) => {
-                self.json.begin_array()?;
-                paths.iter().try_for_each(|path| self.json.string_value(path))?;
-                self.json.end_array()
-            }
-        }
-    }
-
     fn record(&mut self, store: &Store, record: &Record) -> io::Result<()> {
         self.json.begin_object()?;
-        self.json.name("store")?;
-        self.json.string_value(&store.name)?;
+        self.member("store", &store.name)?;
         self.json.name("key")?;
         values::write(&mut self.json, &record.key.clone().into_value())?;
         self.json.name("value")?;
         values::write(&mut self.json, &record.value)?;
         if !record.index_keys.is_empty() {
-            self.json.name("index_keys")?;
-            self.json.begin_array()?;
+            self.list("index_keys")?;
             for (id, key) in &record.index_keys {
                 // One of an index that is gone is nothing.
                 if let Some(index) = store.indexes.iter().find(|index| index.id == *id) {
                     self.json.begin_object()?;
-                    self.json.name("index")?;
-                    self.json.string_value(&index.name)?;
+                    self.member("index", &index.name)?;
                     self.json.name("key")?;
                     values::write(&mut self.json, &key.clone().into_value())?;
                     self.json.end_object()?;
@@ -321,11 +284,9 @@ impl<W: Write> Writer<W> {
     }
 
     fn end(mut self) -> io::Result<()> {
-        let json = &mut self.json;
-        json.name("left_out")?;
-        json.begin_array()?;
-        for (LeftOut { site, database, store, reason }, count) in &self.left_out {
-            json.begin_object()?;
+        self.list("left_out")?;
+        for (LeftOut { site, database, store, reason }, count) in std::mem::take(&mut self.left_out) {
+            self.json.begin_object()?;
             let words = [
                 ("origin", Some(site.origin.as_str())),
                 ("embedded_in", site.embedded_in.as_ref().map(Origin::as_str)),
@@ -333,19 +294,28 @@ impl<W: Write> Writer<W> {
                 ("store", store.as_deref()),
                 ("reason", Some(reason)),
             ];
-            for (name, word) in words {
-                if let Some(word) = word {
-                    json.name(name)?;
-                    json.string_value(word)?;
-                }
+            for (name, word) in words.into_iter().filter_map(|(name, word)| Some((name, word?))) {
+                self.member(name, word)?;
             }
-            json.name("count")?;
-            json.number_value(*count)?;
-            json.end_object()?;
+            self.member("count", &count)?;
+            self.json.end_object()?;
         }
-        json.end_array()?;
-        json.end_object()?;
+        self.json.end_array()?;
+        self.json.end_object()?;
         self.json.finish_document()?.flush()
+    }
+}
+
+/// A key path: null, a text, or a list of texts.
+struct Keys<'a>(&'a KeyPath);
+
+impl Serialize for Keys<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            KeyPath::None => serializer.serialize_unit(),
+            KeyPath::One(path) => path.serialize(serializer),
+            KeyPath::Several(paths) => paths.serialize(serializer),
+        }
     }
 }
 

@@ -355,6 +355,7 @@ impl App {
         let jobs = "select count(*) from apalis.jobs j join workers w on j.job_type = 'browser:wrk_' || w.id
                     where w.status = 'stopped' and j.status in ('Pending', 'Queued', 'Running')";
         assert_eq!(self.count(jobs).await, 0, "a stopped worker has jobs");
+        self.assert_events_are_promised().await;
     }
 }
 

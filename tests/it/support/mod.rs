@@ -4,6 +4,7 @@ pub mod app;
 pub mod client;
 pub mod commands;
 pub mod database;
+pub mod events;
 pub mod here;
 pub mod identity_provider;
 pub mod mail;

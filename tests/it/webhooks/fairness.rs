@@ -10,6 +10,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{create, flood, id_of, test_event};
+use crate::support::events;
 use crate::support::sink::{Silence, Sink};
 use crate::support::{App, eventually};
 
@@ -21,9 +22,10 @@ async fn times_to(app: &App, sink: &Sink, account: AccountId, path: &str) -> Vec
     for _ in 0..EVENTS {
         ticks.tick().await;
         let id = Uuid::now_v7();
-        sqlx::query("insert into events (id, account_id, type, data) values ($1, $2, 'session.failed', '{}')")
+        sqlx::query("insert into events (id, account_id, type, data) values ($1, $2, 'session.failed', $3)")
             .bind(id)
             .bind(account.as_uuid())
+            .bind(events::failed())
             .execute(&app.database.pool)
             .await
             .expect("an event");

@@ -251,8 +251,17 @@ fn keeper_of(host: &Path) -> PathBuf {
     host.with_file_name("kitfleet-keeper")
 }
 
-/// Where a program is that may be named without its folder.
-pub fn located(program: &Path) -> PathBuf {
+/// Where a family's programs are, of which the host may be named without its folder.
+///
+/// # Errors
+/// When one is not there, which nothing that confines it could tell from an obstacle of its own.
+pub fn located(host: &Path) -> Result<PathBuf, String> {
+    let host = searched(host);
+    let missing = [host.clone(), keeper_of(&host)].into_iter().find(|program| !program.is_file());
+    missing.map_or(Ok(host), |program| Err(format!("there is no {} (worker.host_program)", program.display())))
+}
+
+fn searched(program: &Path) -> PathBuf {
     let path = inherited().into_iter().find_map(|(name, value)| (name == "PATH").then_some(value));
     let is_a_name = program.components().count() == 1;
     let folders = path.iter().filter(|_| is_a_name).flat_map(std::env::split_paths);

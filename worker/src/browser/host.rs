@@ -102,12 +102,7 @@ impl Host {
     /// When the program cannot be started, or ends instead.
     pub async fn start(start: Start<'_>) -> Result<Self, Failure> {
         let Start { program, scale, confinement, directory, watchdog, spawner, stopping, tasks } = start;
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                driver_failure(format!("there is no {} (worker.host_program)", program.display()))
-            }
-            _ => driver_failure(format!("{} did not start: {error}", program.display())),
-        };
+        let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
         confinement.hand_over(&directory.session()).map_err(failed)?;
         let mut command = confinement.family(program, &directory.session());
         command.arg("--scale").arg(scale.to_string());
