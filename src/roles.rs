@@ -38,11 +38,7 @@ const STEADY: Duration = Duration::from_mins(1);
 ///
 /// # Errors
 /// When something cannot be started, or ends unasked. What had been started has been stopped by then.
-pub async fn up(
-    config: &Config,
-    stop: &CancellationToken,
-    greet: impl FnOnce(&str) -> Result<()>,
-) -> Result<()> {
+pub async fn up(config: &Config, stop: &CancellationToken, greet: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     warn_of_what_is_unused(config);
     warn_of_what_does_not_fit(config);
     let listener = listen(config.server.listen, "server.listen").await?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::support::{App, Role, eventually};
+use crate::support::{App, Role, eventually, plain_http};
 
 /// Where most callers are.
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -41,7 +41,7 @@ async fn idle_from(app: &App, addresses: impl Iterator<Item = Ipv4Addr>) -> Vec<
 
 /// What a watcher at this address is answered, over a connection of its own.
 async fn health_from(app: &App, address: Ipv4Addr) -> Option<u16> {
-    let http = reqwest::Client::builder().local_address(IpAddr::from(address)).timeout(Duration::from_secs(20));
+    let http = plain_http().local_address(IpAddr::from(address)).timeout(Duration::from_secs(20));
     let answer = http.build().expect("a client").get(format!("{}/healthz", app.base_url)).send().await;
     answer.ok().map(|answer| answer.status().as_u16())
 }

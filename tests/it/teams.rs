@@ -17,7 +17,9 @@ use uuid::Uuid;
 use crate::api_keys::{KEYS, Minted, mint, revocations};
 use crate::support::people::Person;
 use crate::support::records::{AuditRow, uuid_of};
-use crate::support::{Answer, App, Client, Role, assert_timestamp, at_once, eventually, members, unknown_id};
+use crate::support::{
+    Answer, App, Client, Role, assert_timestamp, at_once, eventually, members, plain_http, unknown_id,
+};
 
 const INVITES: &str = "/v1/team/invites";
 const ACCEPT: &str = "/v1/team/invites/accept";
@@ -53,7 +55,7 @@ impl Client {
     pub fn on(&self, owner: impl Display) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert("x-service-account", owner.to_string().parse().expect("a header"));
-        let http = reqwest::Client::builder().no_proxy().default_headers(headers).build().expect("an HTTP client");
+        let http = plain_http().default_headers(headers).build().expect("an HTTP client");
         Self { http, ..self.clone() }
     }
 

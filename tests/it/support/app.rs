@@ -15,6 +15,7 @@ use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sign_ups;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reqwest::Method;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -101,10 +102,7 @@ impl App {
 
     /// A service on real WebKit, whose browsers may reach the test's own site.
     pub fn webkit() -> Builder {
-        Builder::new()
-            .in_processes()
-            .set("worker.driver", "webkit")
-            .set("sessions.allow_private_targets", "true")
+        Builder::new().in_processes().set("worker.driver", "webkit").set("sessions.allow_private_targets", "true")
     }
 
     /// A client with a fresh account of this tier and a key with these scopes.
@@ -194,8 +192,9 @@ impl App {
         let address = format!("127.0.0.1:{}", free_port());
         let process = self.start_with(Role::Api, &[("KITFLEET_SERVER__LISTEN", &address)]);
         let base_url = format!("http://{address}");
+        let client = Client::new(&base_url, None);
         eventually(Duration::from_secs(30), "the other API is there", async || {
-            reqwest::get(format!("{base_url}/healthz")).await.ok()
+            client.request(Method::GET, "/healthz").send().await.ok()
         })
         .await;
         (process, base_url)
@@ -299,12 +298,12 @@ impl App {
     /// Waits until the service takes requests and, with a worker, sessions.
     pub async fn ready(&self) {
         let path = if self.parts.iter().any(|(role, _)| *role != Role::Api) { "/readyz" } else { "/healthz" };
-        let url = format!("{}{path}", self.base_url);
+        let stranger = self.stranger();
         eventually(Duration::from_secs(30), "the service is ready", async || {
             for (_, part) in &self.parts {
                 assert!(!matches!(part, Part::Here(service) if service.has_ended()), "the service does not start");
             }
-            let answer = reqwest::get(&url).await.ok()?;
+            let answer = stranger.request(Method::GET, path).send().await.ok()?;
             answer.status().is_success().then_some(())
         })
         .await;
@@ -331,7 +330,8 @@ impl App {
                 Part::Here(service) => service.stopped().await,
                 Part::Process(child) => {
                     let status =
-                        eventually(STOPS_WITHIN, "the service stops", async || child.try_wait().expect("a child")).await;
+                        eventually(STOPS_WITHIN, "the service stops", async || child.try_wait().expect("a child"))
+                            .await;
                     let killed_by_the_test = status.code().is_none();
                     assert!(status.success() || killed_by_the_test, "process {index} ended with {status}");
                 }

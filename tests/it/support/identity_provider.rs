@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::app::{Builder, free_port};
-use super::{Answer, App, Client};
+use super::{Answer, App, Client, plain_http};
 
 /// The provider's name in the configuration.
 pub const NAME: &str = "work";
@@ -102,7 +102,7 @@ pub struct Browser {
 
 impl Browser {
     pub fn new(app: &App) -> Self {
-        let http = reqwest::Client::builder().no_proxy().cookie_store(true).redirect(Policy::none()).build();
+        let http = plain_http().cookie_store(true).redirect(Policy::none()).build();
         Self { client: Client { base_url: app.base_url.clone(), key: None, http: http.expect("an HTTP client") } }
     }
 

@@ -29,7 +29,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 pub use app::{App, Builder, Role};
-pub use client::{Answer, Client};
+pub use client::{Answer, Client, plain_http};
 pub use redis::Redis;
 pub use site::Site;
 

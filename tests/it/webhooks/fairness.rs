@@ -47,7 +47,8 @@ async fn times_to(app: &App, sink: &Sink, account: AccountId, path: &str) -> Vec
 #[tokio::test]
 async fn accounts_whose_endpoints_hang_delay_nobody() {
     let (sink, silence) = (Sink::start().await, Silence::start());
-    let mut app = App::simulated().in_processes().delivering_to(&sink).set("limits.webhook_endpoints", "40").start().await;
+    let mut app =
+        App::simulated().in_processes().delivering_to(&sink).set("limits.webhook_endpoints", "40").start().await;
     let mut hanging = Vec::new();
     for _ in 0..10 {
         let (account, client) = app.customer(Tier::Enterprise).await;
