@@ -6,6 +6,7 @@
 
 pub mod keeping;
 pub mod snapshots;
+pub mod sources;
 pub mod stores;
 
 use std::time::Duration;

@@ -4,6 +4,8 @@
 //! id, and only that id may release it. Creating counts as the first claim. What a claim is for stands in
 //! [`crate::intents`].
 
+mod wishes;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,8 @@ use crate::intents::{self, ReplyTo};
 use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
 use crate::{archetypes, profiles, workers};
+
+pub use wishes::Wishes;
 
 /// A session, as customers see it.
 #[derive(Debug, Clone)]
