@@ -83,13 +83,11 @@ fn follow<'a>(text: &'a str, mut path: Vec<String>, used: &mut Vec<Vec<String>>)
         "self" | "" => {}
         name => path.push(name.to_owned()),
     }
-    match rest.strip_prefix("::") {
-        Some(deeper) => follow(deeper, path, used),
-        None => {
-            used.push(path);
-            rest
-        }
+    if let Some(deeper) = rest.strip_prefix("::") {
+        return follow(deeper, path, used);
     }
+    used.push(path);
+    rest
 }
 
 /// Those that use each other, or stand between such.

@@ -224,8 +224,8 @@ mod tests {
         #[utoipa::path(post, path = "/old/{id}")]
         async fn kept() {}
         let deprecation = Deprecation { since: day(1), sunset: day(4), replacement: "`GET /new`" };
-        let routes = Routes::new().public(routes!(kept)).public(routes!(old)).deprecated(deprecation);
-        let (router, _, rows) = routes.split();
+        let registered = Routes::new().public(routes!(kept)).public(routes!(old)).deprecated(deprecation);
+        let (router, _, rows) = registered.split();
         let router = cross(router, app(), rows);
         let ask = async |method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::validation::Invalid;
+
 /// A device, its operating system and its browser.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,6 +83,12 @@ pub fn all() -> &'static [Archetype] {
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Archetype> {
     CATALOGUE.iter().find(|archetype| archetype.id == id)
+}
+
+/// # Errors
+/// On `archetype`, when none has this id.
+pub fn check(id: &str) -> Result<(), Invalid> {
+    find(id).map(drop).ok_or_else(|| Invalid::field("archetype", "must be an id of GET /v1/archetypes"))
 }
 
 /// The one used when a create names none.

@@ -5,6 +5,7 @@
 //! longer says that it may be removed.
 
 pub mod snapshots;
+pub mod sources;
 pub mod stores;
 
 use std::time::Duration;

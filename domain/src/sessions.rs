@@ -7,6 +7,8 @@
 pub mod intents;
 pub mod keeping;
 
+mod wishes;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,8 @@ use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
 use crate::{archetypes, profiles, workers};
+
+pub use wishes::Wishes;
 
 pub(crate) const AREA: Area = Area {
     purges: &[

@@ -103,7 +103,7 @@ impl Default for ApiKeys {
 
 impl Config {
     /// What the API is told of all that.
-    pub fn auth(&self) -> AuthConfig {
+    pub(crate) fn auth(&self) -> AuthConfig {
         let auth = &self.auth;
         AuthConfig {
             lifetimes: Lifetimes { session: auth.session_ttl, challenge: auth.challenge_ttl },

@@ -40,7 +40,7 @@ impl Default for Store {
 
 impl Config {
     /// How what profiles hold is sealed, and where it is kept.
-    pub fn stores(&self) -> Result<StoresConfig, ConfigError> {
+    pub(crate) fn stores(&self) -> Result<StoresConfig, ConfigError> {
         Ok(StoresConfig {
             vault: self.auth().vault,
             place: self.profiles.store.objects()?.map_or(PlaceConfig::Database, PlaceConfig::Objects),

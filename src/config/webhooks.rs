@@ -54,7 +54,7 @@ impl Default for Webhooks {
 
 impl Config {
     /// What a worker is told of all that.
-    pub fn webhooks(&self) -> Result<WebhookConfig, ConfigError> {
+    pub(crate) fn webhooks(&self) -> Result<WebhookConfig, ConfigError> {
         let webhooks = &self.webhooks;
         Ok(WebhookConfig {
             schedule: Schedule {

@@ -51,7 +51,7 @@ impl Routes {
         Self { router: self.router.route(path, handler), ..self }
     }
 
-    /// Announces the end of the handlers before this (contract: versioning 4).
+    /// Announces the end of what was registered last (contract: versioning 4).
     #[cfg_attr(not(test), expect(dead_code, reason = "no route will go at the moment"))]
     pub fn deprecated(mut self, deprecation: Deprecation) -> Self {
         self.rows[self.older..].iter_mut().for_each(|route| route.deprecation = Some(deprecation));

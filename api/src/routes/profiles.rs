@@ -17,17 +17,16 @@ use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::archetypes;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ProfileId, SnapshotId, StoreId};
+use kitfleet_domain::profiles::sources::{self, Source};
 use kitfleet_domain::profiles::{
-    self, ChangeError, Content, CreateError, Filter, Kept, NewProfile, Origin, ProfileName, TooManyBytes,
-    snapshots as kept_once,
+    self, ChangeError, Content, CreateError, Filter, NewProfile, Origin, ProfileName, TooManyBytes,
 };
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
-use kitfleet_profiles::{CopyError, ReadError, SaveError, Saved};
+use kitfleet_profiles::{CopyError, LatestError, ReadError, SaveError, Saved};
 use serde::{Deserialize, Serialize};
-use sqlx::PgConnection;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
@@ -43,7 +42,7 @@ use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
-use crate::routes::sessions::{self, CreatedSession, LaunchBody, Session, UNKNOWN_ARCHETYPE};
+use crate::routes::sessions::{self, CreatedSession, LaunchBody, Session};
 
 const READ_PROFILES: Rule = Rule::scope(Scope::ReadProfiles).for_team(Role::Member).open_to_free_devices();
 const WRITE_PROFILES: Rule = Rule::scope(Scope::WriteProfiles).for_team(Role::Admin).open_to_free_devices();
@@ -160,7 +159,7 @@ async fn create(caller: Caller, State(app): State<App>, Json(body): Json<Profile
 fn check(mut rules: Rules, name: &str, archetype: &str) -> Result<ProfileName, Invalid> {
     let name = ProfileName::parse(name);
     rules.note(name.as_ref().err().cloned());
-    rules.require(archetypes::find(archetype).is_some(), "archetype", UNKNOWN_ARCHETYPE);
+    rules.note(archetypes::check(archetype).err());
     rules.check()?;
     name
 }
@@ -345,47 +344,17 @@ async fn clone(
     copy(&app, &caller, Source::Profile(path.id()?), name).await
 }
 
-/// What a profile is made of.
-#[derive(Clone, Copy)]
-enum Source {
-    Profile(ProfileId),
-    Snapshot(SnapshotId),
-}
-
-impl Source {
-    async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Kept>> {
-        match self {
-            Self::Profile(id) => profiles::find_kept(conn, account, id).await,
-            Self::Snapshot(id) => kept_once::find_kept(conn, account, id).await,
-        }
-    }
-
-    fn missing(self) -> Problem {
-        match self {
-            Self::Profile(_) => not_found::<ProfileId>(),
-            Self::Snapshot(_) => not_found::<SnapshotId>(),
-        }
-    }
-
-    fn origin(self) -> Origin {
-        match self {
-            Self::Profile(id) => Origin::Clone(id),
-            Self::Snapshot(id) => Origin::Snapshot(id),
-        }
-    }
-
-    /// What the new one is called without a name of its own.
-    fn name(self, of: &str) -> ProfileName {
-        match self {
-            Self::Profile(_) => ProfileName::of_another(of, "copy"),
-            Self::Snapshot(_) => ProfileName::of_another(of, "restored"),
-        }
+fn missing(source: Source) -> Problem {
+    match source {
+        Source::Profile(_) => not_found::<ProfileId>(),
+        Source::Snapshot(_) => not_found::<SnapshotId>(),
     }
 }
 
+/// Makes a profile of what `source` holds.
 async fn copy(app: &App, caller: &Caller, source: Source, name: Option<ProfileName>) -> Result<Created> {
     let account = caller.account_id;
-    source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| source.missing())?;
+    source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| missing(source))?;
     require_room(app, caller).await?;
     if let Source::Profile(id) = source {
         wait_until_kept(app, account, id).await?;
@@ -393,18 +362,12 @@ async fn copy(app: &App, caller: &Caller, source: Source, name: Option<ProfileNa
     let stores = app.stores().await?;
     let id = ProfileId::generate();
     let sealed_key = stores.new_key(id);
-    let mut unreadable = None;
-    let (kept, saved) = loop {
-        let kept = source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| source.missing())?;
-        let Some(store) = kept.store else { break (kept, None) };
-        match stores.copy(account, (kept.profile.id, &kept.sealed_key, store), (id, &sealed_key)).await {
-            Ok(saved) => break (kept, Some(saved)),
-            // A session that ended meanwhile may have left another store in its place.
-            Err(CopyError::Read(_)) if unreadable != Some(store) => unreadable = Some(store),
-            Err(CopyError::Read(error)) => return Err(error.into()),
-            Err(CopyError::Save(error)) => return Err(not_kept(app, &error)),
-        }
-    };
+    let copied = stores.copy_latest(account, source, (id, &sealed_key)).await.map_err(|error| match error {
+        LatestError::Store(CopyError::Save(error)) => not_kept(app, &error),
+        LatestError::Store(CopyError::Read(error)) => error.into(),
+        LatestError::Database(error) => error.into(),
+    })?;
+    let (kept, saved) = copied.ok_or_else(|| missing(source))?;
     let name = name.unwrap_or_else(|| source.name(&kept.profile.name));
     let new = NewProfile {
         id,
@@ -428,17 +391,13 @@ async fn require_room(app: &App, caller: &Caller) -> Result<()> {
     Ok(tx.rollback().await?)
 }
 
-/// Waits while a worker keeps what the profile's last session left: whoever destroyed that session expects to find it.
+/// Waits for what the profile's last session left, if a worker still keeps it.
 async fn wait_until_kept(app: &App, account: AccountId, id: ProfileId) -> Result<()> {
-    let deadline = Instant::now() + app.config.open_timeout;
-    while profiles::is_being_kept(&mut *app.db.acquire().await?, account, id).await? {
-        if Instant::now() > deadline {
-            let detail = "what the profile's last session left is still being kept; try again later";
-            return Err(Problem::new(&kinds::CONFLICT, detail));
-        }
-        sleep(Duration::from_millis(20)).await;
+    if sources::wait_until_kept(&app.db, account, id, app.config.open_timeout).await? {
+        return Ok(());
     }
-    Ok(())
+    let detail = "what the profile's last session left is still being kept; try again later";
+    Err(Problem::new(&kinds::CONFLICT, detail))
 }
 
 /// Launch a profile

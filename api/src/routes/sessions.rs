@@ -37,7 +37,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 
 use wire::{CreateBody, SessionList};
-pub use wire::{LaunchBody, Session, UNKNOWN_ARCHETYPE};
+pub use wire::{LaunchBody, Session};
 
 const READ_SESSIONS: Rule = Rule::scope(Scope::ReadSessions).for_team(Role::Member).open_to_free_devices();
 const WRITE_SESSIONS: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Admin).open_to_free_devices();
@@ -69,7 +69,7 @@ pub fn routes() -> Routes {
 async fn create(caller: Caller, State(app): State<App>, body: Result<Json<CreateBody>>) -> Result<CreatedSession> {
     require_no_egress_policy(&app)?;
     let Json(body) = body?;
-    body.check(&app.config.limits)?;
+    body.wishes().check(&app.config.limits)?;
     let profile = body.profile_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProfileId>())).transpose()?;
     open(&app, &caller, body, profile).await
 }
@@ -87,7 +87,7 @@ pub async fn launch(
     require_no_egress_policy(app)?;
     let Json(body) = body?;
     let body = CreateBody::from(body);
-    body.check(&app.config.limits)?;
+    body.wishes().check(&app.config.limits)?;
     open(app, caller, body, Some(profile.id()?)).await
 }
 
@@ -106,13 +106,14 @@ pub type CreatedSession = (StatusCode, [(HeaderName, String); 1], Answer<Session
 
 /// Opens a browser as a body whose rules hold wants it, and answers when it is ready.
 async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<ProfileId>) -> Result<CreatedSession> {
+    let wishes = body.wishes();
     let new = NewSession {
         account_id: caller.account_id,
         api_key_id: caller.api_key_id(),
-        archetype: body.archetype.as_deref(),
-        purpose: body.purpose(),
+        archetype: wishes.archetype,
+        purpose: wishes.purpose(),
         behavioral_profile: body.behavioral_profile.unwrap_or(BehavioralProfile::Regular),
-        label: body.label.as_deref(),
+        label: wishes.label,
         metadata: body.metadata.clone(),
         profile,
     };

@@ -10,7 +10,7 @@ use http_body::Body as _;
 use kitfleet_domain::ids::ProfileId;
 use kitfleet_domain::profiles::{self, NewProfile, Origin};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_profiles::{About, DocumentError};
+use kitfleet_profiles::{DocumentError, LatestError};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
@@ -258,24 +258,11 @@ async fn export(caller: Caller, State(app): State<App>, method: Method, path: Id
         return found.map(|_| headers.into_response()).ok_or_else(not_found::<ProfileId>);
     }
     let stores = app.stores().await?;
-    let mut unreadable = None;
-    let (profile, document) = loop {
-        let kept = profiles::find_kept(&mut *app.db.acquire().await?, account, id).await?;
-        let kept = kept.ok_or_else(not_found::<ProfileId>)?;
-        let about = About {
-            exported_at: kept.read_at,
-            profile: id,
-            account,
-            name: kept.profile.name.clone(),
-            archetype: kept.profile.archetype.clone(),
-        };
-        match stores.export(about, &kept.sealed_key, kept.store).await {
-            Ok(document) => break (kept.profile, document),
-            // A session that ended meanwhile may have left another store in its place.
-            Err(_) if kept.store.is_some() && unreadable != kept.store => unreadable = kept.store,
-            Err(error) => return Err(error.into()),
-        }
-    };
+    let exported = stores.export_latest(account, id).await.map_err(|error| match error {
+        LatestError::Store(error) => Problem::from(error),
+        LatestError::Database(error) => error.into(),
+    })?;
+    let (profile, document) = exported.ok_or_else(not_found::<ProfileId>)?;
     profiles::note_export(&mut *app.db.acquire().await?, &profile, &caller.actor).await?;
     let document = document.inspect_err(|error| tracing::error!(%error, "an export of a profile broke off"));
     Ok((headers, axum::body::Body::from_stream(document)).into_response())

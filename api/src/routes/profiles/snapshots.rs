@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{ProfileId, SnapshotId};
+use kitfleet_domain::profiles::sources::Source;
 use kitfleet_domain::profiles::{self, ChangeError, ProfileName, snapshots};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Created, Profile, ProfileCopy, READ_PROFILES, Source, WRITE_PROFILES, copy, wait_until_kept};
+use super::{Created, Profile, ProfileCopy, READ_PROFILES, WRITE_PROFILES, copy, wait_until_kept};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};

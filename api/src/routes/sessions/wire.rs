@@ -1,12 +1,8 @@
 //! What sessions look like on the wire.
 
-use kitfleet_domain::archetypes;
-use kitfleet_domain::heavy::json_bytes;
 use kitfleet_domain::ids::{AccountId, ApiKeyId, SessionId};
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus};
+use kitfleet_domain::sessions::{self, BehavioralProfile, SessionStatus, Wishes};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, Rules};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,13 +13,6 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::http::lists::{Listed, Page};
 use crate::http::openapi::{named, one_of};
 use crate::routes::webhooks::events::EgressCapabilities;
-
-/// The purpose of every customer's session.
-pub const CUSTOMER_PURPOSE: &str = "production_customer";
-/// What an archetype has to be.
-pub const UNKNOWN_ARCHETYPE: &str = "must be an id of GET /v1/archetypes";
-/// Purposes of sessions that operators make.
-const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_probe"];
 
 /// Body of `POST /v1/sessions`; every field is optional.
 #[derive(Deserialize, ToSchema)]
@@ -90,26 +79,14 @@ fn behavioral_profile() -> RefOr<Schema> {
 }
 
 impl CreateBody {
-    /// What the session is for.
-    pub fn purpose(&self) -> &str {
-        self.purpose.as_deref().unwrap_or(CUSTOMER_PURPOSE)
-    }
-
-    /// # Errors
-    /// On `archetype`, `purpose`, `label` or `metadata`.
-    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
-        let known = self.archetype.as_deref().is_none_or(|id| archetypes::find(id).is_some());
-        let purpose = self.purpose();
-        let reserved = RESERVED_PURPOSES.contains(&purpose);
-        let mut rules = Rules::default();
-        rules.require(!reserved, "purpose", "is reserved for internal operations");
-        rules.require(reserved || purpose == CUSTOMER_PURPOSE, "purpose", format!("must be {CUSTOMER_PURPOSE}"));
-        rules.length(self.label.as_deref().unwrap_or_default(), 0, limits.label_chars, "label");
-        let most = limits.metadata_bytes;
-        let fits = self.metadata.as_ref().is_none_or(|data| json_bytes(data) <= most);
-        rules.require(fits, "metadata", format!("must have at most {most} bytes as JSON"));
-        rules.require(known, "archetype", UNKNOWN_ARCHETYPE);
-        rules.check()
+    /// What it says of the session that is a matter of rules.
+    pub fn wishes(&self) -> Wishes<'_> {
+        Wishes {
+            archetype: self.archetype.as_deref(),
+            purpose: self.purpose.as_deref(),
+            label: self.label.as_deref(),
+            metadata: self.metadata.as_ref(),
+        }
     }
 }
 
