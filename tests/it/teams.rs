@@ -463,7 +463,7 @@ async fn a_raced_invite_is_accepted_once() {
 /// Contract: teams 6; emails 1, 2. An invite that is worthless by the time its mail would be sent is not mailed.
 #[tokio::test]
 async fn a_worthless_invite_is_not_mailed() {
-    let mut app = App::simulated().roles(&[Role::Api]).set("teams.invite_ttl", "2h").start().await;
+    let mut app = App::simulated().roles(&[Role::Api]).set("teams.invite_ttl", "3h").start().await;
     let owners = [(); 5].map(|()| app.person(Tier::Enterprise));
     let mut people = Vec::new();
     for owner in owners {
@@ -483,7 +483,7 @@ async fn a_worthless_invite_is_not_mailed() {
     app.start(Role::Worker);
     app.ready().await;
     let mail = app.mail_to(&format!("for-{}", plain.email), Template::TeamInvite).await;
-    assert!(mail.text.contains("2 hours"), "{}", mail.text);
+    assert!(mail.text.contains("3 hours"), "{}", mail.text);
     eventually(Duration::from_secs(20), "no mail waits", async || {
         let waiting = app.count("select count(*) from emails where status <> 'done'").await;
         (waiting == 0).then_some(())

@@ -1,7 +1,7 @@
 //! The service inside the test's own process: all that `kitfleet up` runs, on threads of its own.
 //!
-//! It starts in a tenth of the time that a process takes. What it logs, and whom it panics, is the whole process's: nextest gives each
-//! test one.
+//! What a process has once, the service shares with the test: the log, the metrics, the hook that panics run. nextest gives
+//! each test a process.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
