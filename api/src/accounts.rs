@@ -69,7 +69,7 @@ fn status() -> RefOr<Schema> {
 }
 
 pub fn tier() -> RefOr<Schema> {
-    named("AccountTier", one_of(&Tier::ALL.map(Tier::name), None))
+    named("AccountTier", one_of(Tier::NAMES, None))
 }
 
 /// What a tier allows
