@@ -256,15 +256,14 @@ pub enum Sweep {
 }
 
 fn delivery_status(name: &str) -> Result<DeliveryStatus, String> {
-    let known = DeliveryStatus::ALL.into_iter().find(|status| status.name() == name);
-    known.ok_or_else(|| format!("one of {}", DeliveryStatus::ALL.map(DeliveryStatus::name).join(", ")))
+    let known = DeliveryStatus::ALL.iter().copied().find(|status| status.name() == name);
+    known.ok_or_else(|| format!("one of {}", DeliveryStatus::NAMES.join(", ")))
 }
 
 fn scope(name: &str) -> Result<String, String> {
-    name.parse::<Scope>().map(|scope| scope.name().to_owned()).map_err(|problem| {
-        let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
-        format!("{problem}; one of {}", known.join(", "))
-    })
+    name.parse::<Scope>()
+        .map(|scope| scope.name().to_owned())
+        .map_err(|problem| format!("{problem}; one of {}", Scope::NAMES.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Accounts and their tiers (contract: accounts).
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 use sqlx::PgConnection;
+use strum::VariantArray as _;
 
 use crate::area::Area;
 use crate::audit::{self, Actor, Entry, Origin};
@@ -21,7 +21,20 @@ pub(crate) const AREA: Area = Area {
 };
 
 /// What an account pays for. It sets how many sessions may live at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    sqlx::Type,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Tier {
@@ -45,16 +58,10 @@ pub enum Tier {
 
 impl Tier {
     /// From the smallest to the largest.
-    pub const ALL: [Self; 8] = [
-        Self::Free,
-        Self::SoloManual,
-        Self::TeamManual,
-        Self::AgencyManual,
-        Self::ApiStarter,
-        Self::ApiBuilder,
-        Self::ApiScale,
-        Self::Enterprise,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// Whether API keys work (contract: authorization 4).
     #[must_use]
@@ -64,23 +71,8 @@ impl Tier {
 
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::SoloManual => "solo_manual",
-            Self::TeamManual => "team_manual",
-            Self::AgencyManual => "agency_manual",
-            Self::ApiStarter => "api_starter",
-            Self::ApiBuilder => "api_builder",
-            Self::ApiScale => "api_scale",
-            Self::Enterprise => "enterprise",
-        }
-    }
-}
-
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 
@@ -88,10 +80,8 @@ impl FromStr for Tier {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|tier| tier.name() == text).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|tier| tier.name()).collect();
-            format!("no tier {text:?}; one of {}", names.join(", "))
-        })
+        let tier = Self::ALL.iter().copied().find(|tier| tier.name() == text);
+        tier.ok_or_else(|| format!("no tier {text:?}; one of {}", Self::NAMES.join(", ")))
     }
 }
 

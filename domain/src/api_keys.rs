@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use sqlx::PgConnection;
+use strum::VariantArray as _;
 
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::area::Area;
@@ -33,7 +34,8 @@ const NAME_CHARS: usize = 120;
 const MOST_SCOPES: usize = 64;
 
 /// A right a credential can carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Scope {
     /// Every `read:*`.
     Read,
@@ -42,22 +44,31 @@ pub enum Scope {
     /// Everything.
     AccountOwner,
     /// The audit log.
+    #[strum(serialize = "read:audit")]
     ReadAudit,
     /// Listing and reading sessions.
+    #[strum(serialize = "read:sessions")]
     ReadSessions,
     /// Creating, driving and destroying sessions.
+    #[strum(serialize = "write:sessions")]
     WriteSessions,
     /// Listing and reading profiles.
+    #[strum(serialize = "read:profiles")]
     ReadProfiles,
     /// Creating, changing and deleting profiles.
+    #[strum(serialize = "write:profiles")]
     WriteProfiles,
     /// Reading webhook endpoints and deliveries.
+    #[strum(serialize = "read:webhooks")]
     ReadWebhooks,
     /// The usage routes.
+    #[strum(serialize = "read:usage")]
     ReadUsage,
     /// Reading agent sessions and recipes.
+    #[strum(serialize = "read:agents")]
     ReadAgents,
     /// Driving agent sessions, making and deleting recipes.
+    #[strum(serialize = "write:agents")]
     WriteAgents,
     /// A legacy name of `account_owner`; minted by staff only.
     Admin,
@@ -65,40 +76,15 @@ pub enum Scope {
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 13] = [
-        Self::Read,
-        Self::Write,
-        Self::AccountOwner,
-        Self::ReadAudit,
-        Self::ReadSessions,
-        Self::WriteSessions,
-        Self::ReadProfiles,
-        Self::WriteProfiles,
-        Self::ReadWebhooks,
-        Self::ReadUsage,
-        Self::ReadAgents,
-        Self::WriteAgents,
-        Self::Admin,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::AccountOwner => "account_owner",
-            Self::ReadAudit => "read:audit",
-            Self::ReadSessions => "read:sessions",
-            Self::WriteSessions => "write:sessions",
-            Self::ReadProfiles => "read:profiles",
-            Self::WriteProfiles => "write:profiles",
-            Self::ReadWebhooks => "read:webhooks",
-            Self::ReadUsage => "read:usage",
-            Self::ReadAgents => "read:agents",
-            Self::WriteAgents => "write:agents",
-            Self::Admin => "admin",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 
     /// Whether a credential with this scope may do what `needed` asks for.
@@ -117,7 +103,7 @@ impl FromStr for Scope {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|scope| scope.name() == text).ok_or_else(|| format!("no scope {text:?}"))
+        Self::ALL.iter().copied().find(|scope| scope.name() == text).ok_or_else(|| format!("no scope {text:?}"))
     }
 }
 
@@ -220,7 +206,7 @@ impl Secret {
             (KeyKind::Device, Tier::Free) => Self::TEST,
             _ => Self::LIVE,
         };
-        let body = hex(&rand::random::<[u8; 32]>());
+        let body = hex::encode(rand::random::<[u8; 32]>());
         Self(format!("{prefix}{body}{}", checksum(&body)))
     }
 
@@ -252,14 +238,6 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn checksum(body: &str) -> String {

@@ -49,7 +49,8 @@ pub struct Size {
 }
 
 /// Whether customers can choose an archetype.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum ArchetypeStatus {
     /// The default.
@@ -61,11 +62,8 @@ pub enum ArchetypeStatus {
 impl ArchetypeStatus {
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Launch => "launch",
-            Self::Available => "available",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::PgConnection;
+use strum::VariantArray as _;
 
 pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
@@ -59,7 +60,8 @@ const PAUSES: [Duration; 9] = [
 ];
 
 /// What a mail is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Template {
     /// Proves the address.
@@ -88,36 +90,12 @@ pub enum Template {
 
 impl Template {
     /// Every one.
-    pub const ALL: [Self; 11] = [
-        Self::VerifyEmail,
-        Self::MagicLink,
-        Self::ResetPassword,
-        Self::ConfirmSignIn,
-        Self::Welcome,
-        Self::SessionSuccessFirst,
-        Self::SessionFailedFirst,
-        Self::TierChanged,
-        Self::TeamInvite,
-        Self::WebhookSecretReminder,
-        Self::WebhookSecretGraceExpiring,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// As metrics, files and the database name it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::VerifyEmail => "verify_email",
-            Self::MagicLink => "magic_link",
-            Self::ResetPassword => "reset_password",
-            Self::ConfirmSignIn => "confirm_sign_in",
-            Self::Welcome => "welcome",
-            Self::SessionSuccessFirst => "session_success_first",
-            Self::SessionFailedFirst => "session_failed_first",
-            Self::TierChanged => "tier_changed",
-            Self::TeamInvite => "team_invite",
-            Self::WebhookSecretReminder => "webhook_secret_reminder",
-            Self::WebhookSecretGraceExpiring => "webhook_secret_grace_expiring",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 
     /// What a customer opts out of, who does not want it.
@@ -308,7 +286,8 @@ pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<
 }
 
 /// How an attempt ended, as `service_email_send_total` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[sqlx(type_name = "text", rename_all = "kebab-case")]
 pub enum Outcome {
     /// It is on its way.
@@ -331,30 +310,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every one.
-    pub const ALL: [Self; 8] = [
-        Self::Ok,
-        Self::PendingApproval,
-        Self::InactiveRecipient,
-        Self::AccountInactive,
-        Self::InvalidRequest,
-        Self::RateLimited,
-        Self::Transport,
-        Self::Unknown,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// As metrics and the database name it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::PendingApproval => "pending-approval",
-            Self::InactiveRecipient => "inactive-recipient",
-            Self::AccountInactive => "account-inactive",
-            Self::InvalidRequest => "invalid-request",
-            Self::RateLimited => "rate-limited",
-            Self::Transport => "transport",
-            Self::Unknown => "unknown",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 
     /// Whether another attempt may end better.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::PgConnection;
+use strum::VariantArray as _;
 use uuid::Uuid;
 
 use crate::area::{Area, Purge};
@@ -15,68 +16,61 @@ pub(crate) const AREA: Area = Area {
 };
 
 /// What can happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
+#[strum(const_into_str)]
 pub enum EventType {
     /// A live session was destroyed.
+    #[strum(serialize = "session.completed")]
     SessionCompleted,
     /// A session errored.
+    #[strum(serialize = "session.failed")]
     SessionFailed,
     /// An API key was revoked.
+    #[strum(serialize = "api_key.revoked")]
     ApiKeyRevoked,
     /// A session's proxy reported what it can do.
+    #[strum(serialize = "session.egress_capability_changed")]
     SessionEgressCapabilityChanged,
     /// A crypto order was paid.
+    #[strum(serialize = "crypto.order.paid")]
     CryptoOrderPaid,
     /// A crypto order came to nothing.
+    #[strum(serialize = "crypto.order.failed")]
     CryptoOrderFailed,
     /// A page asked whether a session is a person.
+    #[strum(serialize = "session.challenge_detected")]
     SessionChallengeDetected,
     /// What a session leaves did not replace its profile.
+    #[strum(serialize = "session.profile_save_failed")]
     SessionProfileSaveFailed,
     /// Somebody asked for it. Nobody can subscribe to it.
+    #[strum(serialize = "test.ping")]
     TestPing,
 }
 
 impl EventType {
     /// Every one.
-    pub const ALL: [Self; 9] = [
-        Self::SessionCompleted,
-        Self::SessionFailed,
-        Self::ApiKeyRevoked,
-        Self::SessionEgressCapabilityChanged,
-        Self::CryptoOrderPaid,
-        Self::CryptoOrderFailed,
-        Self::SessionChallengeDetected,
-        Self::SessionProfileSaveFailed,
-        Self::TestPing,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// Those that an endpoint can be told of.
-    pub const SUBSCRIBABLE: [Self; 8] = [
-        Self::SessionCompleted,
-        Self::SessionFailed,
-        Self::ApiKeyRevoked,
-        Self::SessionEgressCapabilityChanged,
-        Self::CryptoOrderPaid,
-        Self::CryptoOrderFailed,
-        Self::SessionChallengeDetected,
-        Self::SessionProfileSaveFailed,
-    ];
+    pub const SUBSCRIBABLE: &'static [Self] = match Self::ALL {
+        [subscribable @ .., Self::TestPing] => subscribable,
+        _ => panic!("the ping comes last"),
+    };
 
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SessionCompleted => "session.completed",
-            Self::SessionFailed => "session.failed",
-            Self::ApiKeyRevoked => "api_key.revoked",
-            Self::SessionEgressCapabilityChanged => "session.egress_capability_changed",
-            Self::CryptoOrderPaid => "crypto.order.paid",
-            Self::CryptoOrderFailed => "crypto.order.failed",
-            Self::SessionChallengeDetected => "session.challenge_detected",
-            Self::SessionProfileSaveFailed => "session.profile_save_failed",
-            Self::TestPing => "test.ping",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+
+    /// How the contract spells those that an endpoint can be told of.
+    #[must_use]
+    pub fn subscribable_names() -> Vec<&'static str> {
+        Self::SUBSCRIBABLE.iter().map(|event| event.name()).collect()
     }
 }
 

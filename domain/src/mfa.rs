@@ -259,7 +259,8 @@ pub enum Proof<'a> {
 }
 
 /// By which second factor something was proven.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Via {
     /// By a code of the moment.
     Totp,
@@ -270,11 +271,8 @@ pub enum Via {
 impl Via {
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Totp => "totp",
-            Self::Recovery => "recovery",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 

@@ -6,7 +6,21 @@ use sqlx::PgConnection;
 use crate::ids::AccountId;
 
 /// What a member may do with what is the owner's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    sqlx::Type,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
@@ -17,16 +31,13 @@ pub enum Role {
 }
 
 impl Role {
-    /// From the lesser to the greater.
-    pub const ALL: [Self; 2] = [Self::Member, Self::Admin];
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Member => "member",
-            Self::Admin => "admin",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 

@@ -79,7 +79,8 @@ pub struct Session {
 }
 
 /// Where a session stands. The last two are terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum SessionStatus {
@@ -98,14 +99,8 @@ pub enum SessionStatus {
 impl SessionStatus {
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Creating => "creating",
-            Self::Ready => "ready",
-            Self::Busy => "busy",
-            Self::Destroyed => "destroyed",
-            Self::Errored => "errored",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 

@@ -102,9 +102,9 @@ impl Subscriptions {
         }
         let mut types = Vec::new();
         for (i, name) in names.iter().enumerate() {
-            let known = EventType::SUBSCRIBABLE.into_iter().find(|known| known.name() == name.as_ref());
+            let known = EventType::SUBSCRIBABLE.iter().copied().find(|known| known.name() == name.as_ref());
             let known = known.ok_or_else(|| {
-                let all = EventType::SUBSCRIBABLE.map(EventType::name).join(", ");
+                let all = EventType::subscribable_names().join(", ");
                 Invalid::field(format!("events.{i}"), format!("must be one of {all}"))
             })?;
             if !types.contains(&known) {

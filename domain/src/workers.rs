@@ -3,12 +3,12 @@
 //! A row is one incarnation: a worker that restarts is another one, because its browsers are gone. It lives as long as
 //! its heartbeat is younger than [`LEASE`]; a worker that finds itself declared lost must not go on.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
+use strum::VariantArray as _;
 
 use crate::area::{Area, Purge};
 use crate::ids::WorkerId;
@@ -25,7 +25,21 @@ pub const LEASE: Duration = Duration::from_secs(10);
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// What a worker's sessions are made of (contract: operations 25).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    sqlx::Type,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Driver {
@@ -41,18 +55,8 @@ pub enum Driver {
 impl Driver {
     /// As the configuration spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Webkit => "webkit",
-            Self::Simulated => "simulated",
-            Self::None => "none",
-        }
-    }
-}
-
-impl fmt::Display for Driver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 
@@ -60,8 +64,7 @@ impl FromStr for Driver {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Webkit, Self::Simulated, Self::None];
-        all.into_iter().find(|driver| driver.name() == text).ok_or_else(|| format!("no driver {text:?}"))
+        Self::VARIANTS.iter().copied().find(|driver| driver.name() == text).ok_or_else(|| format!("no driver {text:?}"))
     }
 }
 

@@ -530,7 +530,7 @@ async fn keys_cannot_touch_second_factors() {
     assert_eq!(status(&ada.client).await["enrolled"], true);
     ada.client.post(STEP_UP, json!({"code": code})).await.expect(200);
 
-    for scope in Scope::ALL.map(Scope::name) {
+    for &scope in Scope::NAMES {
         let client = app.client_of(ada.account, &[scope]).await;
         if ["read", "account_owner", "admin"].contains(&scope) {
             assert_eq!(status(&client).await["enrolled"], true);

@@ -389,9 +389,7 @@ fn bodies_that_need_nothing_may_be_absent() {
 fn every_type_of_event_is_typed() {
     let contract = Contract::ours();
     let sent = contract.document["webhooks"].as_object().expect("events");
-    let names: Vec<_> = EventType::ALL.into_iter().map(EventType::name).collect();
-    assert_eq!(sent.keys().collect::<Vec<_>>(), names);
-    assert!(EventType::SUBSCRIBABLE.iter().all(|event| EventType::ALL.contains(event)));
+    assert_eq!(sent.keys().collect::<Vec<_>>(), EventType::NAMES);
     let any = &contract.schemas()["WebhookEvent"];
     for (event, item) in sent {
         let envelope = &item["post"]["requestBody"]["content"]["application/json"]["schema"];

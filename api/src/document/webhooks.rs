@@ -10,7 +10,7 @@ use crate::routes::webhooks::events::Payload;
 /// The operations by type of event, and the schemas that they need.
 pub fn section() -> (Map<String, Value>, Map<String, Value>) {
     let (mut operations, mut schemas, mut variants) = (Map::new(), Map::new(), Vec::new());
-    for event in EventType::ALL {
+    for &event in EventType::ALL {
         let name = camel_case(event.name());
         let payload = Payload::of(event);
         let envelope = json!({"$ref": format!("#/components/schemas/{name}Event")});

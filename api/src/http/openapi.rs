@@ -138,7 +138,7 @@ pub fn id_schema(prefix: &str) -> RefOr<Schema> {
 
 /// What a credential may be given: every scope but those that staff alone mints.
 pub fn grantable_scopes() -> RefOr<Schema> {
-    let names: Vec<_> = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Admin).map(Scope::name).collect();
+    let names: Vec<_> = Scope::NAMES.iter().copied().filter(|name| *name != Scope::Admin.name()).collect();
     let what = "What it may do: nothing that the caller's own credential may not";
     let scope = named("Scope", one_of(&names, None));
     RefOr::T(Schema::Array(ArrayBuilder::new().items(scope).min_items(Some(1)).description(Some(what)).build()))
@@ -146,7 +146,7 @@ pub fn grantable_scopes() -> RefOr<Schema> {
 
 /// What an account pays for.
 pub fn tier() -> RefOr<Schema> {
-    named("AccountTier", one_of(&Tier::ALL.map(Tier::name), None))
+    named("AccountTier", one_of(Tier::NAMES, None))
 }
 
 /// A closed set of texts. The contract calls it as what has it and the member, such as `CaptureKind`, unless it is

@@ -43,7 +43,7 @@ impl From<Preference> for Wire {
 }
 
 fn event_type() -> RefOr<Schema> {
-    named("OptionalEmail", one_of(&EventType::ALL.map(EventType::name), None))
+    named("OptionalEmail", one_of(EventType::NAMES, None))
 }
 
 type EmailPreferenceList = List<Wire>;

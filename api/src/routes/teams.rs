@@ -46,7 +46,7 @@ pub fn routes() -> Routes {
 
 /// `member` reads what is the owner's, `admin` changes it too
 fn role() -> RefOr<Schema> {
-    named("TeamRole", one_of(&Role::ALL.map(Role::name), None))
+    named("TeamRole", one_of(Role::NAMES, None))
 }
 
 /// Somebody to invite

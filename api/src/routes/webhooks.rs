@@ -111,12 +111,12 @@ struct DeliveryCounts {
 }
 
 fn subscriptions() -> RefOr<Schema> {
-    let event = named("SubscribableEventType", one_of(&EventType::SUBSCRIBABLE.map(EventType::name), None));
+    let event = named("SubscribableEventType", one_of(&EventType::subscribable_names(), None));
     utoipa::openapi::ArrayBuilder::new().items(event).min_items(Some(1)).max_items(Some(10)).into()
 }
 
 fn event_type() -> RefOr<Schema> {
-    named("EventType", one_of(&EventType::ALL.map(EventType::name), None))
+    named("EventType", one_of(EventType::NAMES, None))
 }
 
 impl From<endpoints::Endpoint> for Endpoint {
@@ -473,7 +473,7 @@ struct Delivery {
 }
 
 fn delivery_status() -> RefOr<Schema> {
-    named("WebhookDeliveryStatus", one_of(&DeliveryStatus::ALL.map(DeliveryStatus::name), None))
+    named("WebhookDeliveryStatus", one_of(DeliveryStatus::NAMES, None))
 }
 
 /// The filter of a list, for the contract.
@@ -543,7 +543,7 @@ async fn list_deliveries(
 }
 
 fn parse_status(text: &str) -> Result<DeliveryStatus> {
-    let known = DeliveryStatus::ALL.into_iter().find(|status| status.name() == text);
+    let known = DeliveryStatus::ALL.iter().copied().find(|status| status.name() == text);
     known.ok_or_else(|| Problem::invalid("status", "must be one of pending, in_flight, delivered, failed, dlq"))
 }
 

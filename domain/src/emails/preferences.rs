@@ -10,7 +10,8 @@ use crate::ids::AccountId;
 use crate::validation::Invalid;
 
 /// A kind of mail that can be opted out of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum EventType {
     /// The greeting after the address was proven.
     SignupWelcome,
@@ -37,17 +38,13 @@ impl EventType {
         Self::BillingRenewalReminder,
     ];
 
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+
     /// As the contract spells it.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::SignupWelcome => "signup-welcome",
-            Self::SessionSuccessFirst => "session-success-first",
-            Self::SessionFailedFirst => "session-failed-first",
-            Self::TierChanged => "tier-changed",
-            Self::BillingReceipt => "billing-receipt",
-            Self::BillingRenewalReminder => "billing-renewal-reminder",
-        }
+        self.into_str()
     }
 }
 
@@ -56,7 +53,7 @@ impl FromStr for EventType {
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
         Self::ALL.into_iter().find(|event_type| event_type.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
+            let names = Self::NAMES.join(", ");
             Invalid::field("event_type", format!("must be one of {names}"))
         })
     }

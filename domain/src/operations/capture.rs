@@ -93,7 +93,8 @@ pub enum Encoding {
 }
 
 /// What a capture is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureKind {
     /// A PNG in physical pixels.
@@ -107,12 +108,8 @@ pub enum CaptureKind {
 impl CaptureKind {
     /// As the caller spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Screenshot => "screenshot",
-            Self::DomSnapshot => "dom_snapshot",
-            Self::Pdf => "pdf",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 
     fn encoding(self) -> Encoding {

@@ -45,29 +45,29 @@ pub struct Failure {
 }
 
 /// The closed set of `session.failed` error names (contract: events 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// Out of time: 504.
+    #[strum(serialize = "SessionTimeoutError")]
     Timeout,
     /// The browser failed: 502.
+    #[strum(serialize = "DriverError")]
     Driver,
     /// There is no browser: 503.
+    #[strum(serialize = "DriverNotIntegratedError")]
     NotIntegrated,
     /// Anything else: 502.
+    #[strum(serialize = "UnknownError")]
     Unknown,
 }
 
 impl FailureClass {
     /// `error_name`
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Timeout => "SessionTimeoutError",
-            Self::Driver => "DriverError",
-            Self::NotIntegrated => "DriverNotIntegratedError",
-            Self::Unknown => "UnknownError",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 
     /// `error_message`

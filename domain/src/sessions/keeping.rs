@@ -32,7 +32,8 @@ pub struct Held {
 }
 
 /// Why a session's end did not replace what its profile holds (contract: profiles 13; events 6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Reason {
     /// The browser did not give it away, or its files could not be read.
     SerializeFailed,
@@ -49,27 +50,13 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Every one.
-    pub const ALL: [Self; 6] = [
-        Self::SerializeFailed,
-        Self::SealFailed,
-        Self::TooLarge,
-        Self::UploadFailed,
-        Self::DegenerateDump,
-        Self::Superseded,
-    ];
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SerializeFailed => "serialize_failed",
-            Self::SealFailed => "seal_failed",
-            Self::TooLarge => "too_large",
-            Self::UploadFailed => "upload_failed",
-            Self::DegenerateDump => "degenerate_dump",
-            Self::Superseded => "superseded",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 
     /// The same in words. What exactly went wrong is for the operator, in the log: it names places of ours.

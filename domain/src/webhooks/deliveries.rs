@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
+use strum::VariantArray as _;
 use uuid::Uuid;
 
 use super::endpoints::{self, ChangeError};
@@ -16,7 +17,20 @@ use crate::ids::{AccountId, DeliveryId, WebhookId};
 use crate::timestamp::Timestamp;
 
 /// Where a delivery stands. The last three are terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, sqlx::Type)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    sqlx::Type,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum DeliveryStatus {
@@ -34,21 +48,18 @@ pub enum DeliveryStatus {
 
 impl DeliveryStatus {
     /// Every one.
-    pub const ALL: [Self; 5] = [Self::Pending, Self::InFlight, Self::Delivered, Self::Failed, Self::Dlq];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// Where attempts end, as `service_webhook_delivery_terminal_total` counts it.
     pub const COUNTED: [Self; 2] = [Self::Delivered, Self::Dlq];
 
     /// As the contract spells it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InFlight => "in_flight",
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-            Self::Dlq => "dlq",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 
@@ -463,7 +474,8 @@ pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<u64> {
 }
 
 /// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Outcome {
     /// The endpoint said yes.
     Success,
@@ -477,17 +489,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::Success, Self::HttpError, Self::Timeout, Self::TransportError];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// As metrics name it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::HttpError => "http_error",
-            Self::Timeout => "timeout",
-            Self::TransportError => "transport_error",
-        }
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 

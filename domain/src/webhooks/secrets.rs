@@ -64,12 +64,7 @@ impl SigningSecret {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("HMAC takes keys of any length");
         mac.update(format!("{unix_seconds}.").as_bytes());
         mac.update(body);
-        mac.finalize().into_bytes().iter().fold(String::with_capacity(64), |mut hex, byte| {
-            use fmt::Write as _;
-            // Writing to a string does not fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+        hex::encode(mac.finalize().into_bytes())
     }
 }
 

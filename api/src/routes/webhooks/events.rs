@@ -271,7 +271,7 @@ struct SessionProfileSaveFailed {
 }
 
 fn save_failed_because() -> RefOr<Schema> {
-    named("ProfileSaveFailure", one_of(&Reason::ALL.map(Reason::name), None))
+    named("ProfileSaveFailure", one_of(Reason::NAMES, None))
 }
 
 /// The `data` of `test.ping`
