@@ -8,8 +8,9 @@ mod rebinding;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::areas;
 use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::webhooks::deliveries::purge;
+use kitfleet_domain::retention::Terms;
 use serde_json::{Value, json};
 
 use crate::support::events::{self, Promises};
@@ -595,6 +596,7 @@ async fn deliveries_that_have_ended_are_purged() {
     })
     .await;
     let mut conn = app.database.pool.acquire().await.expect("a connection");
+    let arm = areas::arms().into_iter().find(|arm| arm.name == "deliveries").expect("an arm");
     for (age, purged) in [(Duration::from_mins(1), 0), (Duration::ZERO, 2), (Duration::ZERO, 0)] {
         // An id is of the millisecond in which it was made, which is to be over.
         let over = "select count(*) from events where id >= uuid_v7_of(now())";
@@ -602,7 +604,8 @@ async fn deliveries_that_have_ended_are_purged() {
             (app.count(over).await == 0).then_some(())
         })
         .await;
-        assert_eq!(purge(&mut conn, age, 100).await.expect("a statement"), purged, "{age:?}");
+        let terms = Terms { jobs: age, webhooks: age, sessions: age, workers: age, usage: age, revoked: age };
+        assert_eq!(arm.purge(&mut conn, &terms, 100).await.expect("statements"), purged, "{age:?}");
     }
     drop(conn);
     assert!(deliveries(&client, &told).await.is_empty());

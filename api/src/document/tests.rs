@@ -470,7 +470,7 @@ fn no_two_schemas_have_one_name() {
     }
 }
 
-/// The names of the types that derive a schema, as `as` or the type itself spells them.
+/// The names of the types that derive a schema, as `as` or the type itself spells them, and of lists.
 fn declared_schemas(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("our sources") {
@@ -480,6 +480,8 @@ fn declared_schemas(folder: &Path) -> Vec<(String, PathBuf)> {
             continue;
         }
         let source = fs::read_to_string(&path).expect("UTF-8");
+        let lists = source.split("const LIST: &'static str = \"").skip(1).filter_map(|rest| rest.split('"').next());
+        found.extend(lists.map(|name| (name.to_owned(), path.clone())));
         for declaration in source.split("\n#[derive(").skip(1) {
             let (derived, rest) = declaration.split_once(")]").expect("a whole attribute");
             if derived.split([',', ' ', '\n']).any(|name| name == "ToSchema") {

@@ -68,7 +68,7 @@ async fn a_delivery_is_a_job() {
 #[tokio::test]
 async fn deliveries_are_listed_and_counted_with_the_jobs() {
     let sink = Sink::start().await;
-    let mut app = App::simulated().delivering_to(&sink).set("webhooks.timeout", "1m").start().await;
+    let mut app = App::simulated().in_processes().delivering_to(&sink).set("webhooks.timeout", "1m").start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let answering = id_of(&create(&client, &sink.url("/ok"), &["api_key.revoked"]).await);
     let first = send_test(&client, &answering).await;
