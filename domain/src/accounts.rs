@@ -34,7 +34,7 @@ pub(crate) const AREA: Area = Area {
     strum::VariantArray,
     strum::VariantNames,
 )]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Tier {
@@ -71,8 +71,8 @@ impl Tier {
 
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

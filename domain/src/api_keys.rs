@@ -35,7 +35,7 @@ const MOST_SCOPES: usize = 64;
 
 /// A right a credential can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Scope {
     /// Every `read:*`.
     Read,
@@ -83,8 +83,8 @@ impl Scope {
 
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Whether a credential with this scope may do what `needed` asks for.

@@ -50,7 +50,7 @@ pub struct Size {
 
 /// Whether customers can choose an archetype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase", const_into_str)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum ArchetypeStatus {
     /// The default.
@@ -62,8 +62,8 @@ pub enum ArchetypeStatus {
 impl ArchetypeStatus {
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -61,7 +61,7 @@ const PAUSES: [Duration; 9] = [
 
 /// What a mail is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Template {
     /// Proves the address.
@@ -94,8 +94,8 @@ impl Template {
 
     /// As metrics, files and the database name it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// What a customer opts out of, who does not want it.
@@ -287,7 +287,7 @@ pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<
 
 /// How an attempt ended, as `service_email_send_total` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
-#[strum(serialize_all = "kebab-case", const_into_str)]
+#[strum(serialize_all = "kebab-case")]
 #[sqlx(type_name = "text", rename_all = "kebab-case")]
 pub enum Outcome {
     /// It is on its way.
@@ -314,8 +314,8 @@ impl Outcome {
 
     /// As metrics and the database name it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Whether another attempt may end better.

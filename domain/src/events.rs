@@ -17,7 +17,6 @@ pub(crate) const AREA: Area = Area {
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
-#[strum(const_into_str)]
 pub enum EventType {
     /// A live session was destroyed.
     #[strum(serialize = "session.completed")]
@@ -63,8 +62,8 @@ impl EventType {
 
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// How the contract spells those that an endpoint can be told of.

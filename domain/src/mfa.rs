@@ -260,7 +260,7 @@ pub enum Proof<'a> {
 
 /// By which second factor something was proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Via {
     /// By a code of the moment.
     Totp,
@@ -271,8 +271,8 @@ pub enum Via {
 impl Via {
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

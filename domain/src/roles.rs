@@ -20,7 +20,7 @@ use crate::ids::AccountId;
     strum::IntoStaticStr,
     strum::VariantNames,
 )]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
@@ -36,8 +36,8 @@ impl Role {
 
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

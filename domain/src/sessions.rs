@@ -80,7 +80,7 @@ pub struct Session {
 
 /// Where a session stands. The last two are terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum SessionStatus {
@@ -99,8 +99,8 @@ pub enum SessionStatus {
 impl SessionStatus {
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -39,7 +39,7 @@ pub const HEARTBEAT: Duration = Duration::from_secs(2);
     strum::IntoStaticStr,
     strum::VariantArray,
 )]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Driver {
@@ -55,8 +55,8 @@ pub enum Driver {
 impl Driver {
     /// As the configuration spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

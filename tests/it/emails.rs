@@ -194,7 +194,7 @@ async fn a_mail_that_has_no_point_is_not_sent() {
     sqlx::query("delete from emails").execute(&app.database.pool).await.expect("a statement");
     app.send(Template::MagicLink, Recipient::Account(account), json!({}), Duration::ZERO).await;
     assert_eq!(app.done().await.outcome, None);
-    for template in Template::ALL {
+    for &template in Template::ALL {
         assert!(app.mails_to(&address, template).is_empty(), "{template:?}");
     }
     app.stop().await;

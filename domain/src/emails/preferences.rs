@@ -11,7 +11,7 @@ use crate::validation::Invalid;
 
 /// A kind of mail that can be opted out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
-#[strum(serialize_all = "kebab-case", const_into_str)]
+#[strum(serialize_all = "kebab-case")]
 pub enum EventType {
     /// The greeting after the address was proven.
     SignupWelcome,
@@ -43,8 +43,8 @@ impl EventType {
 
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -94,7 +94,7 @@ pub enum Encoding {
 
 /// What a capture is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureKind {
     /// A PNG in physical pixels.
@@ -108,8 +108,8 @@ pub enum CaptureKind {
 impl CaptureKind {
     /// As the caller spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     fn encoding(self) -> Encoding {

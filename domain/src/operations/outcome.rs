@@ -46,7 +46,6 @@ pub struct Failure {
 
 /// The closed set of `session.failed` error names (contract: events 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
-#[strum(const_into_str)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// Out of time: 504.
@@ -66,8 +65,8 @@ pub enum FailureClass {
 impl FailureClass {
     /// `error_name`
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// `error_message`

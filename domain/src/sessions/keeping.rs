@@ -33,7 +33,7 @@ pub struct Held {
 
 /// Why a session's end did not replace what its profile holds (contract: profiles 13; events 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Reason {
     /// The browser did not give it away, or its files could not be read.
     SerializeFailed,
@@ -55,8 +55,8 @@ impl Reason {
 
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The same in words. What exactly went wrong is for the operator, in the log: it names places of ours.

@@ -30,7 +30,7 @@ use crate::timestamp::Timestamp;
     strum::VariantArray,
     strum::VariantNames,
 )]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum DeliveryStatus {
@@ -58,8 +58,8 @@ impl DeliveryStatus {
 
     /// As the contract spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -475,7 +475,7 @@ pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<u64> {
 
 /// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// The endpoint said yes.
     Success,
@@ -493,8 +493,8 @@ impl Outcome {
 
     /// As metrics name it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.into_str()
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
