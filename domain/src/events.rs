@@ -96,7 +96,7 @@ pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventTyp
 ///
 /// # Errors
 /// When the database fails.
-pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from events where id in (
              select id from events e

@@ -186,7 +186,7 @@ pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, s
 ///
 /// # Errors
 /// When the database fails.
-pub async fn unlink_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn unlink_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from identities where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
@@ -205,7 +205,7 @@ fn name_of(said: Option<&str>, email: &EmailAddress) -> String {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from identity_flows where state_hash in (
              select state_hash from identity_flows where expires_at < now() - interval '1 day' limit $1)",

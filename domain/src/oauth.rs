@@ -131,7 +131,7 @@ pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: Oaut
 ///
 /// # Errors
 /// When the database fails.
-pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null",
         account as _
@@ -317,7 +317,7 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
 ///
 /// # Errors
 /// When the database fails.
-pub async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_tokens where token_hash in (
              select token_hash from oauth_tokens where expires_at < now() - interval '1 day' limit $1)",

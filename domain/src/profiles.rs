@@ -435,7 +435,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// When the database fails.
-pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     // In the order of their ids, as whoever changes many profiles does: two of them wait for each other, not both.
     sqlx::query!(
         "with held as (

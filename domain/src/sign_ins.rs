@@ -179,7 +179,7 @@ pub async fn forget_password(conn: &mut PgConnection, account: AccountId) -> sql
 ///
 /// # Errors
 /// When the database fails.
-pub async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     web_sessions::end_all(&mut *conn, account, None).await?;
     challenges::revoke_all(&mut *conn, account).await?;
     mail_links::revoke_all(conn, account).await

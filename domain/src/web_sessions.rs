@@ -285,7 +285,7 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
 ///
 /// # Errors
 /// When the database fails.
-pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from web_sessions where id in (
              select id from web_sessions where expires_at < now() - interval '1 day' limit $1)",

@@ -42,7 +42,8 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 
 /// Deletes an account for good, and with it its live sessions, and whatever it has of each area: passwords, second factors, web
 /// sessions, links, memberships, keys, OAuth clients and identities, its profiles, which are purged soon
-/// ([`kitfleet_domain::profiles::due_for_purge`]), and at last its webhook endpoints, which hear no more of any of this (contract: accounts 9). `false` when it was deleted before.
+/// ([`kitfleet_domain::profiles::due_for_purge`]), and at last its webhook endpoints, which hear no more of any of this
+/// (contract: accounts 9). `false` when it was deleted before.
 ///
 /// # Errors
 /// When the database fails.

@@ -106,7 +106,7 @@ pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId,
 ///
 /// # Errors
 /// When the database fails.
-pub async fn end_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
+pub(super) async fn end_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     sqlx::query!("delete from team_invites where owner_account_id = $1", account as _).execute(&mut *conn).await?;
     // In one order, so that two members of each other's teams can go at the same time.
     let ended = sqlx::query!(
