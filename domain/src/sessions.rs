@@ -381,7 +381,8 @@ pub enum Destroyed {
 }
 
 /// Ends the account's session: frees its slot, answers the operation under way, and writes `session.completed` and
-/// `session.destroyed`. Whoever calls this enqueues the closing of the browser in the same transaction. `None` when the
+/// `session.destroyed`. Its time is that of the clock: a transaction that had to wait for the one that created the session
+/// may have begun before it. Whoever calls this enqueues the closing of the browser in the same transaction. `None` when the
 /// account has no such session.
 ///
 /// # Errors
@@ -397,10 +398,11 @@ pub async fn destroy(
                select id, operation_id from sessions
                where id = $1 and account_id = $2 and status in ('creating', 'ready', 'busy') for update
            )
-           update sessions s set status = 'destroyed', operation_id = null, updated_at = now(), destroyed_at = now()
+           update sessions s
+           set status = 'destroyed', operation_id = null, updated_at = clock_timestamp(), destroyed_at = clock_timestamp()
            from live where s.id = live.id
            returning s.worker_id as "worker_id: WorkerId", live.operation_id as "operation_id?: IntentId",
-                     (extract(epoch from now() - s.created_at) * 1000)::bigint as "duration_ms!""#,
+                     (extract(epoch from s.destroyed_at - s.created_at) * 1000)::bigint as "duration_ms!""#,
         id as _,
         account as _,
     )

@@ -234,7 +234,7 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
                insert into events (id, account_id, type, data)
                select $6, account_id, 'session.failed', jsonb_build_object(
                    'session_id', 'ses_' || session_id,
-                   'duration_ms', (extract(epoch from now() - created_at) * 1000)::bigint,
+                   'duration_ms', (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint,
                    'operation', case kind when 'open' then 'unknown' else kind end,
                    'error_name', $7::text,
                    'error_message', $8::text)
@@ -456,7 +456,7 @@ async fn fail_sessions(
     // an account gets one mail about its first failure, and two workers that stop must not wait for each other's.
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
-                  (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!"
+                  (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
            from sessions where worker_id = $1 and status = any($2) order by account_id, id for update"#,
         worker as _,
         statuses as _,
@@ -495,7 +495,7 @@ pub async fn fail_idle(
     let idle = sqlx::query!(
         r#"update sessions set status = 'errored', updated_at = now()
            where id = $1 and worker_id = $2 and status = 'ready'
-           returning account_id, (extract(epoch from now() - created_at) * 1000)::bigint as "duration_ms!""#,
+           returning account_id, (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!""#,
         session as _,
         worker as _,
     )

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
+use nix::sys::signal::{Signal, kill};
 use serde_json::json;
 
 use crate::support::app::free_port;
@@ -177,6 +178,26 @@ async fn a_page_that_spins_can_be_left() {
             .then_some(())
     })
     .await;
+    scene.app.stop().await;
+}
+
+/// On a machine that is busy with others a page begins late, about when the host sees to that. What it is to load is requested
+/// once all the same.
+#[tokio::test]
+async fn a_visit_that_begins_late_is_made_once() {
+    let mut scene = Scene::start().await;
+    scene.visit("/list").await;
+    for late in (250..=320).step_by(10).map(Duration::from_millis) {
+        let pages = scene.app.processes("WebKitWebProcess");
+        let send = |signal| pages.iter().for_each(|pid| kill(*pid, signal).expect("it runs"));
+        let before = scene.site.hits();
+        send(Signal::SIGSTOP);
+        let (_, ()) = tokio::join!(scene.visit("/hit"), async {
+            tokio::time::sleep(late).await;
+            send(Signal::SIGCONT);
+        });
+        assert_eq!(scene.site.hits(), before + 1, "{late:?} late");
+    }
     scene.app.stop().await;
 }
 
