@@ -185,7 +185,7 @@ async fn a_page_that_spins_can_be_left() {
 /// once all the same.
 #[tokio::test]
 async fn a_visit_that_begins_late_is_made_once() {
-    let mut scene = Scene::start().await;
+    let scene = Scene::start().await;
     scene.visit("/list").await;
     for late in (250..=320).step_by(10).map(Duration::from_millis) {
         let pages = scene.app.processes("WebKitWebProcess");
