@@ -209,6 +209,17 @@ pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<E
     .await
 }
 
+/// Whether any mail is due, which [`take_due`] would take.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    let due = sqlx::query_scalar!(
+        r#"select exists(select from emails where status <> 'done' and next_attempt_at <= now()) as "due!""#
+    );
+    due.fetch_one(conn).await
+}
+
 /// An attempt to send a mail.
 #[derive(Debug)]
 pub struct Attempt {

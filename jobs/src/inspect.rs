@@ -275,9 +275,11 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     .bind(limit)
     .execute(&mut *conn)
     .await?;
+    // One that lives says so once a minute.
     sqlx::query(
         "delete from apalis.workers w
-         where w.last_seen < now() - make_interval(secs => $1) and not exists(select from apalis.jobs j where j.lock_by = w.id)",
+         where w.last_seen < now() - greatest(make_interval(secs => $1), interval '1 hour')
+           and not exists(select from apalis.jobs j where j.lock_by = w.id)",
     )
     .bind(age.as_secs_f64())
     .execute(conn)

@@ -96,6 +96,9 @@ async fn end_of_free_tier(db: &PgPool, account: AccountId, session: SessionId) -
 }
 
 async fn send_due_emails(db: &PgPool) -> sqlx::Result<()> {
+    if !emails::any_due(&mut *db.acquire().await?).await? {
+        return Ok(());
+    }
     let mut tx = db.begin().await?;
     let due = kitfleet_jobs::emails::send_due(&mut tx, BATCH).await?;
     tx.commit().await?;

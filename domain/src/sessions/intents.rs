@@ -361,7 +361,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let stranded = sqlx::query!(
         r#"select i.id, i.status = 'running' and i.kind <> 'open' as "under_way!"
-           from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id join workers w on w.id = s.worker_id
+           from sessions s join intents i on i.id = s.operation_id join workers w on w.id = s.worker_id
            where i.status <> 'done' and s.status in ('creating', 'busy') and w.status in ('lost', 'stopped')
            order by s.account_id, i.id limit $1 for update of s, i skip locked"#,
         limit,

@@ -464,18 +464,22 @@ pub async fn due_to_slow(conn: &mut PgConnection, wanted: &SlowWanted) -> sqlx::
     .await
 }
 
-/// Makes due what has waited until now: for its next attempt, or for the end of a claim that nobody kept. Answers how much.
+/// Makes due what has waited until now: for its next attempt, or for the end of a claim that nobody kept. Answers whether
+/// anything is due.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<u64> {
-    let woken = sqlx::query!(
-        "update webhook_deliveries set due = true where id in (
-             select id from webhook_deliveries where not due and next_attempt_at <= now() for update skip locked)",
+pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"with woken as (
+               update webhook_deliveries set due = true where id = any(array(
+                   select id from webhook_deliveries where not due and next_attempt_at <= now() for update skip locked))
+               returning 1
+           )
+           select exists(select from woken) or exists(select from webhook_deliveries where due) as "due!""#,
     )
-    .execute(conn)
-    .await?;
-    Ok(woken.rows_affected())
+    .fetch_one(conn)
+    .await
 }
 
 /// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
