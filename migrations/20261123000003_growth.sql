@@ -11,3 +11,11 @@ create index workers_gone_idx on workers (last_seen_at) where status in ('stoppe
 
 -- What is under way, among all that is done.
 create index jobs_under_way_idx on apalis.jobs (job_type) where status in ('Queued', 'Running');
+
+-- The few endpoints that chains look for every some seconds. What a delivery writes to its endpoint's row changes none of these.
+create index webhook_endpoints_disabled_idx on webhook_endpoints (id) where disabled_at is not null;
+create index webhook_endpoints_paused_idx on webhook_endpoints (id) where not active and disabled_at is null;
+create index webhook_endpoints_old_secret_idx on webhook_endpoints (secret_made_at)
+    where reminded_at is null and disabled_at is null;
+create index webhook_endpoints_grace_idx on webhook_endpoints (grace_expires_at)
+    where grace_told_at is null and disabled_at is null;

@@ -458,7 +458,8 @@ async fn fail_sessions(
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
-           from sessions where worker_id = $1 and status = any($2) order by account_id, id for update"#,
+           from sessions where worker_id = $1 and status in ('creating', 'ready', 'busy') and status = any($2)
+           order by account_id, id for update"#,
         worker as _,
         statuses as _,
     )
