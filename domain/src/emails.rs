@@ -199,14 +199,25 @@ pub async fn queue(
 pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EmailId>> {
     sqlx::query_scalar!(
         r#"update emails set status = 'queued', next_attempt_at = now() + make_interval(secs => $1)
-           where id in (select id from emails where status <> 'done' and next_attempt_at <= now()
-                        order by next_attempt_at limit $2 for update skip locked)
+           where id = any(array(select id from emails where status <> 'done' and next_attempt_at <= now()
+                                order by next_attempt_at limit $2 for update skip locked))
            returning id as "id: EmailId""#,
         PATIENCE.as_secs_f64(),
         limit,
     )
     .fetch_all(conn)
     .await
+}
+
+/// Whether any mail is due, which [`take_due`] would take.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    let due = sqlx::query_scalar!(
+        r#"select exists(select from emails where status <> 'done' and next_attempt_at <= now()) as "due!""#
+    );
+    due.fetch_one(conn).await
 }
 
 /// An attempt to send a mail.
@@ -398,10 +409,10 @@ pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<boo
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "delete from emails where id in (
+        "delete from emails where id = any(array(
              select id from emails where status = 'done' and done_at < now() - make_interval(secs => $1)
                and template not in ('welcome', 'session_success_first', 'session_failed_first')
-             order by done_at limit $2)",
+             order by done_at limit $2))",
         age.as_secs_f64(),
         limit,
     )

@@ -98,11 +98,11 @@ pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventTyp
 /// When the database fails.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "delete from events where id in (
+        "delete from events where id = any(array(
              select id from events e
              where id < uuid_v7_of(now() - make_interval(secs => $1))
                and not exists (select from webhook_deliveries d where d.event_id = e.id)
-             order by id limit $2)",
+             order by id limit $2))",
         age.as_secs_f64(),
         limit,
     )

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use self::intents::ReplyTo;
 use crate::accounts::Tier;
@@ -290,6 +291,10 @@ pub struct Filter<'a> {
 
 /// The account's sessions, newest first, at most `limit`.
 ///
+/// The statement has a part for each kind of filter, of which those that are not meant cost nothing, whatever the plan: so each
+/// walks an index that has what it looks for and nothing else, however long the account's history is. Live sessions are no more than an
+/// account may have at once, and the ends of sessions have indexes of their own, which no operation has to keep.
+///
 /// # Errors
 /// When the database fails.
 pub async fn list(
@@ -303,14 +308,30 @@ pub async fn list(
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report, created_at, updated_at,
                   last_state_at, destroyed_at
-           from sessions
-           where account_id = $1 and ($2::text is null or status = $2) and ($3::text is null or label = $3)
-             and ($4::uuid is null or id < $4)
-           order by id desc limit $5"#,
+           from sessions where id = any(array(
+               (select id from sessions
+                where $2::text is null and $3::text is null and account_id = $1 and id < $4 order by id desc limit $5)
+               union all
+               select id from sessions
+               where ($2 is not null or $3 is not null) and account_id = $1 and status in ('creating', 'ready', 'busy')
+                 and ($2 is null or status = $2) and ($3 is null or label = $3) and id < $4
+               union all
+               (select id from sessions
+                where $2 is not null and $3 is null and account_id = $1 and status in ('destroyed', 'errored')
+                  and status = $2 and id < $4 order by id desc limit $5)
+               union all
+               select ended.id from unnest(array['destroyed', 'errored']) wanted (status)
+               cross join lateral (
+                   select id from sessions
+                   where account_id = $1 and label = $3 and status in ('destroyed', 'errored') and status = wanted.status
+                     and id < $4 order by id desc limit $5
+               ) ended
+               where $3 is not null and ($2 is null or wanted.status = $2)
+           )) order by id desc limit $5"#,
         account as _,
         filter.status.map(SessionStatus::name),
         filter.label,
-        filter.after as _,
+        filter.after.map_or(Uuid::max(), |after| after.as_uuid()),
         limit,
     )
     .fetch_all(conn)
@@ -479,9 +500,9 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
                and not profile_in_hand
              order by updated_at limit $2 for update skip locked
          ), operations as (
-             delete from intents where session_id in (select id from old)
+             delete from intents where session_id = any(array(select id from old))
          )
-         delete from sessions where id in (select id from old)",
+         delete from sessions where id = any(array(select id from old))",
         age.as_secs_f64(),
         limit,
     )
@@ -501,9 +522,11 @@ pub async fn over_free_tier_cap(
     limit: i64,
 ) -> sqlx::Result<Vec<(AccountId, SessionId)>> {
     let rows = sqlx::query!(
-        "select s.account_id, s.id from sessions s join accounts a on a.id = s.account_id
-         where a.tier = 'free' and s.status in ('creating', 'ready', 'busy')
-           and s.created_at <= now() - make_interval(secs => $1) and ($3::uuid is null or s.id > $3)
+        "with live as materialized (
+             select account_id, id, created_at from sessions where status in ('creating', 'ready', 'busy')
+         )
+         select s.account_id, s.id from live s join accounts a on a.id = s.account_id
+         where a.tier = 'free' and s.created_at <= now() - make_interval(secs => $1) and ($3::uuid is null or s.id > $3)
          order by s.id limit $2",
         cap.as_secs_f64(),
         limit,

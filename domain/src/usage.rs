@@ -122,10 +122,10 @@ pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> s
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "delete from usage_counts where (account_id, day, record, slot) in (
-             select account_id, day, record, slot from usage_counts
+        "delete from usage_counts where ctid = any(array(
+             select ctid from usage_counts
              where day < ((now() - make_interval(secs => $1)) at time zone 'utc')::date
-             order by day limit $2 for update skip locked)",
+             order by day limit $2 for update skip locked))",
         age.as_secs_f64(),
         limit,
     )

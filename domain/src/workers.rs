@@ -262,13 +262,13 @@ pub struct Forsaker {
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "delete from workers where id in (
+        "delete from workers where id = any(array(
              select w.id from workers w
              where w.status in ('stopped', 'lost') and w.last_seen_at < now() - make_interval(secs => $1)
                and not exists (select from sessions s
                                where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy'))
                and not exists (select from sessions s where s.worker_id = w.id and s.profile_in_hand)
-             order by w.id limit $2 for update skip locked)",
+             order by w.id limit $2 for update skip locked))",
         age.as_secs_f64(),
         limit,
     )

@@ -4,7 +4,7 @@
 //! one keeps apalis's tables, its typed tasks and its middleware, and replaces the parts that wait:
 //!
 //! - a wake-up is noticed before the table is looked at, never after, so that none falls between;
-//! - a safety timer looks once a second, whatever was notified;
+//! - a safety timer looks once a second, whatever was notified, or as often as the queue's job says;
 //! - claiming is one statement, and it and the acknowledgements commit without waiting for the disk: the intent's own
 //!   state, not the job's, decides whether an operation may run;
 //! - an error of the database is logged and tried again: the handler under way finishes, and is acknowledged later.
@@ -31,8 +31,10 @@ use sqlx::{FromRow, PgPool};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Sleep;
 
-/// How often a queue is looked at without having been woken.
-const SAFETY: Duration = Duration::from_secs(1);
+use crate::Job;
+
+/// How often a job worker tells apalis's registry that it lives. Nothing depends on it but the purge of those that are long gone.
+const BEAT: Duration = Duration::from_mins(1);
 /// How long to wait before a failed statement is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 /// Tasks claimed at once.
@@ -44,7 +46,7 @@ pub struct QueueBackend<J> {
     persisted: Persisted<Queue>,
     codec: JsonCodec<Vec<u8>>,
     wakeups: UnboundedReceiver<()>,
-    safety: Pin<Box<Sleep>>,
+    safety: (Pin<Box<Sleep>>, Duration),
     /// Whether the table may hold something that was not seen yet.
     look: bool,
     /// Tasks handed out since the last look: a full batch means there may be more.
@@ -52,30 +54,33 @@ pub struct QueueBackend<J> {
     job: PhantomData<fn() -> J>,
 }
 
-impl<J> QueueBackend<J> {
+impl<J: Job> QueueBackend<J> {
     /// Serves `queue`. `lazy` is a pool whose commits do not wait for the disk ([`lazy_pool`]).
     #[must_use]
     pub fn new(lazy: PgPool, queue: &str, wakeups: UnboundedReceiver<()>) -> Self {
-        let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(Duration::from_secs(5));
+        let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(BEAT);
         Self {
             persisted: Persisted::new(Queue { db: lazy, config, claims: Arc::default() }),
             codec: JsonCodec::default(),
             wakeups,
-            safety: Box::pin(tokio::time::sleep(SAFETY)),
+            safety: (Box::pin(tokio::time::sleep(J::SAFETY)), J::SAFETY),
             look: true,
             handed_out: 0,
             job: PhantomData,
         }
     }
+}
 
+impl<J> QueueBackend<J> {
     /// Notes every wake-up and the safety timer, and leaves the waker with both.
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
             self.look = true;
         }
-        while self.safety.as_mut().poll(cx).is_ready() {
+        let (safety, period) = &mut self.safety;
+        while safety.as_mut().poll(cx).is_ready() {
             self.look = true;
-            self.safety.set(tokio::time::sleep(SAFETY));
+            safety.set(tokio::time::sleep(*period));
         }
     }
 }

@@ -234,13 +234,16 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
 /// When the database fails.
 pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let killed = sqlx::query(
-        "update apalis.jobs j set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"its worker is gone\"}'
-         where j.status in ('Pending', 'Queued', 'Running') and exists(
-             select from workers w where w.status in ('stopped', 'lost')
-             and (j.job_type = 'browser:wrk_' || w.id
-                  or j.job_type = any($1) and j.status <> 'Pending' and j.lock_by = j.job_type || ':wrk_' || w.id))",
+        "update apalis.jobs set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"its worker is gone\"}'
+         where status in ('Pending', 'Queued', 'Running') and id = any(array(
+             select j.id from workers w join apalis.jobs j on j.job_type = 'browser:wrk_' || w.id
+             where w.status in ('stopped', 'lost') and j.status = 'Pending'
+             union all
+             select j.id from workers w cross join unnest($1) queue (name)
+             join apalis.jobs j on j.lock_by = queue.name || ':wrk_' || w.id
+             where w.status in ('stopped', 'lost') and j.status in ('Queued', 'Running')))",
     )
-    .bind([MaintenanceJob::QUEUE, EmailJob::QUEUE])
+    .bind(["browser", MaintenanceJob::QUEUE, EmailJob::QUEUE])
     .execute(conn)
     .await?;
     Ok(killed.rows_affected())
@@ -254,27 +257,29 @@ pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     // Old jobs are found by their ids, which begin with their time, and ticks by their queue: what ended when has no index.
     let jobs = sqlx::query(
-        "delete from apalis.jobs where id in (
-             select id from apalis.jobs where id < $1 and status in ('Done', 'Failed', 'Killed') order by id limit $2)",
+        "delete from apalis.jobs where id = any(array(
+             select id from apalis.jobs where id < $1 and status in ('Done', 'Failed', 'Killed') order by id limit $2))",
     )
     .bind(first_id(&mut *conn, age).await?)
     .bind(limit)
     .execute(&mut *conn)
     .await?;
     let ticks = sqlx::query(
-        "delete from apalis.jobs where id in (
+        "delete from apalis.jobs where id = any(array(
              select id from apalis.jobs where job_type = $2 and status in ('Done', 'Failed', 'Killed')
                and done_at < now() - least(make_interval(secs => $1), interval '1 hour')
-             limit $3)",
+             limit $3))",
     )
     .bind(age.as_secs_f64())
     .bind(MaintenanceJob::QUEUE)
     .bind(limit)
     .execute(&mut *conn)
     .await?;
+    // One that lives says so once a minute.
     sqlx::query(
         "delete from apalis.workers w
-         where w.last_seen < now() - make_interval(secs => $1) and not exists(select from apalis.jobs j where j.lock_by = w.id)",
+         where w.last_seen < now() - greatest(make_interval(secs => $1), interval '1 hour')
+           and not exists(select from apalis.jobs j where j.lock_by = w.id)",
     )
     .bind(age.as_secs_f64())
     .execute(conn)

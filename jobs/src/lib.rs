@@ -14,6 +14,8 @@ pub mod maintenance;
 mod wakeups;
 pub mod webhooks;
 
+use std::time::Duration;
+
 use kitfleet_domain::database;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +27,13 @@ pub use wakeups::Wakeups;
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The queue it waits in: a constant, or a constant and the owner's id.
     fn queue(&self) -> String;
+
+    /// How often the queue is looked at without having been woken.
+    const SAFETY: Duration = Duration::from_secs(1);
 }
+
+/// How often a queue is looked at for which a chain, or another worker, looks as well.
+const SELDOM: Duration = Duration::from_secs(10);
 
 /// Writes `job` into its queue and, when the transaction commits, wakes whoever serves that queue.
 ///

@@ -4,6 +4,7 @@
 //! and one worker runs it. Nothing depends on the previous tick having run, so that a crash cannot break a chain.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use kitfleet_domain::area::Chain;
 use kitfleet_domain::areas;
@@ -37,32 +38,54 @@ impl From<Chain> for MaintenanceJob {
 }
 
 impl Job for MaintenanceJob {
+    // Who has scheduled a tick first looks when the one before it is due. What he did not live to do others find later.
+    const SAFETY: Duration = crate::SELDOM;
+
     fn queue(&self) -> String {
         Self::QUEUE.to_owned()
     }
+}
+
+/// What scheduling came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Scheduled {
+    /// Whether some next tick had no row yet: then the one before it is due now, if there was one.
+    pub anew: bool,
+    /// How long it is until the first of them is due.
+    pub next: Duration,
 }
 
 /// Sees to it that each chain's next tick has its row.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<()> {
-    for chain in areas::chains() {
-        sqlx::query(
-            "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority, idempotency_key)
-             select $1, $2, $3, 'Pending', 0, 1, to_timestamp(tick * $4), 0, $5 || ':' || tick
-             from (select floor(extract(epoch from now()) / $4)::bigint + 1 as tick) next
-             on conflict (job_type, idempotency_key) do nothing",
-        )
-        .bind(ulid::Ulid::generate().to_string())
-        .bind(MaintenanceJob::QUEUE)
-        .bind(serde_json::to_vec(&MaintenanceJob::from(chain)).map_err(|e| sqlx::Error::Encode(e.into()))?)
-        .bind(chain.period)
-        .bind(chain.name)
-        .execute(&mut *conn)
-        .await?;
-    }
-    Ok(())
+pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
+    let chains: Vec<_> = areas::chains().collect();
+    let ids: Vec<_> = chains.iter().map(|_| ulid::Ulid::generate().to_string()).collect();
+    let jobs: Result<Vec<_>, _> =
+        chains.iter().map(|chain| serde_json::to_vec(&MaintenanceJob::from(*chain))).collect();
+    let (names, periods): (Vec<_>, Vec<_>) = chains.iter().map(|chain| (chain.name, chain.period)).unzip();
+    let (anew, next): (bool, f64) = sqlx::query_as(
+        "with next as (
+             select id, job, name, tick, to_timestamp(tick * period) as due
+             from unnest($2::text[], $3::bytea[], $4::text[], $5::int[]) as chain (id, job, name, period),
+                  lateral (select floor(extract(epoch from now()) / period)::bigint + 1) as t (tick)
+         ), scheduled as (
+             insert into apalis.jobs
+                 (id, job_type, job, status, attempts, max_attempts, run_at, priority, idempotency_key)
+             select id, $1, job, 'Pending', 0, 1, due, 0, name || ':' || tick from next
+             on conflict (job_type, idempotency_key) do nothing returning 1
+         )
+         select exists(select from scheduled), extract(epoch from min(due) - clock_timestamp())::float8 from next",
+    )
+    .bind(MaintenanceJob::QUEUE)
+    .bind(ids)
+    .bind(jobs.map_err(|e| sqlx::Error::Encode(e.into()))?)
+    .bind(names)
+    .bind(periods)
+    .fetch_one(conn)
+    .await?;
+    Ok(Scheduled { anew, next: Duration::try_from_secs_f64(next).unwrap_or_default() })
 }
 
 /// Whether each chain has a row that waits, for `service_scheduled_job_chain_pending`.
@@ -70,17 +93,12 @@ pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<()> {
 /// # Errors
 /// When the database fails.
 pub async fn pending_chains(conn: &mut PgConnection) -> sqlx::Result<Vec<(&'static str, bool)>> {
-    let mut chains = Vec::new();
-    for chain in areas::chains() {
-        let pending = sqlx::query_scalar(
-            "select exists(select from apalis.jobs
-                           where job_type = $1 and status = 'Pending' and idempotency_key like $2 || ':%')",
-        )
-        .bind(MaintenanceJob::QUEUE)
-        .bind(chain.name)
-        .fetch_one(&mut *conn)
-        .await?;
-        chains.push((chain.name, pending));
-    }
-    Ok(chains)
+    let pending: Vec<String> = sqlx::query_scalar(
+        "select distinct split_part(idempotency_key, ':', 1) from apalis.jobs
+         where job_type = $1 and status = 'Pending' and idempotency_key is not null",
+    )
+    .bind(MaintenanceJob::QUEUE)
+    .fetch_all(conn)
+    .await?;
+    Ok(areas::chains().map(|chain| (chain.name, pending.iter().any(|name| name == chain.name))).collect())
 }

@@ -28,11 +28,11 @@ use kitfleet_jobs::Wakeups;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
 use kitfleet_jobs::emails::EmailJob;
-use kitfleet_jobs::maintenance::MaintenanceJob;
+use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Scheduled};
 use kitfleet_jobs::webhooks::AttemptJob;
 use kitfleet_profiles::Stores;
 use sqlx::PgPool;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -113,8 +113,7 @@ async fn run_with(
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
     let browser_queue = BrowserJob::queue_of(id);
-    let mut wakeups =
-        Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, MaintenanceJob::QUEUE, AttemptJob::QUEUE]).await?;
+    let mut wakeups = Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, AttemptJob::QUEUE]).await?;
     let new = NewWorker {
         id,
         name: &config.name,
@@ -139,8 +138,10 @@ async fn run_with(
     };
     // The registry: a line a job type.
     let browsing = queue(&browser_queue);
-    let (mailing, maintaining) = (queue(EmailJob::QUEUE), queue(MaintenanceJob::QUEUE));
-    let delivering = queue(AttemptJob::QUEUE);
+    let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
+    let (ticking, ticks) = unbounded_channel();
+    let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
+    let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking).await }));
     queues.spawn_blocking(move || serve(&browser_queue, browsing, drive));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
@@ -216,7 +217,29 @@ async fn drive(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError
     Ok(())
 }
 
-/// Renews the lease and schedules the chains, for as long as the lease holds.
+/// Schedules the chains whenever one of them is due, for ever. Of all workers the first one to do so looks for what is due.
+async fn keep_time(context: &Context, ticking: UnboundedSender<()>) {
+    let failed = Seldom::new();
+    let attempt = || async { maintenance_jobs::schedule(&mut *context.lazy.acquire().await?).await };
+    loop {
+        let pause = match attempt().await {
+            Ok(Scheduled { anew, next }) => {
+                if anew {
+                    // Nobody is there to be woken when the worker stops.
+                    let _ = ticking.send(());
+                }
+                next
+            }
+            Err(error) => {
+                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot schedule the chains"));
+                MISSED
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Renews the lease, for as long as it holds.
 async fn keep_lease(context: &Context) -> RunError {
     let failed = Seldom::new();
     loop {
@@ -237,7 +260,6 @@ async fn keep_lease(context: &Context) -> RunError {
 async fn heartbeat(context: &Context) -> sqlx::Result<bool> {
     let mut conn = context.lazy.acquire().await?;
     let holds = workers::heartbeat(&mut conn, context.id).await?;
-    kitfleet_jobs::maintenance::schedule(&mut conn).await?;
     drop(conn);
     context.sessions.close_ended(context).await?;
     Ok(holds)

@@ -96,6 +96,9 @@ async fn end_of_free_tier(db: &PgPool, account: AccountId, session: SessionId) -
 }
 
 async fn send_due_emails(db: &PgPool) -> sqlx::Result<()> {
+    if !emails::any_due(&mut *db.acquire().await?).await? {
+        return Ok(());
+    }
     let mut tx = db.begin().await?;
     let due = kitfleet_jobs::emails::send_due(&mut tx, BATCH).await?;
     tx.commit().await?;
@@ -243,9 +246,13 @@ async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
 
 /// Wipes results, and deletes finished jobs, as long as there are any.
 async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx::Result<()> {
-    let wiped = until_none(|| async { intents::wipe_results(&mut *db.acquire().await?, results, BATCH).await }).await?;
+    let (mut wiped, mut from) = (0, None);
+    while let Some(batch) = intents::wipe_results(&mut *db.acquire().await?, results, from, BATCH).await? {
+        wiped += batch.count;
+        from = Some(batch.last_done_at);
+    }
     let purged = until_none(|| async { inspect::purge(&mut *db.acquire().await?, jobs, BATCH).await }).await?;
-    if wiped + purged > 0 {
+    if wiped > 0 || purged > 0 {
         tracing::debug!(wiped, purged, "purged what was finished");
     }
     Ok(())

@@ -18,6 +18,7 @@ use crate::events::{self, EventType};
 use crate::heavy::heavy;
 use crate::ids::{AccountId, EmailId, IntentId, SessionId, WorkerId};
 use crate::operations::{Failure, FailureClass, Operation, Outcome, StoredResult};
+use crate::timestamp::Timestamp;
 use crate::workers;
 
 /// Where the outcome of an intent is waited for.
@@ -360,8 +361,8 @@ const PATIENCE: Duration = Duration::from_mins(10);
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let stranded = sqlx::query!(
         r#"select i.id, i.status = 'running' and i.kind <> 'open' as "under_way!"
-           from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id join workers w on w.id = s.worker_id
-           where i.status <> 'done' and w.status in ('lost', 'stopped')
+           from sessions s join intents i on i.id = s.operation_id join workers w on w.id = s.worker_id
+           where i.status <> 'done' and s.status in ('creating', 'busy') and w.status in ('lost', 'stopped')
            order by s.account_id, i.id limit $1 for update of s, i skip locked"#,
         limit,
     )
@@ -457,7 +458,8 @@ async fn fail_sessions(
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
-           from sessions where worker_id = $1 and status = any($2) order by account_id, id for update"#,
+           from sessions where worker_id = $1 and status in ('creating', 'ready', 'busy') and status = any($2)
+           order by account_id, id for update"#,
         worker as _,
         statuses as _,
     )
@@ -526,21 +528,45 @@ async fn record_failure(
     Ok(())
 }
 
-/// Wipes results that are older than `age`, of up to `limit` operations. Answers how many.
+/// Results that were wiped at once.
+#[derive(Debug)]
+pub struct Wiped {
+    /// How many.
+    pub count: i64,
+    /// When the last of these operations was done.
+    pub last_done_at: Timestamp,
+}
+
+/// Wipes results that are older than `age`, the oldest first, of up to `limit` operations that were done at `from` or later.
+/// `None` when there are none.
+///
+/// Who goes on where he has left off does not pass by what he has wiped: the index knows of that until it is vacuumed.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn wipe_results(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+pub async fn wipe_results(
+    conn: &mut PgConnection,
+    age: Duration,
+    from: Option<Timestamp>,
+    limit: i64,
+) -> sqlx::Result<Option<Wiped>> {
     let wiped = sqlx::query!(
-        "update intents set outcome = null, result = null, content = null where id in (
-             select id from intents where outcome is not null and done_at < now() - make_interval(secs => $1)
-             order by done_at limit $2 for update skip locked)",
+        r#"with old as (
+               select id, done_at from intents
+               where outcome is not null and done_at < now() - make_interval(secs => $1)
+                 and done_at >= coalesce($2::timestamptz, '-infinity')
+               order by done_at limit $3 for update skip locked
+           ), wiped as (
+               update intents set outcome = null, result = null, content = null where id = any(array(select id from old))
+           )
+           select count(*) as "count!", max(done_at) as "last_done_at: Timestamp" from old"#,
         age.as_secs_f64(),
+        from as _,
         limit,
     )
-    .execute(conn)
+    .fetch_one(conn)
     .await?;
-    Ok(wiped.rows_affected())
+    Ok(wiped.last_done_at.map(|last_done_at| Wiped { count: wiped.count, last_done_at }))
 }
 
 /// Deletes operations that are older than `age` and have ended, up to `limit`; one whose session still stands busy with it
@@ -550,11 +576,11 @@ pub async fn wipe_results(conn: &mut PgConnection, age: Duration, limit: i64) ->
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "delete from intents where id in (
+        "delete from intents where id = any(array(
              select i.id from intents i
              where i.id < uuid_v7_of(now() - make_interval(secs => $1)) and i.status = 'done'
                and not exists (select from sessions s where s.id = i.session_id and s.operation_id = i.id)
-             order by i.id limit $2 for update skip locked)",
+             order by i.id limit $2 for update skip locked))",
         age.as_secs_f64(),
         limit,
     )

@@ -53,8 +53,18 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
         DeliveryRow,
         r#"select id, account_id, endpoint_id, event_type, status as "status: _", attempts, last_response_status, last_error,
                   created_at
-           from webhook_deliveries where ($1::text is null or status = $1) and ($2::uuid is null or endpoint_id = $2)
-           order by id desc limit $3"#,
+           from webhook_deliveries where id = any(array(
+               (select id from webhook_deliveries where $1::text is null and $2::uuid is null order by id desc limit $3)
+               union all
+               (select id from webhook_deliveries where $1 is null and endpoint_id = $2 order by id desc limit $3)
+               union all
+               -- The newest of each endpoint, of which an index has them by status, and of these the newest.
+               (select d.id from webhook_endpoints e
+                cross join lateral (
+                    select id from webhook_deliveries where endpoint_id = e.id and status = $1 order by id desc limit $3
+                ) d
+                where $1 is not null and ($2 is null or e.id = $2) order by d.id desc limit $3)
+           )) order by id desc limit $3"#,
         filter.status.map(DeliveryStatus::name),
         filter.endpoint as _,
         filter.limit,

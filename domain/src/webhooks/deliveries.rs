@@ -96,7 +96,8 @@ pub struct Delivery {
     pub delivered_at: Option<Timestamp>,
 }
 
-/// An endpoint's deliveries, the newest first, at most `limit`, after the one of this id.
+/// An endpoint's deliveries, the newest first, at most `limit`, after the one of this id. With a status and without, an index has
+/// just these, whatever the plan.
 ///
 /// # Errors
 /// When the database fails.
@@ -112,12 +113,16 @@ pub async fn list(
         r#"select id, endpoint_id, event_id, event_type, status as "status: _", attempts,
                   case when status = 'pending' then next_attempt_at end as next_attempt_at, last_response_status,
                   last_response_excerpt, last_error, duration_ms, created_at, updated_at, delivered_at
-           from webhook_deliveries
-           where endpoint_id = $1 and ($2::text is null or status = $2) and ($3::uuid is null or id < $3)
-           order by id desc limit $4"#,
+           from webhook_deliveries where id = any(array(
+               (select id from webhook_deliveries
+                where $2::text is null and endpoint_id = $1 and id < $3 order by id desc limit $4)
+               union all
+               (select id from webhook_deliveries
+                where status = $2 and endpoint_id = $1 and id < $3 order by id desc limit $4)
+           )) order by id desc limit $4"#,
         endpoint as _,
         status.map(DeliveryStatus::name),
-        after as _,
+        after.map_or(Uuid::max(), |after| after.as_uuid()),
         limit,
     )
     .fetch_all(conn)
@@ -459,18 +464,22 @@ pub async fn due_to_slow(conn: &mut PgConnection, wanted: &SlowWanted) -> sqlx::
     .await
 }
 
-/// Makes due what has waited until now: for its next attempt, or for the end of a claim that nobody kept. Answers how much.
+/// Makes due what has waited until now: for its next attempt, or for the end of a claim that nobody kept. Answers whether
+/// anything is due.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<u64> {
-    let woken = sqlx::query!(
-        "update webhook_deliveries set due = true where id in (
-             select id from webhook_deliveries where not due and next_attempt_at <= now() for update skip locked)",
+pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"with woken as (
+               update webhook_deliveries set due = true where id = any(array(
+                   select id from webhook_deliveries where not due and next_attempt_at <= now() for update skip locked))
+               returning 1
+           )
+           select exists(select from woken) or exists(select from webhook_deliveries where due) as "due!""#,
     )
-    .execute(conn)
-    .await?;
-    Ok(woken.rows_affected())
+    .fetch_one(conn)
+    .await
 }
 
 /// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
@@ -630,9 +639,9 @@ pub async fn finish(
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "delete from webhook_deliveries where id in (
+        "delete from webhook_deliveries where id = any(array(
              select id from webhook_deliveries
-             where id < uuid_v7_of(now() - make_interval(secs => $1)) and next_attempt_at is null order by id limit $2)",
+             where id < uuid_v7_of(now() - make_interval(secs => $1)) and next_attempt_at is null order by id limit $2))",
         age.as_secs_f64(),
         limit,
     )

@@ -40,7 +40,7 @@ pub struct DeliveryBackend {
     turns: Turns,
     /// When what has become due is looked for again.
     tick: Pin<Box<Sleep>>,
-    ticks: JoinSet<sqlx::Result<Vec<DeliveryId>>>,
+    ticks: JoinSet<sqlx::Result<Option<Vec<DeliveryId>>>>,
     claims: JoinSet<sqlx::Result<(Vec<Attempt>, Bounds)>>,
     /// What was claimed and is not handed out yet.
     claimed: VecDeque<AttemptJob>,
@@ -81,7 +81,7 @@ impl DeliveryBackend {
         });
     }
 
-    /// Looks for what has become due, and for what is due to endpoints that do not answer.
+    /// Looks for what has become due and, if there is anything, for what is due to endpoints that do not answer.
     fn look_around(&mut self) {
         if !self.ticks.is_empty() {
             return;
@@ -89,8 +89,11 @@ impl DeliveryBackend {
         let (wanted, claiming) = (self.turns.wanted_of_slow(Instant::now().into_std()), self.claiming.clone());
         self.ticks.spawn(async move {
             let mut conn = claiming.acquire().await?;
-            deliveries::wake(&mut conn).await?;
-            if wanted.accounts.is_empty() { Ok(Vec::new()) } else { deliveries::due_to_slow(&mut conn, &wanted).await }
+            if !deliveries::wake(&mut conn).await? {
+                return Ok(None);
+            }
+            let slow = !wanted.accounts.is_empty();
+            Ok(Some(if slow { deliveries::due_to_slow(&mut conn, &wanted).await? } else { Vec::new() }))
         });
     }
 
@@ -129,7 +132,8 @@ impl DeliveryBackend {
     fn poll_ticks(&mut self, cx: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(ticked)) = self.ticks.poll_join_next(cx) else { return false };
         match ticked {
-            Ok(Ok(besides)) => self.turns.found(besides),
+            Ok(Ok(Some(besides))) => self.turns.found(besides),
+            Ok(Ok(None)) => {}
             Ok(Err(error)) => {
                 static FAILED: Seldom = Seldom::new();
                 FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot look for webhook deliveries"));
