@@ -32,7 +32,7 @@ use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::limits::{Limits, MOST_RESULT_BYTES};
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::retention::Terms;
-use kitfleet_domain::workers::Driver;
+use kitfleet_domain::workers::{Driver, MOST_SESSIONS, Placement};
 use kitfleet_worker::config::Sandbox;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
@@ -331,6 +331,8 @@ pub struct Worker {
     pub name: String,
     /// Live sessions at most; by default what the machine's memory holds.
     pub max_sessions: u32,
+    /// On which worker an API process places a session.
+    pub placement: Placement,
     /// Connections that one session's browser may have under way.
     pub session_connections: usize,
     /// Hot slots kept ready.
@@ -358,6 +360,7 @@ impl Default for Worker {
             driver: Driver::Webkit,
             name: machine::name(),
             max_sessions: machine::sessions_that_fit(memory_bytes()),
+            placement: Placement::Spread,
             session_connections: 256,
             warm_pool: 1,
             listen: None,
@@ -509,7 +512,7 @@ impl Config {
         let limits = &self.limits;
         let rules = [
             (self.database.max_connections >= 8, "database.max_connections", "must be at least 8"),
-            (self.worker.max_sessions >= 1, "worker.max_sessions", "must be at least 1"),
+            ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
             (!self.worker.name.trim().is_empty(), "worker.name", "must not be empty"),
             (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
             (!self.server.header_timeout.is_zero(), "server.header_timeout", "must be longer than nothing"),

@@ -245,6 +245,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         limits: config.limits.clone(),
         destinations: config.sessions.destinations(),
         require_customer_egress: config.sessions.require_customer_egress,
+        placement: config.worker.placement,
         open_timeout: config.sessions.open_timeout,
         drain_timeout: config.worker.drain_timeout,
         direct_driver_real: config.sessions.direct_driver == DirectDriver::Real,

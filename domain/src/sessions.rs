@@ -17,14 +17,15 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use self::intents::ReplyTo;
-use crate::accounts::Tier;
+use crate::accounts::{self, Tier};
 use crate::area::{Area, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
-use crate::{archetypes, profiles, workers};
+use crate::workers::{self, LEASE, Placement};
+use crate::{archetypes, profiles};
 
 pub use wishes::Wishes;
 
@@ -179,8 +180,20 @@ pub enum CreateError {
     Database(#[from] sqlx::Error),
 }
 
+/// Where a session may be placed.
+#[derive(Debug, Clone, Copy)]
+pub struct Room<'a> {
+    /// How many sessions its account may have live at once.
+    pub allowed: &'a ConcurrentSessions,
+    /// On which of the workers that have room it is placed.
+    pub placement: Placement,
+}
+
 /// Takes the profile, one of the account's slots and a worker's, and writes the session, the intent that opens its browser
-/// and `session.created`. The account's row is locked meanwhile, so that creates of one account count each other.
+/// and `session.created`.
+///
+/// The account's row is locked from the statement that takes the slots until the transaction ends, so that creates of one
+/// account count each other. Who takes a profile locks the account before it, as everybody does who needs both.
 ///
 /// A session is the device that its profile was made for, also when that has left the catalogue (contract: sessions 5).
 ///
@@ -189,34 +202,16 @@ pub enum CreateError {
 pub async fn create(
     conn: &mut PgConnection,
     new: NewSession<'_>,
-    allowed: &ConcurrentSessions,
+    room: Room<'_>,
     actor: &Actor,
     reply: ReplyTo<'_>,
 ) -> Result<Created, CreateError> {
-    let tier = sqlx::query_scalar!(
-        r#"select tier as "tier: Tier" from accounts where id = $1 and status = 'active' for no key update"#,
-        new.account_id as _
-    )
-    .fetch_optional(&mut *conn)
-    .await?
-    .ok_or(CreateError::AccountSuspended)?;
     let profile = match new.profile {
-        Some(profile) => Some(profiles::take(&mut *conn, new.account_id, profile).await?),
+        Some(profile) => {
+            accounts::lock(&mut *conn, new.account_id).await?.ok_or(CreateError::AccountSuspended)?;
+            Some(profiles::take(&mut *conn, new.account_id, profile).await?)
+        }
         None => None,
-    };
-    let current = sqlx::query_scalar!(
-        r#"select count(*) as "count!" from sessions where account_id = $1 and status in ('creating', 'ready', 'busy')"#,
-        new.account_id as _,
-    )
-    .fetch_one(&mut *conn)
-    .await?;
-    let limit = i64::from(allowed.of(tier));
-    if current >= limit {
-        return Err(CreateError::ConcurrencyLimit { current, limit });
-    }
-    let Some(worker) = workers::place(&mut *conn).await? else {
-        let silent = workers::any_silent(conn).await?;
-        return Err(if silent { CreateError::WorkersSilent } else { CreateError::NoWorker });
     };
     let (id, intent) = (SessionId::generate(), IntentId::generate());
     let of_profile = profile.as_ref().map(|profile| profile.archetype.as_str());
@@ -227,19 +222,29 @@ pub async fn create(
         metadata.insert("profile_id".to_owned(), id.to_string().into());
         metadata.insert("profile_name".to_owned(), profile.name.clone().into());
     }
-    sqlx::query!(
-        "with session as (
-            insert into sessions
-                (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label, metadata,
-                 profile_id, profile_generation)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::json, $11, $12) returning id
-         )
-         insert into intents (id, session_id, kind, request, reply_channel, request_id)
-         select $5, id, 'open', '{}', $13, $14 from session",
+    let tiers: Vec<_> = Tier::NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let limits: Vec<_> = Tier::ALL.iter().map(|tier| i64::from(room.allowed.of(*tier))).collect();
+    let account = sqlx::query!(
+        r#"with account as materialized (
+               select live, allowed from count_sessions_locked($2) a
+               join unnest($14::text[], $15::bigint[]) as t (tier, allowed) on t.tier = a.tier
+           ), slot as materialized (
+               select take_slot($1, $16, $17) as worker_id from account where live < allowed
+           ), session as (
+               insert into sessions
+                   (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
+                    metadata, profile_id, profile_generation)
+               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11
+               from slot where worker_id is not null returning id
+           ), intent as (
+               insert into intents (id, session_id, kind, request, reply_channel, request_id)
+               select $4, id, 'open', '{}', $12, $13 from session
+           )
+           select live as "live!", allowed as "allowed!", worker_id as "worker_id?: WorkerId"
+           from account left join slot on true"#,
         id as _,
         new.account_id as _,
         new.api_key_id as _,
-        worker as _,
         intent as _,
         archetype,
         new.purpose,
@@ -251,9 +256,21 @@ pub async fn create(
         profile.as_ref().map(|profile| profile.generation),
         reply.channel,
         reply.request_id,
+        &tiers,
+        &limits,
+        room.placement == Placement::Pack,
+        LEASE.as_secs_f64(),
     )
-    .execute(&mut *conn)
-    .await?;
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(CreateError::AccountSuspended)?;
+    if account.live >= account.allowed {
+        return Err(CreateError::ConcurrencyLimit { current: account.live, limit: account.allowed });
+    }
+    let Some(worker) = account.worker_id else {
+        let silent = workers::any_silent(conn).await?;
+        return Err(if silent { CreateError::WorkersSilent } else { CreateError::NoWorker });
+    };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
     audit::record(conn, new.account_id, actor, entry).await?;

@@ -15,6 +15,7 @@ use crate::ids::WorkerId;
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
+    kept: &[("worker_slots", "they go with their worker")],
     purges: &[Purge::new("workers", "workers", |conn, terms, limit| Box::pin(purge(conn, terms.workers, limit)))],
     ..Area::named("workers")
 };
@@ -23,6 +24,8 @@ pub(crate) const AREA: Area = Area {
 pub const LEASE: Duration = Duration::from_secs(10);
 /// How often it sends one.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
+/// Live sessions that any worker may have at most: each of them is a row.
+pub const MOST_SESSIONS: u32 = 10_000;
 
 /// What a worker's sessions are made of (contract: operations 25).
 #[derive(
@@ -68,6 +71,17 @@ impl FromStr for Driver {
     }
 }
 
+/// On which worker a session is placed, of those that have room (contract: workers 17).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// The one with the most free slots.
+    #[default]
+    Spread,
+    /// One worker is filled after the other.
+    Pack,
+}
+
 /// A worker, as operators see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Worker {
@@ -104,11 +118,16 @@ pub struct NewWorker<'a> {
     pub public_key: &'a [u8],
 }
 
+/// Begins an incarnation, with the slots that sessions are placed in.
+///
 /// # Errors
 /// When the database fails.
 pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into workers (id, name, driver, max_sessions, public_key) values ($1, $2, $3, $4, $5)",
+        "with worker as (
+             insert into workers (id, name, driver, max_sessions, public_key) values ($1, $2, $3, $4, $5) returning id
+         )
+         insert into worker_slots (worker_id, number) select id, generate_series(1, $4) from worker",
         new.id as _,
         new.name,
         new.driver as _,
@@ -174,27 +193,6 @@ pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Resul
         at as _,
     )
     .fetch_all(conn)
-    .await
-}
-
-/// The live worker with the most free slots, which is held until the transaction ends: no other session is placed
-/// meanwhile, so that the slot is still free then.
-///
-/// # Errors
-/// When the database fails.
-pub async fn place(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerId>> {
-    // A lock on the worker's row would not do: whoever waited for it would decide by the count from before.
-    sqlx::query!("select pg_advisory_xact_lock(hashtext('kitfleet placement')) as locked").execute(&mut *conn).await?;
-    sqlx::query_scalar!(
-        r#"select w.id from workers w,
-                  lateral (select count(*) as live from sessions s
-                           where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy')) taken
-           where w.status = 'active' and w.driver <> 'none' and w.last_seen_at > now() - make_interval(secs => $1)
-             and taken.live < w.max_sessions
-           order by taken.live - w.max_sessions, w.id limit 1"#,
-        LEASE.as_secs_f64(),
-    )
-    .fetch_optional(conn)
     .await
 }
 

@@ -33,6 +33,7 @@ mod rate_limits;
 mod retention;
 mod sessions;
 mod sign_ins;
+mod slots;
 mod stores;
 mod support;
 mod teams;

@@ -19,6 +19,9 @@ const BEFORE_SIGN_INS: i64 = 20_261_120_000_004;
 /// The newest of the version that had no teams: people sign in, and mails go out.
 const BEFORE_TEAMS: i64 = 20_261_121_000_002;
 
+/// The newest of the version that counted the sessions of workers where it placed one.
+const BEFORE_SLOTS: i64 = 20_261_122_000_007;
+
 /// A key that the version before minted.
 const KEY: &str = "svc_live_6276f0e8496d9ea42537bca82c8b72d8d75c73365227d6f7b8f3d199e87e5ba6495e1410";
 
@@ -186,5 +189,40 @@ async fn a_database_without_teams_moves_on() {
     });
     answer.await.problem(502, "driver-error");
     assert_eq!(app.count("select sum(count)::bigint from usage_counts where record = 'session_minute'").await, 1);
+    app.stop().await;
+}
+
+/// Contract: command-line 3; workers 17. A worker that lives through the upgrade has slots, and its live sessions have theirs.
+#[tokio::test]
+async fn a_database_without_slots_moves_on() {
+    let app = at(BEFORE_SLOTS).await;
+    let [account, alive, gone] = std::array::from_fn(|_| Uuid::now_v7());
+    let insert = |statement: &'static str| sqlx::query(statement);
+    let worker = "insert into workers (id, name, status, driver, max_sessions, public_key) values ($1, 'w', $2, 'simulated', 5, '')";
+    let session = "insert into sessions
+                       (id, account_id, worker_id, status, operation_id, archetype, purpose, behavioral_profile)
+                   select gen_random_uuid(), $1, $2, status, case when status = 'busy' then gen_random_uuid() end,
+                          'iphone-16-ios-18', 'production_customer', 'regular'
+                   from unnest(array['ready', 'busy', 'destroyed', 'ready', 'errored']) status";
+    let statements = [
+        insert("insert into accounts (id, email, email_key, name, tier) values ($1, 'a@example.com', 'a@example.com', 'Ada', 'enterprise')")
+            .bind(account),
+        insert(worker).bind(alive).bind("active"),
+        insert(worker).bind(gone).bind("lost"),
+        insert(session).bind(account).bind(alive),
+        insert(session).bind(account).bind(gone),
+    ];
+    for statement in statements {
+        statement.execute(&app.database.pool).await.expect("a row of the version before");
+    }
+    app.run(&["migrate"]).await.code(0);
+    let slots: Vec<(Uuid, i32, bool)> = sqlx::query_as(
+        "select l.worker_id, l.number, coalesce(s.status in ('ready', 'busy'), false) from worker_slots l left join sessions s on s.id = l.session_id
+         where s.id is null or s.worker_id = l.worker_id order by l.number",
+    )
+    .fetch_all(&app.database.pool)
+    .await
+    .expect("the slots");
+    assert_eq!(slots, [(alive, 1, false), (alive, 2, false), (alive, 3, true), (alive, 4, true), (alive, 5, true)]);
     app.stop().await;
 }

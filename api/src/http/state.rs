@@ -19,6 +19,7 @@ use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::turns::Turns;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
+use kitfleet_domain::workers::Placement;
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -53,6 +54,8 @@ pub struct ApiConfig {
     pub require_customer_egress: bool,
     /// Whether search and login are offered.
     pub direct_driver_real: bool,
+    /// On which worker a session is placed.
+    pub placement: Placement,
     /// How long a browser may take to open.
     pub open_timeout: Duration,
     /// How long operations under way are waited for when the API stops.
@@ -104,6 +107,7 @@ impl Default for ApiConfig {
             destinations: Destinations::default(),
             require_customer_egress: false,
             direct_driver_real: false,
+            placement: Placement::default(),
             open_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
             max_body_bytes: 1024 * 1024,

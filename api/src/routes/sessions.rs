@@ -14,7 +14,7 @@ use kitfleet_domain::ids::{ProfileId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::intents::{self, Ending};
 use kitfleet_domain::sessions::{
-    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, SessionStatus,
+    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, Room, SessionStatus,
 };
 use kitfleet_domain::teams::Role;
 use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
@@ -118,9 +118,9 @@ async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<Prof
         profile,
     };
     let mut tx = app.db.begin().await?;
-    let allowed = &app.config.limits.concurrent_sessions;
+    let room = Room { allowed: &app.config.limits.concurrent_sessions, placement: app.config.placement };
     let reply_to = app.replies.address(&caller.request_id);
-    let created = sessions::create(&mut tx, new, allowed, &caller.actor, reply_to).await?;
+    let created = sessions::create(&mut tx, new, room, &caller.actor, reply_to).await?;
     tracing::Span::current().record("session", tracing::field::display(created.id));
     let mut waiter = app.replies.expect(created.intent);
     let job = BrowserJob { worker: created.worker, task: BrowserTask::Open(created.intent) };

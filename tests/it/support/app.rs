@@ -200,7 +200,8 @@ impl App {
         (process, base_url)
     }
 
-    fn start_with(&mut self, role: Role, variables: &[(&str, &str)]) -> usize {
+    /// Starts another process of the service, with these variables in its environment.
+    pub fn start_with(&mut self, role: Role, variables: &[(&str, &str)]) -> usize {
         let log = fs::File::create(self.log_file(self.parts.len())).expect("a log file");
         let name = match role {
             Role::Up => "up",
@@ -352,6 +353,9 @@ impl App {
         let live = "select count(*) from sessions s join workers w on w.id = s.worker_id
                     where w.status = 'stopped' and s.status in ('creating', 'ready', 'busy')";
         assert_eq!(self.count(live).await, 0, "a stopped worker holds slots");
+        let leaked = "select count(*) from worker_slots l join sessions s on s.id = l.session_id
+                      where s.status not in ('creating', 'ready', 'busy')";
+        assert_eq!(self.count(leaked).await, 0, "slots are taken by sessions that have ended");
         let jobs = "select count(*) from apalis.jobs j join workers w on j.job_type = 'browser:wrk_' || w.id
                     where w.status = 'stopped' and j.status in ('Pending', 'Queued', 'Running')";
         assert_eq!(self.count(jobs).await, 0, "a stopped worker has jobs");

@@ -1,0 +1,199 @@
+//! The slots of workers: who gets one, and that each is free again (contract: workers 17, 18).
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use nix::sys::signal::Signal;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, App, Client, Role, at_once, eventually, given};
+
+/// Longer than it takes to find a worker dead.
+const FOUND_DEAD: Duration = Duration::from_secs(25);
+
+const SLOTS: &str = "select count(*) from worker_slots";
+const TAKEN: &str = "select count(*) from worker_slots where session_id is not null";
+const LIVE: &str = "select count(*) from sessions where status in ('creating', 'ready', 'busy')";
+/// Slots of live sessions, each on its session's worker.
+const RIGHTLY_TAKEN: &str = "select count(*) from worker_slots l
+    join sessions s on s.id = l.session_id and s.worker_id = l.worker_id where s.status in ('creating', 'ready', 'busy')";
+
+/// 64 creates at once, by these clients in turn: those that made a session, with whose it is, and the others.
+async fn race(clients: &[Client]) -> (Vec<(Client, Answer)>, Vec<Answer>) {
+    let creates = clients.iter().cycle().take(64).cloned().map(|client| async move {
+        let answer = client.post("/v1/sessions", json!({})).await;
+        (client, answer)
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = at_once(creates).await.into_iter().partition(|(_, a)| a.status == 201);
+    (made, refused.into_iter().map(|(_, answer)| answer).collect())
+}
+
+async fn destroy(client: &Client, session: &Value) {
+    client.delete(&format!("/v1/sessions/{}", session.as_str().expect("an id"))).await.expect(204);
+}
+
+/// Contract: workers 17; sessions 7. Of 64 creates that race for the last slot of a worker, or of an account, one gets it.
+#[tokio::test]
+async fn of_64_creates_one_gets_the_last_slot() {
+    let app = App::simulated().set("worker.max_sessions", "3").start().await;
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(app.client().await);
+    }
+    let first = clients[0].session().await;
+    clients[1].session().await;
+    for round in 0..4 {
+        let (made, refused) = race(&clients).await;
+        assert_eq!(made.len(), 1, "round {round}");
+        for answer in refused {
+            answer.problem(503, "driver-not-integrated");
+        }
+        assert_eq!((app.count(TAKEN).await, app.count(SLOTS).await), (3, 3));
+        let (owner, answer) = &made[0];
+        destroy(owner, &answer.body["id"]).await;
+    }
+    destroy(&clients[0], &json!(first)).await;
+
+    // There is room at the worker and none in the account.
+    let starter = app.client_with(Tier::ApiStarter, &["account_owner"]).await;
+    starter.session().await;
+    let (made, refused) = race(std::slice::from_ref(&starter)).await;
+    assert_eq!(made.len(), 1);
+    for answer in refused {
+        let told = answer.problem(429, "concurrency-limit").body;
+        assert_eq!((&told["current_sessions"], &told["limit"]), (&json!(2), &json!(2)));
+    }
+    assert_eq!((app.count(TAKEN).await, app.count(LIVE).await), (3, 3));
+    app.stop().await;
+}
+
+/// Contract: workers 18. A thousand creates, destroys and failures, as they come, leave as many slots taken as there are
+/// sessions, and each on its session's worker.
+#[tokio::test]
+async fn no_slot_leaks() {
+    let seed: u64 = given("KITFLEET_TEST_SEED", rand::random());
+    eprintln!("KITFLEET_TEST_SEED={seed}");
+    let app = App::simulated().set("worker.max_sessions", "20").set("limits.min_timeout", "1ms").start().await;
+    let mut callers = Vec::new();
+    for caller in 0..10 {
+        let (client, random) = (app.client().await, StdRng::seed_from_u64(seed.wrapping_add(caller)));
+        callers.push(churn(client, random));
+    }
+    let left: Vec<(Client, Vec<String>)> = at_once(callers).await;
+    let live = i64::try_from(left.iter().map(|(_, sessions)| sessions.len()).sum::<usize>()).expect("a number");
+    assert_eq!((app.count(LIVE).await, app.count(TAKEN).await, app.count(RIGHTLY_TAKEN).await), (live, live, live));
+    for (client, sessions) in &left {
+        for session in sessions {
+            destroy(client, &json!(session)).await;
+        }
+    }
+    assert_eq!((app.count(TAKEN).await, app.count(SLOTS).await), (0, 20));
+    let client = app.client().await;
+    for _ in 0..20 {
+        client.session().await;
+    }
+    client.post("/v1/sessions", json!({})).await.expect(503);
+    app.stop().await;
+}
+
+/// Does a hundred things with sessions, and answers which are left.
+async fn churn(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
+    let mut sessions: Vec<String> = Vec::new();
+    for _ in 0..100 {
+        let some = (!sessions.is_empty()).then(|| random.random_range(0..sessions.len()));
+        match (random.random_range(0..4), some) {
+            (0, Some(some)) => destroy(&client, &json!(sessions.swap_remove(some))).await,
+            (1, Some(some)) => {
+                let too_long = json!({"condition": {"kind": "time", "ms": 30_000}, "timeout_ms": 1});
+                let failed = client.operate(&sessions.swap_remove(some), "wait", too_long).await;
+                failed.problem(504, "session-timeout");
+            }
+            _ => {
+                let answer = client.post("/v1/sessions", json!({})).await;
+                assert!([201, 503].contains(&answer.status.as_u16()), "{}", answer.body);
+                sessions.extend(answer.body["id"].as_str().filter(|_| answer.status == 201).map(str::to_owned));
+            }
+        }
+    }
+    (client, sessions)
+}
+
+/// Two workers, one with two slots and then one with six.
+async fn small_and_large(placement: &str) -> App {
+    let mut app = App::simulated().roles(&[Role::Api]).set("worker.placement", placement).start().await;
+    for (workers, slots) in [(1, "2"), (2, "6")] {
+        app.start_with(Role::Worker, &[("KITFLEET_WORKER__MAX_SESSIONS", slots)]);
+        eventually(Duration::from_secs(30), "the worker is there", async || {
+            (app.count("select count(*) from workers").await == workers).then_some(())
+        })
+        .await;
+    }
+    app
+}
+
+/// How many slots the worker has on which each of eight sessions was placed, which are all that there is room for.
+async fn placed(app: &App) -> Vec<i32> {
+    let client = app.client().await;
+    let mut placed = Vec::new();
+    for _ in 0..8 {
+        client.session().await;
+    }
+    client.post("/v1/sessions", json!({})).await.expect(503);
+    let query = "select w.max_sessions from sessions s join workers w on w.id = s.worker_id order by s.id";
+    placed.extend(sqlx::query_scalar::<_, i32>(query).fetch_all(&app.database.pool).await.expect("sessions"));
+    placed
+}
+
+/// Contract: workers 17. Spread, sessions come to the worker with most room, and to both by turns when they have the same.
+#[tokio::test]
+async fn sessions_are_spread_by_the_room_that_there_is() {
+    let app = small_and_large("spread").await;
+    let placed = placed(&app).await;
+    assert_eq!(placed[..4], [6; 4]);
+    for pair in placed[4..].chunks(2) {
+        assert!(pair == [2, 6] || pair == [6, 2], "{placed:?}");
+    }
+    app.stop().await;
+}
+
+/// Contract: workers 17. Packed, they fill one worker after the other, and what is free at the first is filled first.
+#[tokio::test]
+async fn sessions_are_packed() {
+    let app = small_and_large("pack").await;
+    assert_eq!(placed(&app).await, [2, 2, 6, 6, 6, 6, 6, 6]);
+    app.stop().await;
+}
+
+/// Contract: workers 17, 18. A worker that died and comes back has all of its slots, and those of the dead are nobody's.
+#[tokio::test]
+async fn a_worker_that_comes_back_has_all_slots() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "4").start().await;
+    let client = app.client().await;
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        sessions.push(client.session().await);
+    }
+    app.signal(1, Signal::SIGKILL).await;
+    let again = app.start(Role::Worker);
+    eventually(FOUND_DEAD, "the slots of the dead are gone and there are new ones", async || {
+        let lost = app.count("select count(*) from workers where status = 'lost'").await;
+        (lost == 1 && app.count(SLOTS).await == 4 && app.count(TAKEN).await == 0).then_some(())
+    })
+    .await;
+    let mut new = Vec::new();
+    for _ in 0..4 {
+        new.push(client.session().await);
+    }
+    client.post("/v1/sessions", json!({})).await.expect(503);
+    for session in &sessions {
+        destroy(&client, &json!(session)).await;
+    }
+    client.post("/v1/sessions", json!({})).await.expect(503);
+    assert_eq!((app.count(TAKEN).await, app.count(RIGHTLY_TAKEN).await), (4, 4));
+
+    app.signal(again, Signal::SIGTERM).await;
+    assert_eq!(app.count(SLOTS).await, 0);
+    app.stop().await;
+}
