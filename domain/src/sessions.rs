@@ -233,8 +233,8 @@ pub async fn create(
                  profile_id, profile_generation)
             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::json, $11, $12) returning id
          )
-         insert into intents (id, session_id, kind, request, reply_channel, request_id)
-         select $5, id, 'open', '{}', $13, $14 from session",
+         insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id)
+         select $5, id, $4, 'open', '{}', $13, $14 from session",
         id as _,
         new.account_id as _,
         new.api_key_id as _,
