@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::api_keys::{self, ApiKey, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
-use kitfleet_domain::ids::{DeliveryId, WorkerId};
+use kitfleet_domain::ids::{DeliveryId, IntentId, WorkerId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::webhooks::dead_letters;
@@ -203,6 +203,7 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
             match inspect::retry(conn, &job).await? {
                 Retried::Yes => {}
                 Retried::NoSuchJob => bail!("{job} is not a job that failed and may run again"),
+                Retried::RunsOnce => bail!("{job} is an operation, and none is ever run twice"),
                 Retried::MailEnded => bail!("{job} has nothing to do: its mail was sent, given up or cancelled"),
                 Retried::DeliveryStays(refused) => bail!(refused),
             }
@@ -212,6 +213,10 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
             ensure!(
                 job.parse::<DeliveryId>().is_err(),
                 "{job} is a delivery, and those end with their endpoint: its owner can pause or delete it"
+            );
+            ensure!(
+                job.parse::<IntentId>().is_err(),
+                "{job} is an operation, and those end with their session: its owner can destroy it"
             );
             ensure!(inspect::cancel(conn, &job).await?, "{job} is not a job that waits and may be cancelled");
             format.print(&json!({"id": job, "status": "Killed"}), |_| format!("{job} will not run"))

@@ -235,10 +235,10 @@ pub async fn create(
                    (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
                     metadata, profile_id, profile_generation)
                select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11
-               from slot where worker_id is not null returning id
+               from slot where worker_id is not null returning id, worker_id
            ), intent as (
-               insert into intents (id, session_id, kind, request, reply_channel, request_id)
-               select $4, id, 'open', '{}', $12, $13 from session
+               insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id)
+               select $4, id, worker_id, 'open', '{}', $12, $13 from session
            )
            select live as "live!", allowed as "allowed!", worker_id as "worker_id?: WorkerId"
            from account left join slot on true"#,

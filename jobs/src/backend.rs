@@ -5,8 +5,8 @@
 //!
 //! - a wake-up is noticed before the table is looked at, never after, so that none falls between;
 //! - a safety timer looks once a second, whatever was notified, or as often as the queue's job says;
-//! - claiming is one statement, and it and the acknowledgements commit without waiting for the disk: the intent's own
-//!   state, not the job's, decides whether an operation may run;
+//! - claiming is one statement, and it and the acknowledgements commit without waiting for the disk: a job that runs twice
+//!   finds in its own area's rows that there is nothing left to do;
 //! - an error of the database is logged and tried again: the handler under way finishes, and is acknowledged later.
 
 use std::future::Future;
@@ -23,7 +23,7 @@ use apalis_core::backend::{Backend, BackendConfig, WireFormatBackend};
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::context::WorkerContext;
 use apalis_postgres::{Config, Error, PgTask, queries};
-use kitfleet_domain::database::persist;
+use kitfleet_domain::database::{persist, pool_options};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
@@ -36,7 +36,7 @@ use crate::Job;
 /// How often a job worker tells apalis's registry that it lives. Nothing depends on it but the purge of those that are long gone.
 const BEAT: Duration = Duration::from_mins(1);
 /// How long to wait before a failed statement is tried again.
-const RETRY: Duration = Duration::from_millis(200);
+pub(crate) const RETRY: Duration = Duration::from_millis(200);
 /// Tasks claimed at once.
 const BATCH: usize = 32;
 
@@ -86,13 +86,22 @@ impl<J> QueueBackend<J> {
 }
 
 /// A pool for claims and acknowledgements: losing the last of them in a crash of the database costs nothing, because a
-/// job that is claimed twice finds its intent running and stops.
+/// job that is claimed twice finds that it has been done.
 ///
 /// # Errors
 /// When the database cannot be reached.
 pub async fn lazy_pool(db: &PgPool) -> sqlx::Result<PgPool> {
     let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
-    kitfleet_domain::database::pool_options(4).connect_with(options).await
+    pool_options(4).connect_with(options).await
+}
+
+/// A pool like `lazy` for claims whose statements are long: planning them each time would take several times as long as they do.
+/// A plan that is made once has to be good for tables of any size, also when they are empty on that day.
+pub(crate) fn planned_once(lazy: &PgPool, size: u32) -> PgPool {
+    let options = (*lazy.connect_options())
+        .clone()
+        .options([("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")]);
+    pool_options(size).connect_lazy_with(options)
 }
 
 impl<J> Backend for QueueBackend<J> {

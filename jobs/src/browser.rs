@@ -1,6 +1,8 @@
 //! Jobs of the worker that owns a browser.
 
-use kitfleet_domain::ids::{AccountId, IntentId, SessionId, WorkerId};
+use std::time::Duration;
+
+use kitfleet_domain::ids::{AccountId, SessionId, WorkerId};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -8,7 +10,7 @@ use sqlx::PgConnection;
 use crate::Job;
 
 /// A job for one incarnation of a worker: the queue carries its id, so that a worker that restarts never finds the
-/// jobs of browsers it no longer has.
+/// jobs of browsers it no longer has. What opens browsers and drives them are jobs of their own ([`crate::operations`]).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BrowserJob {
     /// The owner.
@@ -21,11 +23,7 @@ pub struct BrowserJob {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BrowserTask {
-    /// Open a session's browser.
-    Open(IntentId),
-    /// Run an operation on it.
-    Operate(IntentId),
-    /// Close it: the session is destroyed already.
+    /// Close a session's browser: the session is destroyed already.
     Close(SessionId),
 }
 
@@ -35,12 +33,21 @@ impl BrowserJob {
     pub fn queue_of(worker: WorkerId) -> String {
         format!("browser:{worker}")
     }
+
+    /// The incarnation whose queue this is, if it is one's.
+    #[must_use]
+    pub fn worker_of(queue: &str) -> Option<WorkerId> {
+        queue.strip_prefix("browser:")?.parse().ok()
+    }
 }
 
 impl Job for BrowserJob {
     fn queue(&self) -> String {
         Self::queue_of(self.worker)
     }
+
+    /// A worker looks by itself which of its sessions have ended.
+    const SAFETY: Duration = crate::SELDOM;
 }
 
 /// Ends the account's session, and has its browser closed, in one transaction of the caller's. `None` when the account

@@ -1,18 +1,20 @@
-//! The job tables, for operators and sweeps. Webhook deliveries are jobs too, whose table is their own.
+//! The job tables, for operators and sweeps. Operations and webhook deliveries are jobs too, whose tables are their own.
 
 mod deliveries;
+mod operations;
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use kitfleet_domain::emails;
-use kitfleet_domain::ids::{DeliveryId, EmailId};
+use kitfleet_domain::ids::{DeliveryId, EmailId, IntentId};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection, FromRow, PgConnection};
 
+use crate::browser::BrowserJob;
 use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
 use crate::webhooks::AttemptJob;
@@ -20,7 +22,7 @@ use crate::webhooks::AttemptJob;
 /// A job, as operators see it.
 #[derive(Debug, Serialize, FromRow)]
 pub struct JobRow {
-    /// A ULID, or a delivery's id.
+    /// A ULID, or the id of an intent or a delivery.
     pub id: String,
     /// The queue it waits or waited in.
     pub queue: String,
@@ -68,18 +70,24 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
         jobs = deliveries::list(&mut *conn, status.as_deref(), *limit).await?;
     }
     if queue.as_deref() != Some(AttemptJob::QUEUE) {
-        jobs.extend(list_queued(conn, filter).await?);
+        jobs.extend(list_queued(&mut *conn, filter).await?);
+    }
+    let worker = queue.as_deref().and_then(BrowserJob::worker_of);
+    if queue.is_none() || worker.is_some() {
+        jobs.extend(operations::list(conn, worker, status.as_deref(), *limit).await?);
     }
     jobs.sort_by_key(|job| Reverse(made_at(&job.id)));
     jobs.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
     Ok(jobs)
 }
 
-/// When a job was made, in milliseconds: ids of both kinds begin with it.
+/// When a job was made, in milliseconds: ids of all kinds begin with it.
 fn made_at(id: &str) -> u64 {
     let made_at = |id: ulid::Ulid| id.timestamp_ms();
     let of_delivery = |id: DeliveryId| made_at(id.as_uuid().as_u128().into());
-    id.parse().map(made_at).or_else(|_| id.parse().map(of_delivery)).unwrap_or_default()
+    let of_intent = |id: IntentId| made_at(id.as_uuid().as_u128().into());
+    let made_at = id.parse().map(made_at).or_else(|_| id.parse().map(of_delivery));
+    made_at.or_else(|_| id.parse().map(of_intent)).unwrap_or_default()
 }
 
 async fn list_queued(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
@@ -103,6 +111,9 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
     if let Ok(delivery) = id.parse() {
         return deliveries::show(conn, delivery).await;
     }
+    if let Ok(intent) = id.parse() {
+        return operations::show(conn, intent).await;
+    }
     let select = format!("select {COLUMNS} from apalis.jobs where id = $1");
     sqlx::query_as(sqlx::AssertSqlSafe(select)).bind(id).fetch_optional(conn).await
 }
@@ -112,8 +123,10 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
 pub enum Retried {
     /// It runs.
     Yes,
-    /// There is no such job that failed or was killed, or it is a browser's: an operation is never run twice.
+    /// There is no such job that failed or was killed, or it closes a browser that is closed.
     NoSuchJob,
+    /// It is an operation, or the opening of a browser: none is ever run twice.
+    RunsOnce,
     /// The mail that it was to send is not waiting any more: it was sent or given up, or an operator cancelled it.
     MailEnded,
     /// It is a delivery that stays where it is, for this reason.
@@ -126,6 +139,9 @@ pub enum Retried {
 /// # Errors
 /// When the database fails.
 pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
+    if id.parse::<IntentId>().is_ok() {
+        return Ok(Retried::RunsOnce);
+    }
     let mut tx = conn.begin().await?;
     if let Ok(delivery) = id.parse() {
         return match dead_letters::requeue(&mut tx, &[delivery]).await {
@@ -152,9 +168,9 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
     Ok(Retried::Yes)
 }
 
-/// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, for jobs of a browser:
-/// destroying its session ends an operation, and answers whoever asked for it; and for deliveries: pausing or deleting their
-/// endpoint ends them, and tells the customer.
+/// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, for operations and jobs of a
+/// browser: destroying its session ends an operation, and answers whoever asked for it; and for deliveries: pausing or
+/// deleting their endpoint ends them, and tells the customer.
 ///
 /// # Errors
 /// When the database fails.
@@ -210,19 +226,26 @@ pub struct QueueStats {
 /// When the database fails.
 pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     let of_deliveries = deliveries::stats(&mut *conn).await?;
-    let mut queues: Vec<QueueStats> = sqlx::query_as(
-        "select job_type as queue,
-                count(*) filter (where status = 'Pending') as pending,
-                count(*) filter (where status in ('Running', 'Queued')) as running,
-                count(*) filter (where status = 'Done') as done,
-                count(*) filter (where status = 'Failed') as failed,
-                count(*) filter (where status = 'Killed') as killed,
-                extract(epoch from now() - min(run_at) filter (
-                    where status = 'Pending' and run_at > to_timestamp(0) and run_at <= now()))::float8 as oldest_pending_seconds
-         from apalis.jobs group by job_type order by job_type",
-    )
-    .fetch_all(conn)
-    .await?;
+    let select = format!(
+        "with counted as (
+             select job_type as queue, status, count(*) as jobs,
+                    min(run_at) filter (where run_at > to_timestamp(0) and run_at <= now()) as oldest
+             from apalis.jobs group by job_type, status
+             union all
+             select 'browser:wrk_' || i.worker_id, {status}, count(*), min(i.created_at)
+             from intents i group by i.worker_id, i.status
+         )
+         select queue,
+                coalesce(sum(jobs) filter (where status = 'Pending'), 0)::bigint as pending,
+                coalesce(sum(jobs) filter (where status in ('Running', 'Queued')), 0)::bigint as running,
+                coalesce(sum(jobs) filter (where status = 'Done'), 0)::bigint as done,
+                coalesce(sum(jobs) filter (where status = 'Failed'), 0)::bigint as failed,
+                coalesce(sum(jobs) filter (where status = 'Killed'), 0)::bigint as killed,
+                extract(epoch from now() - min(oldest) filter (where status = 'Pending'))::float8 as oldest_pending_seconds
+         from counted group by queue order by queue",
+        status = operations::STATUS,
+    );
+    let mut queues: Vec<QueueStats> = sqlx::query_as(sqlx::AssertSqlSafe(select)).fetch_all(conn).await?;
     queues.extend(of_deliveries);
     Ok(queues)
 }

@@ -2,8 +2,8 @@
 //!
 //! A job carries ids, not snapshots: the rows are the truth, and a handler reads them when it runs. It is enqueued in
 //! the transaction that makes it necessary, so that neither can exist without the other. Attempts and back-off live in
-//! our own tables; an apalis job is one attempt. Only the attempts of webhook deliveries are never enqueued: what is due in
-//! their table makes them ([`webhooks`]).
+//! our own tables; an apalis job is one attempt. Operations and the attempts of webhook deliveries are never enqueued: what
+//! waits in their own tables makes them ([`operations`], [`webhooks`]).
 
 pub mod accounts;
 pub mod backend;
@@ -11,6 +11,7 @@ pub mod browser;
 pub mod emails;
 pub mod inspect;
 pub mod maintenance;
+pub mod operations;
 mod wakeups;
 pub mod webhooks;
 
@@ -42,7 +43,7 @@ const SELDOM: Duration = Duration::from_secs(10);
 pub async fn enqueue<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
     let queue = job.queue();
     let body = serde_json::to_vec(job).map_err(|e| sqlx::Error::Encode(e.into()))?;
-    // apalis' own `push_tasks` takes a second round trip for our notification, and this is the path of every operation.
+    // apalis' own `push_tasks` takes a second round trip for our notification.
     sqlx::query(
         "with pushed as (
              insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)

@@ -206,17 +206,28 @@ async fn operators_see_workers_and_jobs() {
     assert!(app.run(&["workers", "list"]).await.code(0).stdout.contains("left"));
 
     let queue = format!("browser:{}", worker["id"].as_str().expect("an id"));
-    // A job is acknowledged a little after its caller was answered.
-    let jobs = eventually(Duration::from_secs(5), "both jobs are done", async || {
-        let jobs = app.run(&["jobs", "list", "--queue", &queue, "--status", "done", "--json"]).await.code(0).json();
-        (jobs.as_array()?.len() == 2).then_some(jobs)
-    })
-    .await;
+    let listed = async |args: &[&str]| {
+        let listed = app.run(&[&["jobs", "list", "--queue", &queue, "--json"], args].concat()).await.code(0).json();
+        listed.as_array().expect("a list").clone()
+    };
+    let jobs = listed(&["--status", "done"]).await;
+    assert_eq!(jobs.iter().map(|job| &job["body"]["operation"]).collect::<Vec<_>>(), ["navigate", "open"]);
     let job = jobs[0]["id"].as_str().expect("an id");
     let shown = app.run(&["jobs", "show", job, "--json"]).await.code(0).json();
-    assert_eq!(shown["queue"], queue);
+    assert_eq!(shown, jobs[0]);
+    assert_eq!((&shown["queue"], &shown["body"]["session_id"]), (&json!(queue), &json!(session)));
+    assert_eq!((&shown["lock_by"], &shown["result"]), (&worker["id"], &json!({"ended": "done"})));
     assert!(app.run(&["jobs", "show", job]).await.code(0).stdout.contains(job));
-    app.run(&["jobs", "retry", job]).await.code(1);
+    let refused = app.run(&["jobs", "retry", job]).await.code(1);
+    assert!(refused.complaint().contains("none is ever run twice"), "{refused:?}");
+    let refused = app.run(&["jobs", "cancel", job]).await.code(1);
+    assert!(refused.complaint().contains("end with their session"), "{refused:?}");
+    let waiting = client.waiting(&session, 2_000);
+    let running =
+        eventually(Duration::from_secs(5), "it is under way", async || listed(&["--status", "running"]).await.pop());
+    assert_eq!(running.await["body"]["operation"], "wait");
+    waiting.await.expect("a task").expect(200);
+    assert!(listed(&["--status", "pending"]).await.is_empty());
     assert_eq!(
         app.run(&["jobs", "list", "--limit", "1", "--json"]).await.code(0).json().as_array().map(Vec::len),
         Some(1)
@@ -224,9 +235,9 @@ async fn operators_see_workers_and_jobs() {
     app.run(&["jobs", "list"]).await.code(0);
     let stats = app.run(&["jobs", "stats", "--json"]).await.code(0).json();
     let of_queue = stats.as_array().and_then(|all| all.iter().find(|stats| stats["queue"] == queue.as_str()));
-    assert_eq!(of_queue.expect("the queue's numbers")["done"], 2);
+    assert_eq!(of_queue.expect("the queue's numbers")["done"], 3);
     app.run(&["jobs", "stats"]).await.code(0);
-    assert_eq!(app.intents(&session).await.len(), 2);
+    assert_eq!(app.intents(&session).await.len(), 3);
 
     app.run(&["sweep", "free-tier"]).await.code(0);
     assert!(app.run(&["sweep", "free-tier", "--json"]).await.code(0).json().is_object());

@@ -359,7 +359,7 @@ async fn an_operation_under_way_is_never_run_twice() {
     assert!(app.events(&session).await.is_empty());
     client.operate(&session, "interact", tap()).await.problem(409, "conflict");
     client.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
-    let unfinished = "select count(*) from apalis.jobs where job_type like 'browser:%' and status in ('Pending', 'Queued', 'Running')";
+    let unfinished = "select count(*) from intents where status <> 'done'";
     eventually(RESCUE, "no job waits for the dead", async || (app.count(unfinished).await == 0).then_some(())).await;
     assert!(!app.log(2).contains(&session), "the new worker touched the session");
 
@@ -433,6 +433,7 @@ async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
         assert_eq!(events, ["session.failed"]);
     }
     assert_eq!(app.count("select count(*) from intents where status <> 'done'").await, 0);
+    // No browser waits to be closed either.
     let jobs = "select count(*) from apalis.jobs
                 where status in ('Queued', 'Running') or status = 'Pending' and job_type like 'browser:%'";
     assert_eq!(app.count(jobs).await, 0);

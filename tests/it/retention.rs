@@ -147,8 +147,9 @@ async fn results_are_wiped_however_many_there_are() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;
-    let many = "insert into intents (id, session_id, kind, status, request, outcome, result, reply_channel, request_id, done_at)
-                select uuid_v7(), $1, 'wait', 'done', '{}', case when n % 2 = 0 then '{\"ended\": \"done\"}'::jsonb end,
+    let many = "insert into intents
+                    (id, session_id, worker_id, kind, status, request, outcome, result, reply_channel, request_id, done_at)
+                select uuid_v7(), $1, uuid_v7(), 'wait', 'done', '{}', case when n % 2 = 0 then '{\"ended\": \"done\"}'::jsonb end,
                        case when n % 2 = 0 then '{}'::json end,
                        'nobody', '', now() - case when n % 2 = 0 then interval '1 hour' else interval '2 days' end
                 from generate_series(1, 20000) n";

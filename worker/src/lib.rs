@@ -29,6 +29,7 @@ use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
 use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Scheduled};
+use kitfleet_jobs::operations::{OperationBackend, OperationJob};
 use kitfleet_jobs::webhooks::AttemptJob;
 use kitfleet_profiles::Stores;
 use sqlx::PgPool;
@@ -112,8 +113,8 @@ async fn run_with(
 ) -> Result<(), RunError> {
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
-    let browser_queue = BrowserJob::queue_of(id);
-    let mut wakeups = Wakeups::listen(&db, &[&browser_queue, EmailJob::QUEUE, AttemptJob::QUEUE]).await?;
+    let (operations, browser_queue) = (OperationJob::queue_of(id), BrowserJob::queue_of(id));
+    let mut wakeups = Wakeups::listen(&db, &[&operations, &browser_queue, EmailJob::QUEUE, AttemptJob::QUEUE]).await?;
     let new = NewWorker {
         id,
         name: &config.name,
@@ -137,12 +138,13 @@ async fn run_with(
         (wakeups, Arc::clone(&context))
     };
     // The registry: a line a job type.
-    let browsing = queue(&browser_queue);
+    let (operating, browsing) = (queue(&operations), queue(&browser_queue));
     let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
     let (ticking, ticks) = unbounded_channel();
     let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
     let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking).await }));
-    queues.spawn_blocking(move || serve(&browser_queue, browsing, drive));
+    queues.spawn(operate(operations, operating));
+    queues.spawn_blocking(move || serve(&browser_queue, browsing, close_browser));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
     queues.spawn(webhooks::deliver(delivering));
@@ -207,13 +209,23 @@ fn stopped(context: &Context) -> impl Future<Output = io::Result<()>> + Send + u
 /// What a queue's worker needs: its wake-ups, and what its handlers reach.
 type Duty = (UnboundedReceiver<()>, Arc<Context>);
 
-/// Jobs of the browsers on this worker.
-async fn drive(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError> {
-    match job.task {
-        BrowserTask::Open(intent) => sessions::open(&context, intent).await,
-        BrowserTask::Operate(intent) => sessions::operate(&context, intent).await,
-        BrowserTask::Close(session) => context.sessions.close(session),
-    }
+/// Carries out what callers want of the browsers on this worker. It is a task, and not on a thread of its own as the queues in
+/// apalis's tables are: each operation would cost switches between threads.
+async fn operate(queue: String, (wakeups, context): Duty) -> Result<(), String> {
+    let backend = OperationBackend::new(context.id, &context.lazy, wakeups);
+    let stopped = stopped(&context);
+    let run = move |job: OperationJob| {
+        // In a task, as every job: apalis polls all handlers of a queue in one.
+        let running = tokio::spawn(sessions::carry_out(job, Arc::clone(&context)));
+        async move { running.await }
+    };
+    WorkerBuilder::new(queue).backend(backend).build(run).run_until(stopped).await.map_err(|error| error.to_string())
+}
+
+/// Closes a browser on this worker.
+async fn close_browser(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError> {
+    let BrowserTask::Close(session) = job.task;
+    context.sessions.close(session);
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sessions::intents::{self, Ending, Started};
 use kitfleet_domain::sessions::keeping::{self, Held, Reason};
 use kitfleet_domain::{archetypes, sessions as rows};
+use kitfleet_jobs::operations::OperationJob;
 use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -93,11 +94,29 @@ impl Sessions {
     }
 }
 
+/// Does what a caller wanted of one of this worker's browsers, or has its actor do it.
+pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
+    match started {
+        Ok(Started { session, operation: None, request_id, .. }) => {
+            open(&context, intent, session, span(session, intent, "open", &request_id));
+        }
+        Ok(Started { session, operation: Some(operation), sealed, request_id }) => {
+            let span = span(session, intent, operation.kind(), &request_id);
+            operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
+        }
+        Err(error) => {
+            tracing::error!(%error, %intent, "an operation cannot be started");
+            let detail = match error {
+                sqlx::Error::Decode(error) => format!("the operation cannot be read: {error}"),
+                _ => "the operation cannot be started".to_owned(),
+            };
+            finish(&context, intent, &failed(FailureClass::Unknown, &detail).into()).await;
+        }
+    }
+}
+
 /// Opens the browser of a session that is being created, and starts its actor.
-pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) {
-    let Some(started) = start(context, intent).await else { return };
-    let session = started.session;
-    let span = span(&started, intent, "open");
+fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, span: tracing::Span) {
     let (orders, inbox) = mpsc::channel(1);
     let close = CancellationToken::new();
     {
@@ -120,22 +139,20 @@ pub(crate) async fn open(context: &Arc<Context>, intent: IntentId) {
 }
 
 /// Hands an operation to its session's actor.
-pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) {
-    let Some(started) = start(context, intent).await else { return };
-    let Some(mut operation) = started.operation.clone() else { return };
-    let span = span(&started, intent, operation.kind());
-    if let Some(sealed) = &started.sealed {
+async fn operate(context: &Context, session: SessionId, mut order: Order, sealed: Option<&[u8]>) {
+    let intent = order.intent;
+    if let Some(sealed) = sealed {
         match context.opener.open(sealed) {
-            Ok(secrets) => operation.restore_secrets(secrets),
+            Ok(secrets) => order.operation.restore_secrets(secrets),
             Err(error) => {
                 finish(context, intent, &failed(FailureClass::Driver, &error.to_string()).into()).await;
                 return;
             }
         }
     }
-    let undelivered = match context.sessions.get(started.session) {
+    let undelivered = match context.sessions.get(session) {
         // The session's claim lets one operation through at a time, so the actor is idle, or about to be.
-        Some(handle) => handle.orders.send(Order { intent, operation, span }).await.is_err(),
+        Some(handle) => handle.orders.send(order).await.is_err(),
         None => true,
     };
     if undelivered {
@@ -143,26 +160,8 @@ pub(crate) async fn operate(context: &Arc<Context>, intent: IntentId) {
     }
 }
 
-/// Starts an intent, however long the database is away: its job is taken already, so nobody else will. `None` when it
-/// must not run, or cannot, and has ended then.
-async fn start(context: &Context, intent: IntentId) -> Option<Started> {
-    let start = || async { intents::start(&mut *context.lazy.acquire().await?, intent).await };
-    match persist("start an operation", start).await {
-        Ok(started) => started,
-        Err(error) => {
-            tracing::error!(%error, %intent, "an operation cannot be started");
-            let detail = match error {
-                sqlx::Error::Decode(error) => format!("the operation cannot be read: {error}"),
-                _ => "the operation cannot be started".to_owned(),
-            };
-            finish(context, intent, &failed(FailureClass::Unknown, &detail).into()).await;
-            None
-        }
-    }
-}
-
-fn span(started: &Started, intent: IntentId, operation: &str) -> tracing::Span {
-    tracing::info_span!("session", session = %started.session, %intent, operation, request_id = started.request_id)
+fn span(session: SessionId, intent: IntentId, operation: &str, request_id: &str) -> tracing::Span {
+    tracing::info_span!("session", %session, %intent, operation, request_id)
 }
 
 struct Actor {
@@ -268,7 +267,7 @@ impl Actor {
             };
             let Some(order) = order else { break After::Close };
             // The start of an intent is committed without waiting for the disk. A crash of the database may forget it and
-            // hand out its job again, but only to this worker, and it remembers.
+            // hand it out again, but only to this worker, and it remembers.
             if self.last.replace(order.intent) == Some(order.intent) {
                 continue;
             }

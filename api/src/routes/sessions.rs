@@ -18,6 +18,7 @@ use kitfleet_domain::sessions::{
 };
 use kitfleet_domain::teams::Role;
 use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
+use kitfleet_jobs::operations::wake;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
@@ -123,8 +124,7 @@ async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<Prof
     let created = sessions::create(&mut tx, new, room, &caller.actor, reply_to).await?;
     tracing::Span::current().record("session", tracing::field::display(created.id));
     let mut waiter = app.replies.expect(created.intent);
-    let job = BrowserJob { worker: created.worker, task: BrowserTask::Open(created.intent) };
-    kitfleet_jobs::enqueue(&mut tx, &job).await?;
+    wake(&mut tx, created.worker).await?;
     tx.commit().await?;
 
     match waiter.outcome(app.config.open_timeout).await? {

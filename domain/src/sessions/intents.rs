@@ -90,8 +90,8 @@ pub async fn claim(
                update sessions set status = 'busy', operation_id = $3, updated_at = now()
                where id = $1 and account_id = $2 and status = 'ready' returning id, worker_id
            ), written as (
-               insert into intents (id, session_id, kind, request, sealed, reply_channel, request_id)
-               select $3, id, $4, $5, $6, $7, $8 from claimed
+               insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id)
+               select $3, id, worker_id, $4, $5, $6, $7, $8 from claimed
            )
            select w.id as "worker_id: WorkerId", w.status in ('active', 'draining') as "stands!",
                   w.last_seen_at > now() - make_interval(secs => $9) as "heard!"
@@ -135,6 +135,17 @@ pub fn worker_gone() -> Failure {
     Failure { class: FailureClass::Driver, detail: "the worker that owned the session's browser is gone".to_owned() }
 }
 
+/// An intent that its worker has taken.
+#[derive(Debug)]
+pub struct Taken {
+    /// Which.
+    pub intent: IntentId,
+    /// When; `None` when the database refused that.
+    pub at: Option<Timestamp>,
+    /// What the worker now carries out, or why it cannot.
+    pub started: sqlx::Result<Started>,
+}
+
 /// An intent a worker may now carry out.
 #[derive(Debug)]
 pub struct Started {
@@ -148,25 +159,82 @@ pub struct Started {
     pub request_id: String,
 }
 
-/// Moves an intent from `queued` to `running`. `None` when it is not queued any more: it must not run.
+/// Moves up to `limit` of a worker's intents from `queued` to `running`, the oldest first, or `only` this one.
 ///
 /// # Errors
-/// When the database fails, or the row was written by another version of this program.
-pub async fn start(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<Started>> {
-    let row = sqlx::query!(
-        "update intents set status = 'running', started_at = now() where id = $1 and status = 'queued'
-         returning session_id, kind, request, sealed, request_id",
-        id as _,
+/// When the database fails. A row that another version of this program wrote is an intent that cannot be carried out.
+pub async fn take(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    only: Option<IntentId>,
+    limit: i64,
+) -> sqlx::Result<Vec<Taken>> {
+    let rows = sqlx::query!(
+        r#"update intents set status = 'running', started_at = now()
+           where id in (
+               select id from intents where worker_id = $1 and status = 'queued' and ($2::uuid is null or id = $2)
+               order by id limit $3 for update skip locked
+           )
+           returning id, session_id, kind, request, sealed, request_id, started_at as at"#,
+        worker as _,
+        only as _,
+        limit,
     )
-    .fetch_optional(conn)
+    .fetch_all(conn)
     .await?;
-    let Some(row) = row else { return Ok(None) };
-    let operation = if row.kind == "open" {
-        None
-    } else {
-        Some(serde_json::from_value(row.request).map_err(|e| sqlx::Error::Decode(e.into()))?)
-    };
-    Ok(Some(Started { session: row.session_id, operation, sealed: row.sealed, request_id: row.request_id }))
+    let taken = rows.into_iter().map(|row| {
+        let operation = if row.kind == "open" { Ok(None) } else { serde_json::from_value(row.request).map(Some) };
+        let started = operation.map(|operation| Started {
+            session: row.session_id,
+            operation,
+            sealed: row.sealed,
+            request_id: row.request_id,
+        });
+        Taken { intent: row.id, at: row.at, started: started.map_err(|error| sqlx::Error::Decode(error.into())) }
+    });
+    Ok(taken.collect())
+}
+
+/// A worker's intents that wait.
+///
+/// # Errors
+/// When the database fails.
+pub async fn queued(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<IntentId>> {
+    sqlx::query_scalar!("select id from intents where worker_id = $1 and status = 'queued' order by id", worker as _)
+        .fetch_all(conn)
+        .await
+}
+
+/// Gives back what a worker took `since` then without having heard of it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: Option<Timestamp>) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update intents i set status = 'queued', started_at = null
+         from sessions s
+         where s.worker_id = $1 and s.status in ('creating', 'busy') and i.id = s.operation_id
+           and i.status = 'running' and ($2::timestamptz is null or i.started_at > $2)",
+        worker as _,
+        since as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Gives back what a worker took and has not begun.
+///
+/// # Errors
+/// When the database fails.
+pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update intents set status = 'queued', started_at = null where id = any($1) and status = 'running'",
+        intents as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// How an intent ended, and what came of it.

@@ -12,7 +12,6 @@ use apalis_core::task::Task;
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::task::task_id::TaskId;
 use apalis_core::worker::context::WorkerContext;
-use kitfleet_domain::database::pool_options;
 use kitfleet_domain::ids::DeliveryId;
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::webhooks::deliveries::{self, Attempt};
@@ -25,9 +24,7 @@ use super::acknowledgement::{Acknowledge, Report};
 use super::results::Results;
 use super::turns::{Bounds, TICK, Turns, recipient_of};
 use super::{AttemptJob, Settings};
-
-/// How long to wait before a failed claim is tried again.
-const RETRY: Duration = Duration::from_millis(200);
+use crate::backend::{RETRY, planned_once};
 
 /// Serves what is due to one apalis worker.
 #[derive(Debug)]
@@ -54,7 +51,8 @@ impl DeliveryBackend {
     pub fn new(db: PgPool, lazy: &PgPool, settings: Settings, wakeups: UnboundedReceiver<()>) -> Self {
         let (reporter, reports) = unbounded_channel();
         Self {
-            claiming: claiming(lazy),
+            // Claims are made one after the other, and what is due is looked for beside them.
+            claiming: planned_once(lazy, 2),
             acknowledge: Acknowledge::new(Results::new(db, settings.clone()), reporter),
             wakeups,
             reports,
@@ -244,14 +242,4 @@ impl BackendConfig for DeliveryBackend {
     fn middleware(&mut self, _: &mut WorkerContext) -> Acknowledge {
         self.acknowledge.clone()
     }
-}
-
-/// Where claims are made, one after the other, and where what is due is looked for beside them. The statements are long:
-/// planning them each time would take several times as long as they do. A plan that is made once has to be good for tables of
-/// any size, also when they are empty on that day.
-fn claiming(lazy: &PgPool) -> PgPool {
-    let options = (*lazy.connect_options())
-        .clone()
-        .options([("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")]);
-    pool_options(2).connect_lazy_with(options)
 }

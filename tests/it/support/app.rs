@@ -359,6 +359,9 @@ impl App {
         let jobs = "select count(*) from apalis.jobs j join workers w on j.job_type = 'browser:wrk_' || w.id
                     where w.status = 'stopped' and j.status in ('Pending', 'Queued', 'Running')";
         assert_eq!(self.count(jobs).await, 0, "a stopped worker has jobs");
+        let operations = "select count(*) from intents i join workers w on w.id = i.worker_id
+                          where w.status = 'stopped' and i.status <> 'done'";
+        assert_eq!(self.count(operations).await, 0, "a stopped worker has operations");
         self.assert_events_are_promised().await;
     }
 }

@@ -11,7 +11,7 @@ use kitfleet_domain::sealing;
 use kitfleet_domain::sessions::intents::{self, Claim, Ending};
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
-use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
+use kitfleet_jobs::operations::wake;
 use sqlx::PgConnection;
 
 use crate::http::auth::Caller;
@@ -55,7 +55,7 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
         Claim::NoSession => return Err(not_found::<SessionId>()),
     };
     let mut waiter = app.replies.expect(intent);
-    kitfleet_jobs::enqueue(&mut tx, &BrowserJob { worker, task: BrowserTask::Operate(intent) }).await?;
+    wake(&mut tx, worker).await?;
     tx.commit().await?;
 
     match waiter.outcome(budget).await? {

@@ -1,0 +1,46 @@
+//! Operations and the opening of browsers, as jobs of their worker's queue, beside those that close browsers.
+//!
+//! Their rows are their queue, and apalis's tables have none of them. Here each is shown as the job that it is: its id is
+//! `int_…`, what waits is `Pending`, what is under way `Running`, and what has ended `Done`, however that was: its result says
+//! so, until it is wiped. What was wanted and what came of it is the customer's.
+
+use kitfleet_domain::ids::{IntentId, WorkerId};
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use super::JobRow;
+
+/// How an intent's status is called where jobs are listed.
+pub(super) const STATUS: &str =
+    "case i.status when 'queued' then 'Pending' when 'running' then 'Running' else 'Done' end";
+
+/// From `intents i`.
+const COLUMNS: &str = "
+    'int_' || i.id as id, 'browser:wrk_' || i.worker_id as queue,
+    json_build_object('session_id', 'ses_' || i.session_id, 'operation', i.kind) as body,
+    case when i.status = 'queued' then 0 else 1 end as attempts, case when i.status = 'queued' then i.created_at end as run_at,
+    case when i.started_at is not null then 'wrk_' || i.worker_id end as lock_by, i.started_at as lock_at, i.done_at,
+    i.outcome as result";
+
+/// What has not ended holds its session; the others are found from the end of the primary key.
+const UNDER_WAY: &str = "sessions s join intents i on i.id = s.operation_id and s.status in ('creating', 'busy')";
+
+pub(super) async fn list(
+    conn: &mut PgConnection,
+    worker: Option<WorkerId>,
+    status: Option<&str>,
+    limit: i64,
+) -> sqlx::Result<Vec<JobRow>> {
+    let under_way = status.is_some_and(|status| ["pending", "running"].contains(&&*status.to_lowercase()));
+    let from = if under_way { UNDER_WAY } else { "intents i" };
+    let select = format!(
+        "select {COLUMNS}, {STATUS} as status from {from}
+         where ($1::uuid is null or i.worker_id = $1) and ($2::text is null or lower({STATUS}) = lower($2))
+         order by i.id desc limit $3"
+    );
+    sqlx::query_as(AssertSqlSafe(select)).bind(worker).bind(status).bind(limit).fetch_all(conn).await
+}
+
+pub(super) async fn show(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<JobRow>> {
+    let select = format!("select {COLUMNS}, {STATUS} as status from intents i where i.id = $1");
+    sqlx::query_as(AssertSqlSafe(select)).bind(id).fetch_optional(conn).await
+}

@@ -1,0 +1,259 @@
+//! Operations, and the opening of browsers, as typed jobs of apalis (contract: workers 1 to 3).
+//!
+//! The rows of `intents` are the queue, and [`OperationBackend`] serves those of one worker to it. To fetch is to start: one
+//! statement takes what waits and moves it to `running`, and what it returned is what the job carries. To acknowledge is to
+//! end an intent, which whoever carries it out does. So nothing is written for a job besides what is written for its
+//! operation.
+//!
+//! Starts are committed without waiting for the disk. A crash of the database may forget some, and they are handed out again,
+//! but only to the worker that had them, whose actors remember what they carried out.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use apalis_core::backend::finalize::Ephemeral;
+use apalis_core::backend::{Backend, BackendConfig};
+use apalis_core::layers::Identity;
+use apalis_core::task::Task;
+use apalis_core::task::builder::TaskBuilder;
+use apalis_core::task::task_id::TaskId;
+use apalis_core::worker::context::WorkerContext;
+use kitfleet_domain::database::may_pass;
+use kitfleet_domain::ids::{IntentId, WorkerId};
+use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::sessions::intents::{self, Started, Taken};
+use kitfleet_domain::timestamp::Timestamp;
+use sqlx::{PgConnection, PgPool};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::backend::{RETRY, planned_once};
+use crate::wakeups;
+
+/// How often there is looked for what waits without having been woken.
+const SAFETY: Duration = Duration::from_secs(1);
+/// Intents taken at once.
+const BATCH: i64 = 32;
+
+/// What a caller wanted of a browser, taken by its worker.
+#[derive(Debug)]
+pub struct OperationJob {
+    /// The intent.
+    pub intent: IntentId,
+    /// What is to be carried out, or why it cannot be.
+    pub started: sqlx::Result<Started>,
+}
+
+impl OperationJob {
+    /// The queue of this incarnation of a worker.
+    #[must_use]
+    pub fn queue_of(worker: WorkerId) -> String {
+        format!("operations:{worker}")
+    }
+}
+
+/// Has a worker look for what waits for it, when the transaction commits.
+///
+/// # Errors
+/// When the database fails.
+pub async fn wake(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
+    sqlx::query("select pg_notify($1, '')")
+        .bind(wakeups::channel(&OperationJob::queue_of(worker)))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Serves what waits for one worker to it.
+#[derive(Debug)]
+pub struct OperationBackend {
+    worker: WorkerId,
+    db: PgPool,
+    wakeups: UnboundedReceiver<()>,
+    safety: Pin<Box<Sleep>>,
+    /// Whether there may be something that was not taken yet.
+    look: bool,
+    /// When the last of what was handed out was taken.
+    handed_out: Option<Timestamp>,
+    /// Whether a claim failed since: it may have been committed all the same.
+    uncertain: bool,
+    claims: JoinSet<sqlx::Result<Vec<Taken>>>,
+    /// What was taken and is not handed out yet.
+    taken: VecDeque<OperationJob>,
+    given_back: JoinSet<()>,
+}
+
+impl OperationBackend {
+    /// Serves `worker`. `lazy` is a pool whose commits do not wait for the disk ([`crate::backend::lazy_pool`]).
+    #[must_use]
+    pub fn new(worker: WorkerId, lazy: &PgPool, wakeups: UnboundedReceiver<()>) -> Self {
+        Self {
+            worker,
+            // One claims, and one gives back.
+            db: planned_once(lazy, 2),
+            wakeups,
+            safety: Box::pin(sleep(SAFETY)),
+            look: true,
+            handed_out: None,
+            uncertain: false,
+            claims: JoinSet::new(),
+            taken: VecDeque::new(),
+            given_back: JoinSet::new(),
+        }
+    }
+
+    /// Takes what waits, if there may be some. One claim is made after the other: what comes meanwhile is the next one's.
+    fn take_more(&mut self) {
+        if !self.look || !self.claims.is_empty() {
+            return;
+        }
+        self.look = false;
+        let (db, worker) = (self.db.clone(), self.worker);
+        let lost_since = self.uncertain.then_some(self.handed_out);
+        self.claims.spawn(async move {
+            let mut conn = db.acquire().await?;
+            if let Some(since) = lost_since {
+                intents::give_back_since(&mut conn, worker, since).await?;
+            }
+            take(&mut conn, worker).await
+        });
+    }
+
+    // Each of these goes on from something that has happened. When nothing has, it leaves the waker where it will.
+
+    fn poll_wakeups(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut woken = false;
+        while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
+            woken = true;
+        }
+        self.look |= woken;
+        woken
+    }
+
+    fn poll_safety(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.safety.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        self.safety.as_mut().reset(Instant::now() + SAFETY);
+        self.look = true;
+        true
+    }
+
+    fn poll_claims(&mut self, cx: &mut Context<'_>) -> bool {
+        let Poll::Ready(Some(claimed)) = self.claims.poll_join_next(cx) else { return false };
+        match claimed {
+            Ok(Ok(taken)) => {
+                self.uncertain = false;
+                self.look |= i64::try_from(taken.len()).is_ok_and(|taken| taken >= BATCH);
+                self.handed_out = taken.iter().filter_map(|taken| taken.at).max().or(self.handed_out);
+                self.taken
+                    .extend(taken.into_iter().map(|Taken { intent, started, .. }| OperationJob { intent, started }));
+            }
+            Ok(Err(error)) => {
+                static FAILED: Seldom = Seldom::new();
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot take operations"));
+                self.uncertain = true;
+                self.safety.as_mut().reset(Instant::now() + RETRY);
+            }
+            Err(panic) => tracing::error!(%panic, "taking operations panicked"),
+        }
+        true
+    }
+
+    fn poll_given_back(&mut self, cx: &mut Context<'_>) -> bool {
+        matches!(self.given_back.poll_join_next(cx), Poll::Ready(Some(_)))
+    }
+
+    /// Gives back what nobody is handed any more: whoever ends it knows that it was not begun.
+    fn give_back(&mut self) {
+        let intents: Vec<_> = self.taken.drain(..).map(|job| job.intent).collect();
+        let db = self.db.clone();
+        self.given_back.spawn(async move {
+            let give_back = async { intents::give_back(&mut *db.acquire().await?, &intents).await };
+            if let Err(error) = give_back.await {
+                tracing::warn!(%error, "cannot give operations back: nobody knows that they were not begun");
+            }
+        });
+    }
+}
+
+/// Takes what waits. When the database refuses to start one, it refuses all that are taken with it: then each is taken alone.
+async fn take(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<Taken>> {
+    match intents::take(&mut *conn, worker, None, BATCH).await {
+        Err(error) if !may_pass(&error) => {}
+        taken => return taken,
+    }
+    let mut taken = Vec::new();
+    for intent in intents::queued(&mut *conn, worker).await? {
+        match intents::take(&mut *conn, worker, Some(intent), 1).await {
+            Ok(one) => taken.extend(one),
+            Err(error) if may_pass(&error) => return Err(error),
+            Err(error) => taken.push(Taken { intent, at: None, started: Err(error) }),
+        }
+    }
+    Ok(taken)
+}
+
+/// Nothing that fails ends it: what fails is said, and tried again.
+impl Backend for OperationBackend {
+    type Task = Task<OperationJob>;
+    type Error = Infallible;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        _: &WorkerContext,
+    ) -> Poll<Option<Result<Task<OperationJob>, Infallible>>> {
+        loop {
+            // Wake-ups are noticed before the table is looked at, never after, so that none falls between.
+            let moved = self.poll_wakeups(cx) || self.poll_safety(cx);
+            self.take_more();
+            if let Some(job) = self.taken.pop_front() {
+                let id = TaskId::from_string(job.intent.to_string());
+                return Poll::Ready(Some(Ok(TaskBuilder::new(job).task_id(id).build())));
+            }
+            if !(self.poll_claims(cx) || moved) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Nothing is taken any more. What is still on its way here goes back.
+    fn poll_close(&mut self, cx: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
+        loop {
+            if !self.taken.is_empty() {
+                self.give_back();
+            }
+            if !(self.poll_claims(cx) || self.poll_given_back(cx)) {
+                break;
+            }
+        }
+        if self.claims.is_empty() && self.given_back.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+impl BackendConfig for OperationBackend {
+    type Args = OperationJob;
+    type Id = IntentId;
+    /// Tasks need no codec: they never leave the process.
+    type Kind = Ephemeral;
+    type Config = WorkerId;
+    /// An intent's end is its acknowledgement, and its actor writes it.
+    type Layer = Identity;
+
+    fn config(&self) -> &WorkerId {
+        &self.worker
+    }
+
+    fn middleware(&mut self, _: &mut WorkerContext) -> Identity {
+        Identity::new()
+    }
+}
