@@ -12,6 +12,7 @@ pub mod impatient;
 pub mod json;
 pub mod kinds;
 pub mod last_used;
+pub mod line;
 pub mod links;
 pub mod lists;
 pub mod malformed;

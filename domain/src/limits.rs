@@ -14,6 +14,10 @@ pub struct Limits {
     pub concurrent_sessions: ConcurrentSessions,
     /// Characters of a session's label.
     pub label_chars: usize,
+    /// Creates that may wait for a browser at a process.
+    pub waiting_creates: usize,
+    /// Of them, those of one account.
+    pub waiting_creates_per_account: usize,
     /// Bytes of a session's metadata, written as JSON.
     pub metadata_bytes: usize,
     /// Characters a `type` action may type.
@@ -237,6 +241,8 @@ impl Default for Limits {
         Self {
             concurrent_sessions: ConcurrentSessions::default(),
             label_chars: 120,
+            waiting_creates: 1_000,
+            waiting_creates_per_account: 32,
             metadata_bytes: 16 * 1024,
             type_text_chars: 10_000,
             type_delay_ms: 500,

@@ -24,7 +24,7 @@ use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
 use crate::timestamp::Timestamp;
-use crate::workers::{self, LEASE, Placement};
+use crate::workers::{self, LEASE, Lack, Placement};
 use crate::{archetypes, profiles};
 
 pub use wishes::Wishes;
@@ -169,7 +169,10 @@ pub enum CreateError {
     /// The account was suspended in this very moment.
     #[error("the account is suspended")]
     AccountSuspended,
-    /// No live worker has a free slot.
+    /// Every slot of the workers is taken, or others wait for them.
+    #[error("every browser is taken")]
+    CapacityExhausted,
+    /// No worker lives.
     #[error("no browser is available")]
     NoWorker,
     /// The same, but there are workers that nobody has heard of for a while and that may well live.
@@ -185,8 +188,8 @@ pub enum CreateError {
 pub struct Room<'a> {
     /// How many sessions its account may have live at once.
     pub allowed: &'a ConcurrentSessions,
-    /// On which of the workers that have room it is placed.
-    pub placement: Placement,
+    /// On which of the workers that have room it is placed. `None` when what is free is for others, who wait.
+    pub placement: Option<Placement>,
 }
 
 /// Takes the profile, one of the account's slots and a worker's, and writes the session, the intent that opens its browser
@@ -201,7 +204,7 @@ pub struct Room<'a> {
 /// When there is no slot, or the database fails.
 pub async fn create(
     conn: &mut PgConnection,
-    new: NewSession<'_>,
+    new: &NewSession<'_>,
     room: Room<'_>,
     actor: &Actor,
     reply: ReplyTo<'_>,
@@ -216,7 +219,7 @@ pub async fn create(
     let (id, intent) = (SessionId::generate(), IntentId::generate());
     let of_profile = profile.as_ref().map(|profile| profile.archetype.as_str());
     let archetype = new.archetype.or(of_profile).unwrap_or(&archetypes::launch().id);
-    let mut metadata = new.metadata;
+    let mut metadata = new.metadata.clone();
     if let (Some(id), Some(profile)) = (new.profile, &profile) {
         let metadata = metadata.get_or_insert_default();
         metadata.insert("profile_id".to_owned(), id.to_string().into());
@@ -229,7 +232,7 @@ pub async fn create(
                select live, allowed from count_sessions_locked($2) a
                join unnest($14::text[], $15::bigint[]) as t (tier, allowed) on t.tier = a.tier
            ), slot as materialized (
-               select take_slot($1, $16, $17) as worker_id from account where live < allowed
+               select take_slot($1, $16, $17) as worker_id from account where live < allowed and $16::boolean is not null
            ), session as (
                insert into sessions
                    (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
@@ -258,7 +261,7 @@ pub async fn create(
         reply.request_id,
         &tiers,
         &limits,
-        room.placement == Placement::Pack,
+        room.placement.map(|placement| placement == Placement::Pack),
         LEASE.as_secs_f64(),
     )
     .fetch_optional(&mut *conn)
@@ -268,8 +271,11 @@ pub async fn create(
         return Err(CreateError::ConcurrencyLimit { current: account.live, limit: account.allowed });
     }
     let Some(worker) = account.worker_id else {
-        let silent = workers::any_silent(conn).await?;
-        return Err(if silent { CreateError::WorkersSilent } else { CreateError::NoWorker });
+        return Err(match workers::lack(conn).await? {
+            Lack::Slots => CreateError::CapacityExhausted,
+            Lack::News => CreateError::WorkersSilent,
+            Lack::Workers => CreateError::NoWorker,
+        });
     };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };

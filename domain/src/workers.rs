@@ -210,18 +210,37 @@ pub async fn any_alive(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Whether sessions may be placed on some worker, had anybody heard of it lately: it has not been found dead.
+/// Why there is no slot to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// Of slots: all are taken, or their workers take no more.
+    Slots,
+    /// Of news: there are workers that nobody has heard of for a while, and that were not found dead.
+    News,
+    /// Of workers.
+    Workers,
+}
+
+/// Why no session can be placed, when none can.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn any_silent(conn: &mut PgConnection) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(
-        r#"select exists(select from workers where status = 'active' and driver <> 'none'
-                         and last_seen_at <= now() - make_interval(secs => $1)) as "silent!""#,
+pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<Lack> {
+    let workers = sqlx::query!(
+        r#"select coalesce(bool_or(heard), false) as "heard!", coalesce(bool_or(not heard and status = 'active'), false) as "silent!"
+           from (select status, last_seen_at > now() - make_interval(secs => $1) as heard from workers
+                 where status in ('active', 'draining') and driver <> 'none') w"#,
         LEASE.as_secs_f64(),
     )
     .fetch_one(conn)
-    .await
+    .await?;
+    Ok(if workers.heard {
+        Lack::Slots
+    } else if workers.silent {
+        Lack::News
+    } else {
+        Lack::Workers
+    })
 }
 
 /// Workers that left live sessions which nobody ends any more: all that stopped, and those that have been lost for `patience`

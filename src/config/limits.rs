@@ -13,6 +13,8 @@ pub(super) struct LimitsTable {
     #[serde(with = "ConcurrentSessionsTable")]
     concurrent_sessions: ConcurrentSessions,
     label_chars: usize,
+    waiting_creates: usize,
+    waiting_creates_per_account: usize,
     metadata_bytes: usize,
     type_text_chars: usize,
     type_delay_ms: u64,

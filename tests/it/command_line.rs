@@ -245,7 +245,7 @@ async fn operators_see_workers_and_jobs() {
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
     assert!(app.run(&["workers", "drain", "left"]).await.code(1).complaint().contains("draining already"));
     client.navigate(&session, "https://example.com/still").await;
-    client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
+    client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     app.stop().await;
 }
 

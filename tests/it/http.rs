@@ -748,6 +748,7 @@ async fn pages_for_people_need_no_other_host() {
         "session-timeout",
         "driver-error",
         "driver-not-integrated",
+        "capacity-exhausted",
         "feature-unavailable",
         "mfa-step-up-required",
         "rate-limited",

@@ -237,7 +237,7 @@ async fn load(app: &App, sessions: &[String]) -> BTreeMap<String, u64> {
     load
 }
 
-/// Contract: sessions 8. Without a worker, or with every slot of the workers taken, a create is 503, and nothing is left of it;
+/// Contract: sessions 8, 23. Without a worker, or with every slot of the workers taken, a create is 503, and nothing is left of it;
 /// it works as soon as there is a slot. Contract: operators 1, 2. `/readyz` wants a live worker, `/healthz` does not.
 #[tokio::test]
 async fn without_a_free_browser_a_create_is_unavailable() {
@@ -256,7 +256,7 @@ async fn without_a_free_browser_a_create_is_unavailable() {
     .await;
     let first = client.session().await;
     client.session().await;
-    client.post("/v1/sessions", json!({})).await.problem(503, "driver-not-integrated");
+    client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     client.delete(&format!("/v1/sessions/{first}")).await.expect(204);
     client.session().await;
     app.stop().await;

@@ -1,6 +1,6 @@
-//! The slots of workers: who gets one, and that each is free again (contract: workers 17, 18).
+//! The slots of workers: who gets one, who waits for one, and that each is free again (contract: workers 17, 18; sessions 23 to 25).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
 use nix::sys::signal::Signal;
@@ -48,7 +48,7 @@ async fn of_64_creates_one_gets_the_last_slot() {
         let (made, refused) = race(&clients).await;
         assert_eq!(made.len(), 1, "round {round}");
         for answer in refused {
-            answer.problem(503, "driver-not-integrated");
+            answer.problem(503, "capacity-exhausted");
         }
         assert_eq!((app.count(TAKEN).await, app.count(SLOTS).await), (3, 3));
         let (owner, answer) = &made[0];
@@ -94,7 +94,7 @@ async fn no_slot_leaks() {
     for _ in 0..20 {
         client.session().await;
     }
-    client.post("/v1/sessions", json!({})).await.expect(503);
+    client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     app.stop().await;
 }
 
@@ -140,7 +140,7 @@ async fn placed(app: &App) -> Vec<i32> {
     for _ in 0..8 {
         client.session().await;
     }
-    client.post("/v1/sessions", json!({})).await.expect(503);
+    client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     let query = "select w.max_sessions from sessions s join workers w on w.id = s.worker_id order by s.id";
     placed.extend(sqlx::query_scalar::<_, i32>(query).fetch_all(&app.database.pool).await.expect("sessions"));
     placed
@@ -186,14 +186,176 @@ async fn a_worker_that_comes_back_has_all_slots() {
     for _ in 0..4 {
         new.push(client.session().await);
     }
-    client.post("/v1/sessions", json!({})).await.expect(503);
+    client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     for session in &sessions {
         destroy(&client, &json!(session)).await;
     }
-    client.post("/v1/sessions", json!({})).await.expect(503);
+    client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     assert_eq!((app.count(TAKEN).await, app.count(RIGHTLY_TAKEN).await), (4, 4));
 
     app.signal(again, Signal::SIGTERM).await;
     assert_eq!(app.count(SLOTS).await, 0);
+    app.stop().await;
+}
+
+const KEY: &str = "scrape";
+
+/// What `/metrics` of the API says of this series.
+async fn gauge(app: &App, series: &str) -> Option<f64> {
+    let text = app.stranger().http.get(format!("{}/metrics", app.base_url)).bearer_auth(KEY);
+    let text = text.send().await.expect("an answer").text().await.expect("text");
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(str::to_owned));
+    line.and_then(|value| value.parse().ok())
+}
+
+async fn until_waiting(app: &App, callers: f64) {
+    eventually(Duration::from_secs(10), "so many wait", async || {
+        (gauge(app, "service_session_creates_waiting").await == Some(callers)).then_some(())
+    })
+    .await;
+}
+
+fn patient() -> Value {
+    json!({"wait_timeout_ms": 60_000})
+}
+
+/// Contract: sessions 23; errors 7; limits 1. With every browser taken a create is told so at once, or when the time is over that
+/// it wanted to wait; who breaks another rule is told that. Contract: operators 5. It is counted.
+#[tokio::test]
+async fn a_full_deployment_says_so() {
+    let app = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY).start().await;
+    let (client, solo) = (app.client().await, app.client_with(Tier::SoloManual, &["account_owner"]).await);
+    let session = solo.session().await;
+    for wait in [json!(99), json!(120_001), json!(-1), json!(1.5), json!("1000")] {
+        client.post("/v1/sessions", json!({"wait_timeout_ms": wait})).await.invalid("wait_timeout_ms");
+    }
+    for body in [json!({}), json!({"wait_timeout_ms": 0}), json!({"wait_timeout_ms": null})] {
+        let answer = client.post("/v1/sessions", body).await.problem(503, "capacity-exhausted");
+        assert_eq!(answer.body["title"], "CapacityExhausted");
+        assert_eq!(answer.headers["retry-after"], "5");
+    }
+    let started = Instant::now();
+    let answer = client.post("/v1/sessions", json!({"wait_timeout_ms": 700})).await.problem(503, "capacity-exhausted");
+    assert!((700..5_000).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
+    assert_eq!(answer.headers["retry-after"], "5");
+    // That comes first, and is not waited for.
+    let started = Instant::now();
+    solo.post("/v1/sessions", patient()).await.problem(429, "concurrency-limit");
+    client
+        .post("/v1/sessions", json!({"profile_id": "prof_x", "wait_timeout_ms": 60_000}))
+        .await
+        .problem(404, "not-found");
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert_eq!(app.count("select count(*) from sessions").await, 1);
+
+    assert_eq!(gauge(&app, "service_session_creates_waiting").await, Some(0.0));
+    for (reason, count) in [("full", 3.0), ("waited", 1.0), ("line_full", 0.0), ("stopping", 0.0)] {
+        let series = format!("service_session_create_refusal_total{{reason=\"{reason}\"}}");
+        assert_eq!(gauge(&app, &series).await, Some(count), "{reason}");
+    }
+    let profile = client.profile().await;
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.post(&format!("/v1/profiles/{profile}/launch"), patient()).await }
+    });
+    until_waiting(&app, 1.0).await;
+    destroy(&solo, &json!(session)).await;
+    waiting.await.expect("a task").expect(201);
+    app.stop().await;
+}
+
+/// Contract: sessions 24. Accounts take turns, and of one account whoever came first is the first.
+#[tokio::test]
+async fn accounts_wait_in_turns() {
+    let app = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY).start().await;
+    let [holder, many, few] = [app.client().await, app.client().await, app.client().await];
+    let held = holder.session().await;
+    let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let callers = [("many 1", &many), ("many 2", &many), ("many 3", &many), ("few 1", &few), ("few 2", &few)];
+    let mut waiting = 0.0;
+    for (name, client) in callers {
+        let (client, served) = (client.clone(), served.clone());
+        tokio::spawn(async move {
+            let answer = client.post("/v1/sessions", patient()).await.expect(201);
+            served.send(name).expect("the test listens");
+            destroy(&client, &answer.body["id"]).await;
+        });
+        waiting += 1.0;
+        until_waiting(&app, waiting).await;
+    }
+    drop(served);
+    destroy(&holder, &json!(held)).await;
+    let mut came = Vec::new();
+    while let Some(name) = order.recv().await {
+        came.push(name);
+    }
+    assert_eq!(came, ["many 1", "few 1", "many 2", "few 2", "many 3"]);
+    until_waiting(&app, 0.0).await;
+    app.stop().await;
+}
+
+/// Contract: sessions 25. So many may wait, and whoever hangs up waits no longer: nothing is made for them.
+#[tokio::test]
+async fn the_line_is_bounded_and_can_be_left() {
+    let builder = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY);
+    let builder = builder.set("limits.waiting_creates", "3").set("limits.waiting_creates_per_account", "2");
+    let app = builder.start().await;
+    let [holder, first, second] = [app.client().await, app.client().await, app.client().await];
+    let held = holder.session().await;
+    let wait = |client: &Client| {
+        let client = client.clone();
+        tokio::spawn(async move { client.post("/v1/sessions", patient()).await })
+    };
+    let gone = [wait(&first), wait(&first)];
+    until_waiting(&app, 2.0).await;
+    first.post("/v1/sessions", patient()).await.problem(503, "capacity-exhausted");
+    let left = wait(&second);
+    until_waiting(&app, 3.0).await;
+    second.post("/v1/sessions", patient()).await.problem(503, "capacity-exhausted");
+    let series = "service_session_create_refusal_total{reason=\"line_full\"}";
+    assert_eq!(gauge(&app, series).await, Some(2.0));
+
+    for caller in gone {
+        caller.abort();
+    }
+    until_waiting(&app, 1.0).await;
+    destroy(&holder, &json!(held)).await;
+    left.await.expect("a task").expect(201);
+    assert_eq!(app.count("select count(*) from sessions").await, 2);
+    assert_eq!((app.count(TAKEN).await, app.count(LIVE).await), (1, 1));
+    app.stop().await;
+}
+
+/// Contract: sessions 24, 25. Whoever waits at one process gets what becomes free at another, also when a worker comes; and a
+/// process that stops lets nobody wait.
+#[tokio::test]
+async fn the_line_stands_before_every_process() {
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "1");
+    let mut app = builder.set("metrics.scrape_token", KEY).start().await;
+    let here = app.client().await;
+    let (_, address) = app.start_another_api().await;
+    let there = Client { base_url: address, ..here.clone() };
+    let held = there.session().await;
+    let wait = || {
+        let here = here.clone();
+        tokio::spawn(async move { here.post("/v1/sessions", patient()).await })
+    };
+    let waiting = wait();
+    until_waiting(&app, 1.0).await;
+    destroy(&there, &json!(held)).await;
+    let started = Instant::now();
+    waiting.await.expect("a task").expect(201);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+
+    let waiting = wait();
+    until_waiting(&app, 1.0).await;
+    app.start(Role::Worker);
+    waiting.await.expect("a task").expect(201);
+
+    let waiting = wait();
+    until_waiting(&app, 1.0).await;
+    app.signal(0, Signal::SIGTERM).await;
+    let told = waiting.await.expect("a task").problem(503, "capacity-exhausted");
+    assert!(told.body["detail"].as_str().is_some_and(|detail| detail.contains("stops")), "{}", told.body);
     app.stop().await;
 }

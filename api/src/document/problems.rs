@@ -55,7 +55,7 @@ impl From<Answer> for Value {
         if is(&kinds::RATE_LIMITED) {
             headers.extend(RATE_LIMITS);
         }
-        if is(&kinds::RATE_LIMITED) || is(&kinds::FEATURE_UNAVAILABLE) {
+        if [&kinds::RATE_LIMITED, &kinds::CAPACITY_EXHAUSTED, &kinds::FEATURE_UNAVAILABLE].into_iter().any(is) {
             headers.insert(RETRY_AFTER);
         }
         let lines: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.slug, kind.meaning)).collect();

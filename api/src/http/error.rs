@@ -112,6 +112,11 @@ impl Problem {
         Self::new(&kinds::FEATURE_UNAVAILABLE, detail).with_header(RETRY_AFTER, "1")
     }
 
+    /// Every browser is taken (contract: sessions 23).
+    pub fn capacity_exhausted(detail: impl Into<String>) -> Self {
+        Self::new(&kinds::CAPACITY_EXHAUSTED, detail).with_header(RETRY_AFTER, "5")
+    }
+
     /// Somebody asks too often; in so many seconds they may ask again.
     pub fn rate_limited(seconds: u64) -> Self {
         let mut problem =

@@ -148,9 +148,17 @@ pub static DRIVER_NOT_INTEGRATED: Kind = Kind {
     slug: "driver-not-integrated",
     title: "DriverNotIntegrated",
     status: StatusCode::SERVICE_UNAVAILABLE,
-    meaning: "No browser can do this now: no worker has a free slot, or the deployment's driver does not offer the \
+    meaning: "No browser can do this now: no worker is there, or the deployment's driver does not offer the \
               operation.",
     remedy: "Repeat the request later, or ask the operator to add workers or to enable the operation.",
+};
+pub static CAPACITY_EXHAUSTED: Kind = Kind {
+    slug: "capacity-exhausted",
+    title: "CapacityExhausted",
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    meaning: "Every browser that the deployment has is taken, or about to be by those who wait for one.",
+    remedy: "Repeat the request after as many seconds as the Retry-After header says, or send wait_timeout_ms to wait for a \
+             browser.",
 };
 pub static FEATURE_UNAVAILABLE: Kind = Kind {
     slug: "feature-unavailable",
@@ -194,7 +202,7 @@ pub static SESSION_TIMEOUT: Kind = Kind {
 };
 
 /// Every kind, in the order of the index page.
-pub static ALL: [&Kind; 20] = [
+pub static ALL: [&Kind; 21] = [
     &BAD_REQUEST,
     &VALIDATION_FAILED,
     &UNAUTHORIZED,
@@ -213,6 +221,7 @@ pub static ALL: [&Kind; 20] = [
     &INTERNAL,
     &DRIVER_ERROR,
     &DRIVER_NOT_INTEGRATED,
+    &CAPACITY_EXHAUSTED,
     &FEATURE_UNAVAILABLE,
     &SESSION_TIMEOUT,
 ];

@@ -23,6 +23,8 @@ const EMAILS: &str = "service_email_send_total";
 const ATTEMPTS: &str = "service_webhook_delivery_attempt_total";
 const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
 const PURGED: &str = "service_retention_purge_total";
+const CREATES_WAITING: &str = "service_session_creates_waiting";
+const CREATES_REFUSED: &str = "service_session_create_refusal_total";
 
 /// How an authentication ended.
 #[derive(Debug, Clone, Copy)]
@@ -136,6 +138,41 @@ pub fn count_limit_fallback(bucket: Bucket) {
     counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).increment(1);
 }
 
+/// Why a create got no browser, when all were taken.
+#[derive(Debug, Clone, Copy)]
+pub enum Refusal {
+    /// It did not want to wait.
+    Full,
+    /// It has waited for as long as it wanted to.
+    Waited,
+    /// As many waited as may.
+    LineFull,
+    /// The process that it waited in stopped.
+    Stopping,
+}
+
+impl Refusal {
+    const ALL: [Self; 4] = [Self::Full, Self::Waited, Self::LineFull, Self::Stopping];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Waited => "waited",
+            Self::LineFull => "line_full",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+pub fn count_refusal(refusal: Refusal) {
+    counter!(CREATES_REFUSED, "reason" => refusal.label()).increment(1);
+}
+
+/// So many more wait for a browser.
+pub fn note_waiting(more: f64) {
+    gauge!(CREATES_WAITING).increment(more);
+}
+
 pub fn count_panic() {
     counter!(PANICS).increment(1);
 }
@@ -156,8 +193,14 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
         describe_counter!(PURGED, "What retention has ended, by what it was and how that went.");
         describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
+        describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
+        describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
+        gauge!(CREATES_WAITING).set(0.0);
+        for refusal in Refusal::ALL {
+            counter!(CREATES_REFUSED, "reason" => refusal.label()).absolute(0);
+        }
         for outcome in AuthOutcome::ALL {
             counter!(AUTH, "outcome" => outcome.label()).absolute(0);
         }

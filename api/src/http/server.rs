@@ -168,6 +168,7 @@ impl Server {
     /// clients that do not read their answers.
     async fn drain(&self, connections: &TaskTracker) {
         let handlers = &self.app.handlers;
+        self.app.line.close();
         connections.close();
         handlers.close();
         if timeout(self.app.config.drain_timeout + ANSWER_WITHIN, handlers.wait()).await.is_err() {

@@ -29,6 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::http::connections::ConnectionLimits;
 use crate::http::hashing::Hashing;
 use crate::http::last_used::LastUsed;
+use crate::http::line::Line;
 use crate::http::providers::{ProviderConfig, Providers};
 use crate::http::pulse::Pulse;
 use crate::http::rate_limits::{RateLimiter, RateLimits};
@@ -202,6 +203,8 @@ pub struct Shared {
     pub providers: Providers,
     /// Whose turn it is to read some of an export of the audit log.
     pub exports: Turns,
+    /// Who waits for a browser.
+    pub line: Line,
     /// When credentials were last used.
     pub last_used: LastUsed,
     /// Whether the database answers.
@@ -222,6 +225,7 @@ impl App {
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
         let providers = Providers::new(&config.auth.providers, &config.base_url);
+        let line = Line::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
         let handlers = TaskTracker::new();
         Ok(Self(Arc::new(Shared {
             config,
@@ -232,6 +236,7 @@ impl App {
             patterns: Patterns::new(available_parallelism().map_or(1, NonZeroUsize::get)),
             providers,
             exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
+            line,
             last_used: LastUsed::default(),
             pulse: Pulse::default(),
             handlers,

@@ -38,6 +38,7 @@ use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{
     AnotherProfile, BeingKept, Body, Creating, Database, InvalidQuery, NoProfile, NotDeleted, ProfileInUse, Restricted,
 };
+use crate::http::own_task::HungUp;
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
@@ -416,10 +417,11 @@ async fn wait_until_kept(app: &App, account: AccountId, id: ProfileId) -> Result
 async fn launch(
     caller: Caller,
     State(app): State<App>,
+    hung_up: HungUp,
     path: IdPath<ProfileId>,
     body: Result<Json<LaunchBody>>,
 ) -> Result<CreatedSession> {
-    sessions::launch(&app, &caller, &path, body).await
+    sessions::launch(&app, &caller, &hung_up, &path, body).await
 }
 
 impl From<CreateError> for Problem {

@@ -4,6 +4,8 @@ mod driving;
 mod operations;
 mod wire;
 
+use std::time::Duration;
+
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
@@ -17,11 +19,14 @@ use kitfleet_domain::sessions::{
     self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, Room, SessionStatus,
 };
 use kitfleet_domain::teams::Role;
+use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
 use kitfleet_jobs::operations::wake;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
+use sqlx::PgTransaction;
+use tokio::time::Instant;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::routes;
@@ -31,7 +36,9 @@ use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
+use crate::http::metrics::{self, Refusal};
 use crate::http::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
+use crate::http::own_task::HungUp;
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
@@ -56,7 +63,8 @@ pub fn routes() -> Routes {
 ///
 /// Opens a mobile browser of the chosen archetype and answers when it is ready. It occupies one of the account's
 /// concurrent slots until it is destroyed or errored. With a `profile_id` it begins with what the profile holds, and leaves
-/// there what it ends with; one live session at a time has a profile. A raw `proxy` is refused: customer egress is set
+/// there what it ends with; one live session at a time has a profile. When all browsers are taken it waits for one, for
+/// `wait_timeout_ms` at most, in a line in which accounts take turns. A raw `proxy` is refused: customer egress is set
 /// through an agent session.
 #[utoipa::path(
     post, path = "/v1/sessions", tag = "Sessions", operation_id = "createSession",
@@ -67,12 +75,17 @@ pub fn routes() -> Routes {
         Restricted, Body, Creating,
     ),
 )]
-async fn create(caller: Caller, State(app): State<App>, body: Result<Json<CreateBody>>) -> Result<CreatedSession> {
+async fn create(
+    caller: Caller,
+    State(app): State<App>,
+    hung_up: HungUp,
+    body: Result<Json<CreateBody>>,
+) -> Result<CreatedSession> {
     require_no_egress_policy(&app)?;
     let Json(body) = body?;
     body.wishes().check(&app.config.limits)?;
     let profile = body.profile_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProfileId>())).transpose()?;
-    open(&app, &caller, body, profile).await
+    open(&app, &caller, &hung_up, body, profile).await
 }
 
 /// Makes a session of a profile, by a body that says the rest.
@@ -82,6 +95,7 @@ async fn create(caller: Caller, State(app): State<App>, body: Result<Json<Create
 pub async fn launch(
     app: &App,
     caller: &Caller,
+    hung_up: &HungUp,
     profile: &IdPath<ProfileId>,
     body: Result<Json<LaunchBody>>,
 ) -> Result<CreatedSession> {
@@ -89,7 +103,7 @@ pub async fn launch(
     let Json(body) = body?;
     let body = CreateBody::from(body);
     body.wishes().check(&app.config.limits)?;
-    open(app, caller, body, Some(profile.id()?)).await
+    open(app, caller, hung_up, body, Some(profile.id()?)).await
 }
 
 /// Contract: sessions 4. Where customer egress is required, what cannot have any fails closed, for every body.
@@ -106,7 +120,13 @@ fn require_no_egress_policy(app: &App) -> Result<()> {
 pub type CreatedSession = (StatusCode, [(HeaderName, String); 1], Answer<Session>);
 
 /// Opens a browser as a body whose rules hold wants it, and answers when it is ready.
-async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<ProfileId>) -> Result<CreatedSession> {
+async fn open(
+    app: &App,
+    caller: &Caller,
+    hung_up: &HungUp,
+    body: CreateBody,
+    profile: Option<ProfileId>,
+) -> Result<CreatedSession> {
     let wishes = body.wishes();
     let new = NewSession {
         account_id: caller.account_id,
@@ -118,10 +138,7 @@ async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<Prof
         metadata: body.metadata.clone(),
         profile,
     };
-    let mut tx = app.db.begin().await?;
-    let room = Room { allowed: &app.config.limits.concurrent_sessions, placement: app.config.placement };
-    let reply_to = app.replies.address(&caller.request_id);
-    let created = sessions::create(&mut tx, new, room, &caller.actor, reply_to).await?;
+    let (mut tx, created) = place(app, caller, hung_up, &new, wishes.patience()).await?;
     tracing::Span::current().record("session", tracing::field::display(created.id));
     let mut waiter = app.replies.expect(created.intent);
     wake(&mut tx, created.worker).await?;
@@ -138,6 +155,47 @@ async fn open(app: &App, caller: &Caller, body: CreateBody, profile: Option<Prof
     }
     let session = read(app, caller, created.id).await?;
     Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{}", created.id))], Answer(session)))
+}
+
+/// Writes a session for which there is a slot, as soon as there is one, and leaves it to the caller to commit that. Nobody takes
+/// one before those who wait for it (contract: sessions 24).
+async fn place(
+    app: &App,
+    caller: &Caller,
+    hung_up: &HungUp,
+    new: &NewSession<'_>,
+    patience: Option<Duration>,
+) -> Result<(PgTransaction<'static>, Created)> {
+    let placement = Some(app.config.placement);
+    let first = try_to_place(app, caller, new, placement.filter(|_| app.line.is_empty())).await;
+    let Err(full @ CreateError::CapacityExhausted) = first else { return Ok(first?) };
+    let Some(patience) = patience else {
+        metrics::count_refusal(Refusal::Full);
+        return Err(full.into());
+    };
+    let mut waiting = app.line.enter(caller.account_id, Instant::now() + patience)?;
+    loop {
+        waiting.turn(hung_up).await?;
+        match try_to_place(app, caller, new, placement).await {
+            Err(CreateError::CapacityExhausted) => {}
+            // What was placed for somebody who is gone is not committed.
+            Ok(_) if hung_up.has_happened() => {}
+            ended => return Ok(ended?),
+        }
+    }
+}
+
+async fn try_to_place(
+    app: &App,
+    caller: &Caller,
+    new: &NewSession<'_>,
+    placement: Option<Placement>,
+) -> Result<(PgTransaction<'static>, Created), CreateError> {
+    let mut tx = app.db.begin().await?;
+    let room = Room { allowed: &app.config.limits.concurrent_sessions, placement };
+    let reply_to = app.replies.address(&caller.request_id);
+    let created = sessions::create(&mut tx, new, room, &caller.actor, reply_to).await?;
+    Ok((tx, created))
 }
 
 /// Errors a session whose browser does not open: its caller does not even know its id, so nobody else could free its
@@ -225,6 +283,7 @@ async fn destroy(caller: Caller, State(app): State<App>, path: IdPath<SessionId>
     let cause = Cause::Customer(caller.actor.clone());
     let destroyed = browser::destroy(&mut tx, caller.account_id, session, &cause).await?;
     tx.commit().await?;
+    app.line.look();
     match destroyed {
         Some(_) => Ok(StatusCode::NO_CONTENT),
         None => Err(not_found::<SessionId>()),
@@ -239,7 +298,8 @@ impl From<CreateError> for Problem {
                 .with("current_sessions", current)
                 .with("limit", limit),
             CreateError::AccountSuspended => Self::account_suspended(),
-            CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker has a free browser"),
+            CreateError::CapacityExhausted => Self::capacity_exhausted(error.to_string()),
+            CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is there"),
             CreateError::WorkersSilent => driving::worker_silent(),
             CreateError::Database(error) => error.into(),
         }

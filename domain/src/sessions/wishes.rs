@@ -1,5 +1,7 @@
 //! What may be asked of a session that is to be (contract: sessions).
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use crate::archetypes;
@@ -23,6 +25,8 @@ pub struct Wishes<'a> {
     pub label: Option<&'a str>,
     /// The customer's data.
     pub metadata: Option<&'a Map<String, Value>>,
+    /// How many milliseconds a browser may take to become free.
+    pub wait_timeout_ms: Option<u64>,
 }
 
 impl<'a> Wishes<'a> {
@@ -32,8 +36,14 @@ impl<'a> Wishes<'a> {
         self.purpose.unwrap_or(CUSTOMER_PURPOSE)
     }
 
+    /// How long to wait for a browser to become free; `None` for not at all.
+    #[must_use]
+    pub fn patience(&self) -> Option<Duration> {
+        self.wait_timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis)
+    }
+
     /// # Errors
-    /// On `purpose`, `label`, `metadata` or `archetype`.
+    /// On `purpose`, `label`, `metadata`, `wait_timeout_ms` or `archetype`.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         let purpose = self.purpose();
         let reserved = RESERVED_PURPOSES.contains(&purpose);
@@ -44,6 +54,10 @@ impl<'a> Wishes<'a> {
         let most = limits.metadata_bytes;
         let fits = self.metadata.is_none_or(|data| json_bytes(data) <= most);
         rules.require(fits, "metadata", format!("must have at most {most} bytes as JSON"));
+        let (min, max) = (limits.min_timeout, limits.max_timeout);
+        let bounded = self.patience().is_none_or(|patience| (min..=max).contains(&patience));
+        let bounds = format!("must be 0, or {} to {}", min.as_millis(), max.as_millis());
+        rules.require(bounded, "wait_timeout_ms", bounds);
         rules.note(self.archetype.and_then(|id| archetypes::check(id).err()));
         rules.check()
     }

@@ -35,6 +35,9 @@ pub struct CreateBody {
     /// How deliberate the session's user seems; fixed for its life.
     #[schema(schema_with = behavioral_profile)]
     pub behavioral_profile: Option<BehavioralProfile>,
+    /// Milliseconds to wait for a browser when all are taken: 0, not at all, or at least 100
+    #[schema(maximum = 120_000, default = 0)]
+    pub wait_timeout_ms: Option<u64>,
     /// Refused by reading it: a body with it never gets as far as a handler.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
@@ -57,6 +60,9 @@ pub struct LaunchBody {
     /// How deliberate the session's user seems; fixed for its life.
     #[schema(schema_with = behavioral_profile)]
     behavioral_profile: Option<BehavioralProfile>,
+    /// Milliseconds to wait for a browser when all are taken: 0, not at all, or at least 100
+    #[schema(maximum = 120_000, default = 0)]
+    wait_timeout_ms: Option<u64>,
     /// Refused by reading it, as on a direct create.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
@@ -64,8 +70,10 @@ pub struct LaunchBody {
 }
 
 impl From<LaunchBody> for CreateBody {
-    fn from(LaunchBody { purpose, label, metadata, behavioral_profile, _proxy: () }: LaunchBody) -> Self {
-        Self { archetype: None, purpose, label, metadata, profile_id: None, behavioral_profile, _proxy: () }
+    fn from(body: LaunchBody) -> Self {
+        let LaunchBody { purpose, label, metadata, behavioral_profile, wait_timeout_ms, _proxy: () } = body;
+        let (archetype, profile_id) = (None, None);
+        Self { archetype, purpose, label, metadata, profile_id, behavioral_profile, wait_timeout_ms, _proxy: () }
     }
 }
 
@@ -86,6 +94,7 @@ impl CreateBody {
             purpose: self.purpose.as_deref(),
             label: self.label.as_deref(),
             metadata: self.metadata.as_ref(),
+            wait_timeout_ms: self.wait_timeout_ms,
         }
     }
 }
