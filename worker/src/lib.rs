@@ -214,11 +214,8 @@ type Duty = (UnboundedReceiver<()>, Arc<Context>);
 async fn operate(queue: String, (wakeups, context): Duty) -> Result<(), String> {
     let backend = OperationBackend::new(context.id, &context.lazy, wakeups);
     let stopped = stopped(&context);
-    let run = move |job: OperationJob| {
-        // In a task, as every job: apalis polls all handlers of a queue in one.
-        let running = tokio::spawn(sessions::carry_out(job, Arc::clone(&context)));
-        async move { running.await }
-    };
+    // In a task, as every job: apalis polls all handlers of a queue in one.
+    let run = move |job: OperationJob| tokio::spawn(sessions::carry_out(job, Arc::clone(&context)));
     WorkerBuilder::new(queue).backend(backend).build(run).run_until(stopped).await.map_err(|error| error.to_string())
 }
 
