@@ -10,7 +10,7 @@ create index sessions_ended_by_label_idx on sessions (account_id, label, status,
 create index workers_gone_idx on workers (last_seen_at) where status in ('stopped', 'lost');
 
 -- What is under way, among all that is done.
-create index jobs_under_way_idx on apalis.jobs (job_type) where status in ('Queued', 'Running');
+create index if not exists jobs_under_way_idx on apalis.jobs (job_type) where status in ('Queued', 'Running');
 
 -- The few endpoints that chains look for every some seconds. What a delivery writes to its endpoint's row changes none of these.
 create index webhook_endpoints_disabled_idx on webhook_endpoints (id) where disabled_at is not null;

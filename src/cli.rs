@@ -172,7 +172,7 @@ pub enum Jobs {
         #[arg(long)]
         queue: Option<String>,
         /// Only with this status: pending, running, done, failed or killed.
-        #[arg(long, value_parser = ["pending", "running", "done", "failed", "killed"])]
+        #[arg(long, ignore_case = true, value_parser = ["pending", "running", "done", "failed", "killed"])]
         status: Option<String>,
         /// At most so many.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]

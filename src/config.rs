@@ -21,6 +21,7 @@ mod webhooks;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -484,6 +485,9 @@ impl Config {
     fn read(file: Option<&Path>, environment: impl Iterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
         let variables = our_variables(environment);
         let layers = config::Config::builder();
+        if let Some(path) = file {
+            check_syntax(path)?;
+        }
         let layers = match file {
             Some(path) => layers.add_source(File::from(path).format(FileFormat::Toml)),
             None => layers,
@@ -631,9 +635,24 @@ fn bad_value(
     let key = error.path().to_string();
     let reason = one_line(error.inner()).0;
     // The crate appends the key to some of its messages, and its own name for the environment.
-    let reason = reason.split(" for key `").next().unwrap_or(&reason).to_owned();
+    let reason = reason.split(" for key `").next().unwrap_or(&reason);
+    // Of the wrong type may also be a secret that stands where its table should.
+    let reason = match reason.rsplit_once(", expected ") {
+        Some((found, expected)) if found.starts_with("invalid type") => format!("must be {expected}"),
+        _ => reason.to_owned(),
+    };
     let place = variable_of(&key, variables).map(|name| format!(", environment variable {name}")).unwrap_or_default();
     ConfigError(format!("`{key}`{place}: {reason}"))
+}
+
+/// Says of a file that is no TOML where it is not (contract: configuration 4). The parser would show the line, which may hold a
+/// secret. What cannot be read is told by who reads it next.
+fn check_syntax(path: &Path) -> Result<(), ConfigError> {
+    let Ok(text) = fs::read_to_string(path) else { return Ok(()) };
+    text.parse::<toml::Table>().map(drop).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        ConfigError(format!("{}, line {line}: {}", path.display(), error.message()))
+    })
 }
 
 fn one_line(error: &dyn fmt::Display) -> ConfigError {
@@ -642,8 +661,6 @@ fn one_line(error: &dyn fmt::Display) -> ConfigError {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn read(file: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
@@ -700,6 +717,16 @@ mod tests {
         assert!(mistake("[log]\nfilter = \"info,sqlx=loud\"", &[]).contains("`log.filter`"));
         assert!(mistake("[limits.concurrent_sessions]\ngold = 1", &[]).contains("`limits.concurrent_sessions.gold`"));
         assert!(mistake("[server", &[]).contains(DEFAULT_FILE));
+        let secrets = [
+            "[mfa]\nencryption_key = 12345678s3cret\n",
+            "[mfa]\nencryption_key = \"s3cret\n",
+            "[metrics]\nscrape_token = \"a\"\nscrape_token = \"s3cret\"\n",
+            "mfa = \"s3cret\"\n",
+        ];
+        for file in secrets {
+            let told = mistake(file, &[]);
+            assert!(!told.contains("s3cret"), "{told}");
+        }
         assert!(mistake("server = 1", &[]).contains("`server`"));
     }
 

@@ -8,6 +8,7 @@ pub mod connections;
 pub mod deprecation;
 pub mod error;
 pub mod hashing;
+pub mod hung_up;
 pub mod impatient;
 pub mod json;
 pub mod kinds;

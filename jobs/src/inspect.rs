@@ -17,6 +17,7 @@ use sqlx::{Connection, FromRow, PgConnection};
 use crate::browser::BrowserJob;
 use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
+use crate::wakeups;
 use crate::webhooks::AttemptJob;
 
 /// A job, as operators see it.
@@ -164,6 +165,7 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
     {
         return Ok(Retried::MailEnded);
     }
+    sqlx::query("select pg_notify($1, '')").bind(wakeups::channel(&queue)).execute(&mut *tx).await?;
     tx.commit().await?;
     Ok(Retried::Yes)
 }

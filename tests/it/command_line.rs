@@ -354,10 +354,12 @@ async fn the_job_of_a_mail_that_waits_can_be_retried() {
 #[tokio::test]
 async fn the_job_of_a_browser_is_left_alone() {
     let app = App::simulated().start().await;
-    app.client().await.session().await;
-    let opened = "select id from apalis.jobs where job_type like 'browser:%' and status = 'Done'";
-    let job: String = eventually(Duration::from_secs(15), "the browser is open", async || {
-        sqlx::query_scalar(opened).fetch_optional(&app.database.pool).await.expect("the jobs")
+    let client = app.client().await;
+    let session = client.session().await;
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    let closed = "select id from apalis.jobs where job_type like 'browser:%' and status = 'Done'";
+    let job: String = eventually(Duration::from_secs(15), "the browser is closed", async || {
+        sqlx::query_scalar(closed).fetch_optional(&app.database.pool).await.expect("the jobs")
     })
     .await;
     for status in ["Pending", "Running", "Failed", "Killed", "Done"] {

@@ -443,7 +443,10 @@ async fn slow_clients_are_cut_off() {
     let head = format!(
         "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
     );
+    // What is large may take longer, but not for being promised only.
+    let import = head.replace("/v1/sessions", "/v1/profiles/import");
     let starts = [
+        format!("{import}Content-Length: 1000000\r\n\r\n{{"),
         String::new(),
         "GET /v1/archetypes HTTP/1.1\r\nHost: x\r\n".to_owned(),
         format!("{head}Content-Length: 1000\r\n\r\n{{\"label\":"),
@@ -457,6 +460,7 @@ async fn slow_clients_are_cut_off() {
             assert!(elapsed < Duration::from_secs(6), "{start:?} (drips: {drips}) held a connection for {elapsed:?}");
             if let Some(status) = raw::status(&answer) {
                 assert!((400..500).contains(&status), "{answer}");
+                assert!(!start.contains("/import ") || status == 408, "{answer}");
             }
         }
     }

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::error::{Problem, Result};
+use crate::http::hung_up::HungUp;
 use crate::http::metrics::{self, Refusal};
-use crate::http::own_task::HungUp;
 
 /// How often the first of the line looks whether there is a slot.
 const LOOK: Duration = Duration::from_millis(250);

@@ -32,13 +32,13 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
+use crate::http::hung_up::HungUp;
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{
     AnotherProfile, BeingKept, Body, Creating, Database, InvalidQuery, NoProfile, NotDeleted, ProfileInUse, Restricted,
 };
-use crate::http::own_task::HungUp;
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;

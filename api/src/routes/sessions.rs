@@ -33,12 +33,12 @@ use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
+use crate::http::hung_up::HungUp;
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
 use crate::http::metrics::{self, Refusal};
 use crate::http::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
-use crate::http::own_task::HungUp;
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;

@@ -1,6 +1,9 @@
 //! Profiles as documents that another account, or another deployment, reads (docs/profile-format.md). They are written and
 //! read as they travel, whatever their size.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -231,8 +234,23 @@ fn left_out_because() -> RefOr<Schema> {
     one_of(&["unsupported", "too_large", "unreadable"], None)
 }
 
-/// A document may take so many times as long to arrive as another body, which is far smaller.
-const PATIENCE: u32 = 20;
+/// The largest document may take so many times as long to arrive as another body, which is far smaller.
+const PATIENCE: f64 = 20.0;
+
+/// Returns when less of a document has come by now than has to: the largest has `PATIENCE` times `body_timeout`, smaller ones as
+/// much less as they are smaller, and all of them twice that time besides, in which they wait for their turn. Who sends a byte
+/// now and then has one of the few turns that all accounts share.
+async fn too_slow(received: &AtomicU64, limit: u64, body_timeout: Duration) {
+    let begun = Instant::now();
+    #[expect(clippy::cast_precision_loss, reason = "documents have fewer bytes than that")]
+    let share = || received.load(Ordering::Relaxed) as f64 / limit as f64;
+    while let Some(left) = (body_timeout * 2 + body_timeout.mul_f64(PATIENCE * share()))
+        .checked_sub(begun.elapsed())
+        .filter(|left| !left.is_zero())
+    {
+        tokio::time::sleep(left).await;
+    }
+}
 
 /// Export a profile
 ///
@@ -297,10 +315,16 @@ async fn import(caller: Caller, State(app): State<App>, request: Request) -> Res
     }
     let stores = app.stores().await?;
     let mut unknown = Vec::new();
-    let reading = stores.read_document(caller.account_id, body.into_data_stream(), &mut unknown);
-    let read = tokio::time::timeout(app.config.body_timeout.saturating_mul(PATIENCE), reading).await;
+    let received = AtomicU64::new(0);
+    let body = body.into_data_stream().inspect_ok(|chunk| {
+        received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+    });
+    let read = tokio::select! {
+        read = stores.read_document(caller.account_id, body, &mut unknown) => Some(read),
+        () = too_slow(&received, limit, app.config.body_timeout) => None,
+    };
     unknown_fields::note(&parts.extensions, unknown.iter().map(String::as_str));
-    let document = read.map_err(|_| Problem::body_too_slow())??;
+    let document = read.ok_or_else(Problem::body_too_slow)??;
     let name = check(document.missing, &document.name, &document.archetype)?;
     require_room(&app, &caller).await?;
 
