@@ -46,7 +46,7 @@ pub struct QueueBackend<J> {
     persisted: Persisted<Queue>,
     codec: JsonCodec<Vec<u8>>,
     wakeups: UnboundedReceiver<()>,
-    safety: (Pin<Box<Sleep>>, Duration),
+    safety: Pin<Box<Sleep>>,
     /// Whether the table may hold something that was not seen yet.
     look: bool,
     /// Tasks handed out since the last look: a full batch means there may be more.
@@ -63,24 +63,21 @@ impl<J: Job> QueueBackend<J> {
             persisted: Persisted::new(Queue { db: lazy, config, claims: Arc::default() }),
             codec: JsonCodec::default(),
             wakeups,
-            safety: (Box::pin(tokio::time::sleep(J::SAFETY)), J::SAFETY),
+            safety: Box::pin(tokio::time::sleep(J::SAFETY)),
             look: true,
             handed_out: 0,
             job: PhantomData,
         }
     }
-}
 
-impl<J> QueueBackend<J> {
     /// Notes every wake-up and the safety timer, and leaves the waker with both.
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
             self.look = true;
         }
-        let (safety, period) = &mut self.safety;
-        while safety.as_mut().poll(cx).is_ready() {
+        while self.safety.as_mut().poll(cx).is_ready() {
             self.look = true;
-            safety.set(tokio::time::sleep(*period));
+            self.safety.set(tokio::time::sleep(J::SAFETY));
         }
     }
 }
@@ -104,7 +101,7 @@ pub(crate) fn planned_once(lazy: &PgPool, size: u32) -> PgPool {
     pool_options(size).connect_lazy_with(options)
 }
 
-impl<J> Backend for QueueBackend<J> {
+impl<J: Job> Backend for QueueBackend<J> {
     type Task = PgTask;
     type Error = Error;
 

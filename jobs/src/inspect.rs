@@ -165,7 +165,7 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
     {
         return Ok(Retried::MailEnded);
     }
-    sqlx::query("select pg_notify($1, '')").bind(wakeups::channel(&queue)).execute(&mut *tx).await?;
+    wakeups::wake(&mut tx, &queue).await?;
     tx.commit().await?;
     Ok(Retried::Yes)
 }

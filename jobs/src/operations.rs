@@ -61,11 +61,7 @@ impl OperationJob {
 /// # Errors
 /// When the database fails.
 pub async fn wake(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
-    sqlx::query("select pg_notify($1, '')")
-        .bind(wakeups::channel(&OperationJob::queue_of(worker)))
-        .execute(conn)
-        .await?;
-    Ok(())
+    wakeups::wake(conn, &OperationJob::queue_of(worker)).await
 }
 
 /// Serves what waits for one worker to it.

@@ -7,14 +7,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use kitfleet_domain::seldom::Seldom;
-use sqlx::PgPool;
 use sqlx::postgres::PgListener;
+use sqlx::{PgConnection, PgPool};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 /// The channel on which `queue` is notified.
 pub(crate) fn channel(queue: &str) -> String {
     format!("jobs:{queue}")
+}
+
+/// Has whoever serves `queue` look at it, when the transaction commits.
+pub(crate) async fn wake(conn: &mut PgConnection, queue: &str) -> sqlx::Result<()> {
+    sqlx::query("select pg_notify($1, '')").bind(channel(queue)).execute(conn).await?;
+    Ok(())
 }
 
 /// Listens for several queues on one connection of its own, until it is dropped.
