@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use kitfleet_domain::areas;
 use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
+use kitfleet_jobs::wakeups::Carrier;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
@@ -23,6 +24,7 @@ const EMAILS: &str = "service_email_send_total";
 const ATTEMPTS: &str = "service_webhook_delivery_attempt_total";
 const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
 const PURGED: &str = "service_retention_purge_total";
+const WAKEUPS: &str = "service_wakeup_total";
 
 /// How an authentication ended.
 #[derive(Debug, Clone, Copy)]
@@ -156,6 +158,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
         describe_counter!(PURGED, "What retention has ended, by what it was and how that went.");
         describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
+        describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
         for outcome in AuthOutcome::ALL {
@@ -177,6 +180,9 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         }
         for outcome in deliveries::Outcome::ALL {
             counter!(ATTEMPTS, "outcome" => outcome.name()).absolute(0);
+        }
+        for carrier in Carrier::ALL {
+            counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);
         }
         for state in DeliveryStatus::COUNTED {
             counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
