@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use kitfleet_api::{ApiConfig, ConnectionLimits, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
+use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_worker::config::Bounds;
 use kitfleet_worker::{RunError, WorkerConfig, incarnations};
 use sqlx::PgPool;
@@ -66,8 +67,10 @@ async fn up_on(
 
     let worker_config = worker(config, &base_url)?;
     let (stop_api, stop_worker) = (CancellationToken::new(), CancellationToken::new());
-    let mut api = tokio::spawn(kitfleet_api::serve(listener, api(config, &base_url)?, db.clone(), stop_api.clone()));
-    let mut worker = tokio::spawn(keep_working(worker_config, db.clone(), stop_worker.clone()));
+    let (api_config, wakeups) = (api(config, &base_url)?, wakeups(config, &db)?);
+    let served = kitfleet_api::serve(listener, api_config, db.clone(), wakeups.clone(), stop_api.clone());
+    let mut api = tokio::spawn(served);
+    let mut worker = tokio::spawn(keep_working(worker_config, db.clone(), wakeups, stop_worker.clone()));
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
         ended = &mut api => unasked_end(ended),
@@ -113,7 +116,9 @@ pub async fn api_only(config: &Config) -> Result<()> {
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(listener.local_addr()?);
     tracing::info!(base_url, "listening");
-    kitfleet_api::serve(listener, api(config, &base_url)?, database.pool(config).await?, stop).await?;
+    let db = database.pool(config).await?;
+    let wakeups = wakeups(config, &db)?;
+    kitfleet_api::serve(listener, api(config, &base_url)?, db, wakeups, stop).await?;
     database.close().await;
     Ok(())
 }
@@ -126,15 +131,17 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(config.server.listen);
     let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);
+    let wakeups = wakeups(config, &db)?;
     let health = match config.worker.listen {
         Some(address) => {
             let listener = listen(address, "worker.listen").await?;
-            let served = kitfleet_api::serve_health(listener, api(config, &base_url)?, db.clone(), stop.clone());
+            let (config, wakeups) = (api(config, &base_url)?, wakeups.clone());
+            let served = kitfleet_api::serve_health(listener, config, db.clone(), wakeups, stop.clone());
             Some(tokio::spawn(served))
         }
         None => None,
     };
-    let ended = keep_working(worker, db, stop.clone()).await;
+    let ended = keep_working(worker, db, wakeups, stop.clone()).await;
     stop.cancel();
     if let Some(health) = health {
         join(health).await;
@@ -145,11 +152,11 @@ pub async fn worker_only(config: &Config) -> Result<()> {
 
 /// Runs one incarnation of the worker after the other, until `stop`. When the very first finds that this machine cannot
 /// run browsers there is no point in trying again.
-async fn keep_working(config: WorkerConfig, db: PgPool, stop: CancellationToken) -> Result<()> {
+async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: CancellationToken) -> Result<()> {
     let mut pause = PAUSES.0;
     for incarnation in 1_u64.. {
         let started = Instant::now();
-        let run = tokio::spawn(kitfleet_worker::run(config.clone(), db.clone(), stop.clone()));
+        let run = tokio::spawn(kitfleet_worker::run(config.clone(), db.clone(), wakeups.clone(), stop.clone()));
         match run.await {
             Ok(Ok(())) => break,
             Ok(Err(error @ RunError::Browser(_))) if incarnation == 1 => {
@@ -235,6 +242,11 @@ async fn join<T>(task: JoinHandle<T>) {
     {
         tracing::error!(%panic, "a role panicked while it stopped");
     }
+}
+
+/// What tells processes that there is something for them.
+fn wakeups(config: &Config, db: &PgPool) -> Result<Wakeups> {
+    Ok(Wakeups::start(db.clone(), config.redis.url.as_ref().map(RedisUrl::client).transpose()?)?)
 }
 
 fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {

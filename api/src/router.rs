@@ -2,6 +2,7 @@
 
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::{Extension, Router};
+use kitfleet_jobs::wakeups::Wakeups;
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio::net::TcpListener;
@@ -73,9 +74,10 @@ pub async fn serve(
     listener: TcpListener,
     config: ApiConfig,
     db: PgPool,
+    wakeups: Wakeups,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    Server::new(config, db, router, shutdown)?.run_all(listener).await;
+    Server::new(config, db, wakeups, router, shutdown)?.run_all(listener).await;
     Ok(())
 }
 
@@ -87,9 +89,10 @@ pub async fn serve_health(
     listener: TcpListener,
     config: ApiConfig,
     db: PgPool,
+    wakeups: Wakeups,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    Server::new(config, db, health, shutdown)?.run(listener).await;
+    Server::new(config, db, wakeups, health, shutdown)?.run(listener).await;
     Ok(())
 }
 
@@ -146,7 +149,9 @@ mod tests {
     fn app_with(config: ApiConfig) -> App {
         let options = "postgres://nobody@127.0.0.1:1/none".parse().expect("connection options");
         let handle = metrics::install().expect("the recorder is ours");
-        App::new(config, PgPoolOptions::new().connect_lazy_with(options), handle).expect("threads")
+        let db = PgPoolOptions::new().connect_lazy_with(options);
+        let wakeups = Wakeups::start(db.clone(), None).expect("there is no Redis");
+        App::new(config, db, wakeups, handle).expect("threads")
     }
 
     /// Routes that nobody registered.

@@ -28,7 +28,7 @@ use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::{FromRow, PgPool};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio::time::Sleep;
 
 use crate::Job;
@@ -45,7 +45,7 @@ const BATCH: usize = 32;
 pub struct QueueBackend<J> {
     persisted: Persisted<Queue>,
     codec: JsonCodec<Vec<u8>>,
-    wakeups: UnboundedReceiver<()>,
+    wakeups: Receiver<()>,
     safety: Pin<Box<Sleep>>,
     /// Whether the table may hold something that was not seen yet.
     look: bool,
@@ -57,7 +57,7 @@ pub struct QueueBackend<J> {
 impl<J: Job> QueueBackend<J> {
     /// Serves `queue`. `lazy` is a pool whose commits do not wait for the disk ([`lazy_pool`]).
     #[must_use]
-    pub fn new(lazy: PgPool, queue: &str, wakeups: UnboundedReceiver<()>) -> Self {
+    pub fn new(lazy: PgPool, queue: &str, wakeups: Receiver<()>) -> Self {
         let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(BEAT);
         Self {
             persisted: Persisted::new(Queue { db: lazy, config, claims: Arc::default() }),

@@ -12,7 +12,7 @@ pub mod emails;
 pub mod inspect;
 pub mod maintenance;
 pub mod operations;
-mod wakeups;
+pub mod wakeups;
 pub mod webhooks;
 
 use std::time::Duration;
@@ -21,8 +21,6 @@ use kitfleet_domain::database;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
-
-pub use wakeups::Wakeups;
 
 /// What a worker can be told to do.
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {

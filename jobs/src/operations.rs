@@ -27,12 +27,12 @@ use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::intents::{self, Started, Taken};
 use kitfleet_domain::timestamp::Timestamp;
 use sqlx::{PgConnection, PgPool};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::backend::{RETRY, planned_once};
-use crate::wakeups;
+use crate::wakeups::{self, Wakeups};
 
 /// How often there is looked for what waits without having been woken.
 const SAFETY: Duration = Duration::from_secs(1);
@@ -56,12 +56,9 @@ impl OperationJob {
     }
 }
 
-/// Has a worker look for what waits for it, when the transaction commits.
-///
-/// # Errors
-/// When the database fails.
-pub async fn wake(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
-    wakeups::wake(conn, &OperationJob::queue_of(worker)).await
+/// Has a worker look for what waits for it, which was committed before.
+pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
+    wakeups.tell(&wakeups::channel(&OperationJob::queue_of(worker)), String::new());
 }
 
 /// Serves what waits for one worker to it.
@@ -69,7 +66,7 @@ pub async fn wake(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()>
 pub struct OperationBackend {
     worker: WorkerId,
     db: PgPool,
-    wakeups: UnboundedReceiver<()>,
+    wakeups: Receiver<()>,
     safety: Pin<Box<Sleep>>,
     /// Whether there may be something that was not taken yet.
     look: bool,
@@ -86,7 +83,7 @@ pub struct OperationBackend {
 impl OperationBackend {
     /// Serves `worker`. `lazy` is a pool whose commits do not wait for the disk ([`crate::backend::lazy_pool`]).
     #[must_use]
-    pub fn new(worker: WorkerId, lazy: &PgPool, wakeups: UnboundedReceiver<()>) -> Self {
+    pub fn new(worker: WorkerId, lazy: &PgPool, wakeups: Receiver<()>) -> Self {
         Self {
             worker,
             // One claims, and one gives back.
@@ -152,12 +149,19 @@ impl OperationBackend {
             Ok(Err(error)) => {
                 static FAILED: Seldom = Seldom::new();
                 FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot take operations"));
-                self.uncertain = true;
-                self.safety.as_mut().reset(Instant::now() + RETRY);
+                self.try_again();
             }
-            Err(panic) => tracing::error!(%panic, "taking operations panicked"),
+            Err(panic) => {
+                tracing::error!(%panic, "taking operations panicked");
+                self.try_again();
+            }
         }
         true
+    }
+
+    fn try_again(&mut self) {
+        self.uncertain = true;
+        self.safety.as_mut().reset(Instant::now() + RETRY);
     }
 
     fn poll_given_back(&mut self, cx: &mut Context<'_>) -> bool {

@@ -1,82 +1,230 @@
-//! Wake-ups: a notification channel a queue.
+//! Wake-ups: telling a process that there is something for it (contract: workers 12).
 //!
-//! A notification only says "look"; what there is to do stands in the table. So a lost connection costs a look at every
-//! queue when it is back, and nothing else.
+//! A wake-up says no more than what stands in a row, and that row is looked at now and then whatever anybody was told. So one
+//! that is lost costs a look, one that comes twice or late costs nothing, and nobody has to wait until one has arrived. It is
+//! sent after what it tells of was committed, never before.
+//!
+//! A process has one hub, and three ways lead to whoever listens on a channel: memory, when that is this process; Redis, where
+//! there is one, which wakes that process and no other; and PostgreSQL, which wakes everybody who listens to anything. The
+//! last is the way also when nobody listens at Redis, or Redis does not answer in time. Who listens does so on all three.
+
+mod postgres;
+mod redis;
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ::redis::{Client, RedisResult};
 use kitfleet_domain::seldom::Seldom;
-use sqlx::postgres::PgListener;
 use sqlx::{PgConnection, PgPool};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
 
-/// The channel on which `queue` is notified.
+/// Wake-ups that wait for their carrier; more are lost.
+const OUTBOX: usize = 4_096;
+/// Wake-ups that are sent together.
+const BATCH: usize = 256;
+/// The least pause between two notifications by PostgreSQL, which wake everybody.
+const GATHERED_FOR: Duration = Duration::from_millis(1);
+/// How long somebody who wants to hear everything waits for the connection.
+const LISTENS_WITHIN: Duration = Duration::from_secs(5);
+
+/// The channel on which `queue` is woken.
 pub(crate) fn channel(queue: &str) -> String {
     format!("jobs:{queue}")
 }
 
-/// Has whoever serves `queue` look at it, when the transaction commits.
+/// Has whoever serves `queue` look at it, when the transaction commits: for whoever has no hub, or nothing that has to be quick.
 pub(crate) async fn wake(conn: &mut PgConnection, queue: &str) -> sqlx::Result<()> {
     sqlx::query("select pg_notify($1, '')").bind(channel(queue)).execute(conn).await?;
     Ok(())
 }
 
-/// Listens for several queues on one connection of its own, until it is dropped.
-#[derive(Debug)]
-pub struct Wakeups {
-    receivers: HashMap<String, UnboundedReceiver<()>>,
-    task: JoinHandle<()>,
+/// How a wake-up was sent.
+#[derive(Debug, Clone, Copy)]
+pub enum Carrier {
+    /// Within the process.
+    Memory,
+    /// By Redis.
+    Redis,
+    /// By PostgreSQL.
+    Postgres,
+    /// Not at all: it was lost.
+    None,
+}
+
+impl Carrier {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Redis, Self::Postgres, Self::None];
+
+    /// As metrics spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Redis => "redis",
+            Self::Postgres => "postgres",
+            Self::None => "none",
+        }
+    }
+
+    fn count(self, wakeups: usize) {
+        let wakeups = u64::try_from(wakeups).unwrap_or(u64::MAX);
+        metrics::counter!("service_wakeup_total", "carrier" => self.name()).increment(wakeups);
+    }
+}
+
+/// Hears what was told on a channel. `None`: something may have been told that nobody heard.
+type Listener = Arc<dyn Fn(Option<&str>) + Send + Sync>;
+
+struct WakeUp {
+    channel: String,
+    payload: String,
+}
+
+/// The hub of a process, cheap to clone.
+#[derive(Clone)]
+pub struct Wakeups(Arc<Hub>);
+
+struct Hub {
+    db: PgPool,
+    redis: Option<Client>,
+    listeners: Mutex<HashMap<String, Listener>>,
+    outbox: mpsc::Sender<WakeUp>,
+}
+
 }
 
 impl Wakeups {
-    /// Starts to listen. From here on no wake-up of these queues is lost.
+    /// Begins to carry. PostgreSQL is connected to when there is first something that it has to carry.
+    ///
+    /// # Errors
+    /// When the connection to Redis could never be set up. One that is away is no reason.
+    pub fn start(db: PgPool, redis: Option<Client>) -> RedisResult<Self> {
+        let publisher = redis.as_ref().map(redis::Publisher::new).transpose()?;
+        let (outbox, waiting) = mpsc::channel(OUTBOX);
+        tokio::spawn(carry(waiting, publisher, postgres::Notifier::new(&db)));
+        Ok(Self(Arc::new(Hub { db, redis, listeners: Mutex::default(), outbox })))
+    }
+
+    /// Tells whoever listens on this channel, if that can be done. It waits for nothing.
+    pub fn tell(&self, channel: &str, payload: String) {
+        if self.0.hear(channel, Some(&payload)) {
+            Carrier::Memory.count(1);
+        } else if self.0.outbox.try_send(WakeUp { channel: channel.to_owned(), payload }).is_err() {
+            Carrier::None.count(1);
+        }
+    }
+
+    /// Has `listener` called with what is told on this channel, until the answer is dropped.
+    pub fn listen(&self, channel: String, listener: impl Fn(Option<&str>) + Send + Sync + 'static) -> Listening {
+        self.listen_on(HashMap::from([(channel, Arc::new(listener) as Listener)]))
+    }
+
+    /// The wake-ups of queues, as long as the first part of the answer lives. From here on none is lost.
     ///
     /// # Errors
     /// When the database cannot be reached.
-    pub async fn listen(db: &PgPool, queues: &[&str]) -> sqlx::Result<Self> {
-        let mut listener = PgListener::connect_with(db).await?;
-        let (mut senders, mut receivers) = (HashMap::new(), HashMap::new());
+    pub async fn serve(&self, queues: &[&str]) -> sqlx::Result<(Listening, HashMap<String, mpsc::Receiver<()>>)> {
+        let (mut listeners, mut receivers) = (HashMap::new(), HashMap::new());
         for queue in queues {
-            listener.listen(&channel(queue)).await?;
-            let (sender, receiver) = unbounded_channel();
-            senders.insert(channel(queue), sender);
+            // One that was not noticed yet says as much as many.
+            let (sender, receiver) = mpsc::channel(1);
+            let listener: Listener = Arc::new(move |_| {
+                let _ = sender.try_send(());
+            });
+            listeners.insert(channel(queue), listener);
             receivers.insert((*queue).to_owned(), receiver);
         }
-        Ok(Self { receivers, task: tokio::spawn(forward(listener, senders)) })
+        let mut listening = self.listen_on(listeners);
+        let stands = timeout(LISTENS_WITHIN, listening.stands.wait_for(|stands| *stands)).await;
+        stands.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::WorkerCrashed)?;
+        Ok((listening, receivers))
     }
 
-    /// The wake-ups of one queue; `None` when it was not listened for, or was taken before.
-    pub fn take(&mut self, queue: &str) -> Option<UnboundedReceiver<()>> {
-        self.receivers.remove(queue)
+    fn listen_on(&self, listeners: HashMap<String, Listener>) -> Listening {
+        let channels: Vec<_> = listeners.keys().cloned().collect();
+        self.0.listeners().extend(listeners);
+        let (standing, stands) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(postgres::hear(Arc::clone(&self.0), channels.clone(), standing));
+        if let Some(client) = self.0.redis.clone() {
+            tasks.spawn(redis::hear(Arc::clone(&self.0), client, channels.clone()));
+        }
+        Listening { hub: Arc::clone(&self.0), channels, stands, _tasks: tasks }
     }
 }
 
-impl Drop for Wakeups {
+impl Hub {
+    fn listeners(&self) -> MutexGuard<'_, HashMap<String, Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands on what was told on a channel. `false` when nobody listens to it in this process.
+    fn hear(&self, channel: &str, payload: Option<&str>) -> bool {
+        let listener = self.listeners().get(channel).cloned();
+        listener.is_some_and(|listener| {
+            listener(payload);
+            true
+        })
+    }
+
+    /// Says that something may have been told that nobody heard.
+    fn look(&self, channels: &[String]) {
+        for channel in channels {
+            self.hear(channel, None);
+        }
+    }
+}
+
+/// Listens until it is dropped.
+#[must_use]
+pub struct Listening {
+    hub: Arc<Hub>,
+    channels: Vec<String>,
+    /// Whether PostgreSQL has been listened to.
+    stands: watch::Receiver<bool>,
+    _tasks: JoinSet<()>,
+}
+
+impl Drop for Listening {
     fn drop(&mut self) {
-        self.task.abort();
+        self.hub.listeners().retain(|channel, _| !self.channels.contains(channel));
     }
 }
 
-async fn forward(mut listener: PgListener, senders: HashMap<String, UnboundedSender<()>>) {
-    let failed = Seldom::new();
-    loop {
-        match listener.try_recv().await {
-            Ok(Some(notification)) => {
-                if let Some(sender) = senders.get(notification.channel()) {
-                    // A closed queue needs no wake-up.
-                    let _ = sender.send(());
-                }
+/// Carries wake-ups to other processes, until nobody can tell any more.
+async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Publisher>, postgres: postgres::Notifier) {
+    static LOST: Seldom = Seldom::new();
+    let (mut batch, mut notified) = (Vec::new(), Instant::now());
+    while waiting.recv_many(&mut batch, BATCH).await > 0 {
+        if let Some(redis) = &mut redis {
+            batch = redis.publish(batch).await;
+            if batch.is_empty() {
+                continue;
             }
-            // The connection was lost and is back: whatever was notified in between was not heard.
-            Ok(None) => senders.values().for_each(|sender| {
-                let _ = sender.send(());
-            }),
-            Err(error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot listen for jobs"));
-                tokio::time::sleep(Duration::from_millis(200)).await;
+        } else {
+            // At once, when it has been quiet.
+            sleep_until(notified + GATHERED_FOR).await;
+            while batch.len() < BATCH
+                && let Ok(more) = waiting.try_recv()
+            {
+                batch.push(more);
             }
         }
+        let carrier = match postgres.notify(&batch).await {
+            Ok(()) => Carrier::Postgres,
+            Err(error) => {
+                LOST.say(
+                    |held_back| tracing::warn!(%error, held_back, "nobody can be woken: rows are looked at instead"),
+                );
+                Carrier::None
+            }
+        };
+        carrier.count(batch.len());
+        batch.clear();
+        notified = Instant::now();
     }
 }

@@ -24,6 +24,7 @@ mod ledger;
 mod mfa;
 mod migrations;
 mod oauth;
+mod operation_path;
 mod operations;
 mod orchestration;
 mod outages;

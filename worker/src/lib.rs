@@ -24,16 +24,16 @@ use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::intents;
 use kitfleet_domain::workers::{self, NewWorker};
-use kitfleet_jobs::Wakeups;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
 use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Scheduled};
 use kitfleet_jobs::operations::{OperationBackend, OperationJob};
+use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
 use kitfleet_profiles::Stores;
 use sqlx::PgPool;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -83,6 +83,8 @@ pub(crate) struct Context {
     pub(crate) db: PgPool,
     /// Commits here do not wait for the disk.
     pub(crate) lazy: PgPool,
+    /// Who waits is told here, once it is committed.
+    pub(crate) wakeups: Wakeups,
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
@@ -97,10 +99,15 @@ pub(crate) struct Context {
 ///
 /// # Errors
 /// When it cannot start, or was declared lost. Its browsers are gone then too.
-pub async fn run(config: WorkerConfig, db: PgPool, shutdown: CancellationToken) -> Result<(), RunError> {
+pub async fn run(
+    config: WorkerConfig,
+    db: PgPool,
+    wakeups: Wakeups,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
     incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
-    let ended = run_with(config, db, browsers.clone(), shutdown).await;
+    let ended = run_with(config, db, wakeups, browsers.clone(), shutdown).await;
     browsers.shut_down().await;
     ended
 }
@@ -108,13 +115,15 @@ pub async fn run(config: WorkerConfig, db: PgPool, shutdown: CancellationToken) 
 async fn run_with(
     config: WorkerConfig,
     db: PgPool,
+    wakeups: Wakeups,
     browsers: Pool,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
     let (operations, browser_queue) = (OperationJob::queue_of(id), BrowserJob::queue_of(id));
-    let mut wakeups = Wakeups::listen(&db, &[&operations, &browser_queue, EmailJob::QUEUE, AttemptJob::QUEUE]).await?;
+    let queues = [&*operations, &browser_queue, EmailJob::QUEUE, AttemptJob::QUEUE];
+    let (_listening, mut receivers) = wakeups.serve(&queues).await?;
     let new = NewWorker {
         id,
         name: &config.name,
@@ -128,19 +137,20 @@ async fn run_with(
     let lazy = lazy_pool(&db).await?;
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
-    let context = Arc::new(Context { id, config, db, lazy, browsers, opener, stores, sessions, mailer, stopping });
+    let context =
+        Arc::new(Context { id, config, db, lazy, wakeups, browsers, opener, stores, sessions, mailer, stopping });
     let tidying = Arc::clone(&context);
     let tidying = async move { tidying.mailer.keep_for(tidying.config.outbox_retention).await };
     let _tidying = AbortOnDropHandle::new(tokio::spawn(tidying));
     let mut queues = JoinSet::new();
     let mut queue = |name: &str| {
-        let wakeups = wakeups.take(name).unwrap_or_else(|| unreachable!("listened for above"));
-        (wakeups, Arc::clone(&context))
+        let receiver = receivers.remove(name).unwrap_or_else(|| unreachable!("listened for above"));
+        (receiver, Arc::clone(&context))
     };
     // The registry: a line a job type.
     let (operating, browsing) = (queue(&operations), queue(&browser_queue));
     let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
-    let (ticking, ticks) = unbounded_channel();
+    let (ticking, ticks) = channel(1);
     let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
     let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking).await }));
     queues.spawn(operate(operations, operating));
@@ -207,7 +217,7 @@ fn stopped(context: &Context) -> impl Future<Output = io::Result<()>> + Send + u
 }
 
 /// What a queue's worker needs: its wake-ups, and what its handlers reach.
-type Duty = (UnboundedReceiver<()>, Arc<Context>);
+type Duty = (Receiver<()>, Arc<Context>);
 
 /// Carries out what callers want of the browsers on this worker. It is a task, and not on a thread of its own as the queues in
 /// apalis's tables are: each operation would cost switches between threads.
@@ -227,15 +237,15 @@ async fn close_browser(job: BrowserJob, context: Arc<Context>) -> Result<(), Box
 }
 
 /// Schedules the chains whenever one of them is due, for ever. Of all workers the first one to do so looks for what is due.
-async fn keep_time(context: &Context, ticking: UnboundedSender<()>) {
+async fn keep_time(context: &Context, ticking: Sender<()>) {
     let failed = Seldom::new();
     let attempt = || async { maintenance_jobs::schedule(&mut *context.lazy.acquire().await?).await };
     loop {
         let pause = match attempt().await {
             Ok(Scheduled { anew, next }) => {
                 if anew {
-                    // Nobody is there to be woken when the worker stops.
-                    let _ = ticking.send(());
+                    // One that was not noticed yet says as much as many, and when the worker stops nobody is there to be woken.
+                    let _ = ticking.try_send(());
                 }
                 next
             }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
-use kitfleet_domain::sessions::intents::{self, Ending, Started};
+use kitfleet_domain::sessions::intents::{self, Ending, Notice, Started};
 use kitfleet_domain::sessions::keeping::{self, Held, Reason};
 use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_jobs::operations::OperationJob;
@@ -458,5 +458,7 @@ async fn finish(context: &Context, intent: IntentId, ending: &Ending) -> Written
 
 async fn write(context: &Context, intent: IntentId, ending: &Ending) -> sqlx::Result<bool> {
     let finish = || async { intents::finish(&mut *context.db.acquire().await?, intent, ending).await };
-    persist("write an outcome", finish).await
+    let Some(Notice { channel, payload }) = persist("write an outcome", finish).await? else { return Ok(false) };
+    context.wakeups.tell(&channel, payload);
+    Ok(true)
 }

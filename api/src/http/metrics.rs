@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use kitfleet_domain::areas;
 use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
+use kitfleet_jobs::wakeups::Carrier;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
@@ -25,6 +26,7 @@ const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
 const PURGED: &str = "service_retention_purge_total";
 const CREATES_WAITING: &str = "service_session_creates_waiting";
 const CREATES_REFUSED: &str = "service_session_create_refusal_total";
+const WAKEUPS: &str = "service_wakeup_total";
 
 /// How an authentication ended.
 #[derive(Debug, Clone, Copy)]
@@ -195,6 +197,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
         describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
         describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
+        describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
         gauge!(CREATES_WAITING).set(0.0);
@@ -220,6 +223,9 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         }
         for outcome in deliveries::Outcome::ALL {
             counter!(ATTEMPTS, "outcome" => outcome.name()).absolute(0);
+        }
+        for carrier in Carrier::ALL {
+            counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);
         }
         for state in DeliveryStatus::COUNTED {
             counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);

@@ -1,24 +1,25 @@
 //! Waiting for the outcome of an intent, which a worker of another process writes.
 //!
-//! Each API process listens on one channel of its own, and the outcome comes as a notification on it. Notifications can
-//! be lost, when the connection breaks; the row cannot. So whatever is waited for longer than a moment is also looked
-//! up in the database, and a lost notification costs a second at most.
+//! Each API process listens on one channel of its own, and the outcome comes as a wake-up on it. Wake-ups can be lost; the row
+//! cannot. So whatever is waited for longer than a moment is also looked up in the database, and a lost wake-up costs a
+//! second at most.
 
 use std::collections::HashMap;
-use std::io;
+use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::operations::{Outcome, StoredResult};
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::intents::{self, Ending, ReplyTo};
+use kitfleet_jobs::wakeups::Wakeups;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use sqlx::postgres::{PgListener, PgPoolOptions};
-use sqlx::{Acquire, Connection, PgPool};
+use sqlx::PgPool;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -26,10 +27,6 @@ use crate::http::error::Result;
 
 /// How often rows are looked up, and how long a waiter waits before its own is.
 const REREAD: Duration = Duration::from_millis(500);
-/// How long the connection may be silent before it is asked whether it still stands.
-const QUIET: Duration = Duration::from_secs(10);
-/// How long it may take to answer that.
-const PING: Duration = Duration::from_secs(5);
 /// What an outcome may take beyond the operation's own time: the worker enforces that, and a worker that dies is
 /// noticed well within this.
 const GRACE: Duration = Duration::from_secs(30);
@@ -40,6 +37,7 @@ pub struct Replies(Arc<Shared>);
 struct Shared {
     channel: String,
     db: PgPool,
+    wakeups: Wakeups,
     waiting: Mutex<HashMap<IntentId, Waiting>>,
     /// Nobody is to wait any longer.
     patience_ended: CancellationToken,
@@ -52,14 +50,20 @@ struct Waiting {
 
 enum Found {
     Reply(Ending),
-    /// It is in the row: it did not fit into the notification.
+    /// It is in the row: it did not fit into the wake-up.
     InRow,
 }
 
 impl Replies {
-    pub fn new(db: PgPool) -> Self {
+    pub fn new(db: PgPool, wakeups: Wakeups) -> Self {
         let channel = format!("replies_{}", Uuid::now_v7().simple());
-        Self(Arc::new(Shared { channel, db, waiting: Mutex::default(), patience_ended: CancellationToken::new() }))
+        Self(Arc::new(Shared {
+            channel,
+            db,
+            wakeups,
+            waiting: Mutex::default(),
+            patience_ended: CancellationToken::new(),
+        }))
     }
 
     /// Where outcomes of `request` have to go.
@@ -79,33 +83,16 @@ impl Replies {
         self.0.patience_ended.cancel();
     }
 
-    /// Receives notifications, for ever.
+    /// Hears of outcomes, for ever.
     pub async fn listen(self) {
-        loop {
-            let Err(error) = self.listen_on_one_connection().await;
-            tracing::warn!(%error, "the connection that receives outcomes was lost; reconnecting");
-            sleep(REREAD).await;
-        }
-    }
-
-    async fn listen_on_one_connection(&self) -> sqlx::Result<std::convert::Infallible> {
-        // A pool of its own: the shared one must not lose a connection for good.
-        let options = self.0.db.connect_options().as_ref().clone();
-        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(options);
-        let mut listener = PgListener::connect_with(&pool).await?;
-        listener.eager_reconnect(false);
-        listener.listen(&self.0.channel).await?;
-        loop {
-            match timeout(QUIET, listener.try_recv()).await {
-                Ok(Ok(Some(notification))) => self.deliver(notification.payload()),
-                Ok(Ok(None)) => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
-                Ok(Err(error)) => return Err(error),
-                Err(_) => {
-                    let connection = listener.acquire().await?;
-                    timeout(PING, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
-                }
+        let (wakeups, channel) = (self.0.wakeups.clone(), self.0.channel.clone());
+        let _listening = wakeups.listen(channel, move |told| {
+            // What nobody heard is looked up soon.
+            if let Some(payload) = told {
+                self.deliver(payload);
             }
-        }
+        });
+        pending().await
     }
 
     fn deliver(&self, payload: &str) {
@@ -125,7 +112,11 @@ impl Replies {
                     .map_or(Found::InRow, |outcome| Found::Reply(Ending { outcome, result, browser_time }));
                 self.hand_over(notice.intent, found);
             }
-            Err(error) => tracing::warn!(%error, "an outcome could not be read"),
+            // Somebody else may know the channel.
+            Err(error) => {
+                static UNREADABLE: Seldom = Seldom::new();
+                UNREADABLE.say(|held_back| tracing::warn!(%error, held_back, "an outcome could not be read"));
+            }
         }
     }
 

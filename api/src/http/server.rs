@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use kitfleet_domain::seldom::Seldom;
+use kitfleet_jobs::wakeups::Wakeups;
 use sqlx::PgPool;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -56,10 +57,11 @@ impl Server {
     pub fn new(
         config: ApiConfig,
         db: PgPool,
+        wakeups: Wakeups,
         router: fn(App) -> Router,
         shutdown: CancellationToken,
     ) -> Result<Self, ServeError> {
-        let app = App::new(config, db, metrics::install().map_err(ServeError::Metrics)?)?;
+        let app = App::new(config, db, wakeups, metrics::install().map_err(ServeError::Metrics)?)?;
         Ok(Self { router: router(app.clone()), app, shutdown, abort: CancellationToken::new() })
     }
 

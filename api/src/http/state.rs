@@ -20,6 +20,7 @@ use kitfleet_domain::turns::Turns;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
 use kitfleet_domain::workers::Placement;
+use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -193,6 +194,8 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     pub config: ApiConfig,
     pub db: PgPool,
+    /// Who has something to do is told here, once it is committed.
+    pub wakeups: Wakeups,
     pub replies: Replies,
     pub rate_limits: RateLimiter,
     /// Where passwords are hashed.
@@ -220,8 +223,8 @@ pub struct Shared {
 impl App {
     /// # Errors
     /// When the machine has no threads left, or the connection to Redis cannot be set up.
-    pub fn new(config: ApiConfig, db: PgPool, metrics: PrometheusHandle) -> Result<Self, ServeError> {
-        let replies = Replies::new(db.clone());
+    pub fn new(config: ApiConfig, db: PgPool, wakeups: Wakeups, metrics: PrometheusHandle) -> Result<Self, ServeError> {
+        let replies = Replies::new(db.clone(), wakeups.clone());
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
         let providers = Providers::new(&config.auth.providers, &config.base_url);
@@ -230,6 +233,7 @@ impl App {
         Ok(Self(Arc::new(Shared {
             config,
             db,
+            wakeups,
             replies,
             rate_limits,
             hashing,

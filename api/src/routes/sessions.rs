@@ -141,8 +141,8 @@ async fn open(
     let (mut tx, created) = place(app, caller, hung_up, &new, wishes.patience()).await?;
     tracing::Span::current().record("session", tracing::field::display(created.id));
     let mut waiter = app.replies.expect(created.intent);
-    wake(&mut tx, created.worker).await?;
     tx.commit().await?;
+    wake(&app.wakeups, created.worker);
 
     match waiter.outcome(app.config.open_timeout).await? {
         Some(Ending { outcome: Outcome::Done, .. }) => {}
@@ -204,7 +204,7 @@ async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the browser did not open in time".to_owned() };
     let outcome = Outcome::Failed { failure: failure.clone() };
     let mut tx = app.db.begin().await?;
-    if !intents::finish(&mut tx, created.intent, &outcome.into()).await? {
+    if intents::finish(&mut tx, created.intent, &outcome.into()).await?.is_none() {
         return Ok(None);
     }
     let job = BrowserJob { worker: created.worker, task: BrowserTask::Close(created.id) };

@@ -11,9 +11,9 @@ use crate::emails::Template;
 use crate::events::EventType;
 
 /// Who writes into another area's table, and which. There is one reason: an operation's end is one statement
-/// (`sessions::intents::finish`), its fence and all that follows from it. Each statement more would be one that every operation
-/// waits for, while it holds its session.
-const TOGETHER: [(&str, &str); 3] = [("sessions", "usage_counts"), ("sessions", "events"), ("sessions", "emails")];
+/// (`sessions::intents::end`), its fence and what it counts. Each statement more would be one that every operation waits for, while
+/// it holds its session. The mails about an account's first session are due at once, without a job of their own.
+const TOGETHER: [(&str, &str); 2] = [("sessions", "usage_counts"), ("sessions", "emails")];
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());

@@ -1,8 +1,8 @@
 //! Intents: what a caller wanted of a session, persisted before anything is done about it.
 //!
 //! An intent moves `queued → running → done`, each step by compare-and-set, and its id is the session's claim. Whoever
-//! finishes it does so in one statement, fenced by that claim: result, release of the session, event and the waiting
-//! caller's notification happen together or, when DELETE won the race, not at all.
+//! finishes it does so in one transaction, fenced by that claim, which is one statement when nothing went wrong: result, release
+//! of the session and event happen together or, when DELETE won the race, not at all.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use sqlx::{Connection as _, PgConnection, PgTransaction};
 
 use super::{SessionStatus, keeping};
 use crate::database::may_pass;
-use crate::emails::{self, Recipient, Template};
+use crate::emails;
 use crate::events::{self, EventType};
 use crate::heavy::heavy;
 use crate::ids::{AccountId, EmailId, IntentId, SessionId, WorkerId};
@@ -35,8 +35,6 @@ pub struct ReplyTo<'a> {
 pub enum Claim {
     /// The session is busy with the intent; its worker has to be told.
     Won {
-        /// The intent.
-        intent: IntentId,
         /// Who owns the browser.
         worker: WorkerId,
     },
@@ -45,7 +43,7 @@ pub enum Claim {
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
     /// Nobody has heard of the session's worker for longer than a lease, and nobody has found it dead: the database may have
-    /// been away, and the worker wait for it. The caller's transaction must not be committed.
+    /// been away, and the worker wait for it. Nothing was changed.
     WorkerSilent,
     /// The account has no such session.
     NoSession,
@@ -71,62 +69,99 @@ pub async fn sealing_key(
     .await
 }
 
-/// Claims the account's session for `operation`, whose secrets were taken out into `sealed`.
+/// Claims the account's session for `operation`, whose secrets were taken out into `sealed`, as `intent`. What is usual is one
+/// statement, which is a transaction of its own; `conn` is in none. Of a claim that is won the worker has to be told.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn claim(
     conn: &mut PgConnection,
-    account: AccountId,
-    session: SessionId,
+    (account, session): (AccountId, SessionId),
+    intent: IntentId,
     operation: &Operation,
     sealed: Option<&[u8]>,
     reply: ReplyTo<'_>,
 ) -> sqlx::Result<Claim> {
-    let intent = IntentId::generate();
-    let request = serde_json::to_value(operation).map_err(|e| sqlx::Error::Encode(e.into()))?;
-    let claimed = sqlx::query!(
-        r#"with claimed as (
-               update sessions set status = 'busy', operation_id = $3, updated_at = now()
-               where id = $1 and account_id = $2 and status = 'ready' returning id, worker_id
-           ), written as (
-               insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id)
-               select $3, id, worker_id, $4, $5, $6, $7, $8 from claimed
-           )
-           select w.id as "worker_id: WorkerId", w.status in ('active', 'draining') as "stands!",
-                  w.last_seen_at > now() - make_interval(secs => $9) as "heard!"
-           from claimed join workers w on w.id = claimed.worker_id"#,
-        session as _,
-        account as _,
-        intent as _,
-        operation.kind(),
-        request,
+    let wanted = Wanted {
+        account,
+        session,
+        intent,
+        kind: operation.kind(),
+        request: serde_json::to_value(operation).map_err(|e| sqlx::Error::Encode(e.into()))?,
         sealed,
-        reply.channel,
-        reply.request_id,
-        workers::LEASE.as_secs_f64(),
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
-    match claimed {
-        Some(worker) if worker.stands && worker.heard => Ok(Claim::Won { intent, worker: worker.worker_id }),
-        Some(worker) if worker.stands => Ok(Claim::WorkerSilent),
-        Some(_) => {
-            let failure = worker_gone();
-            finish(conn, intent, &Outcome::Failed { failure: failure.clone() }.into()).await?;
-            Ok(Claim::WorkerGone(failure))
-        }
-        None => {
-            let status = sqlx::query_scalar!(
-                r#"select status as "status: SessionStatus" from sessions where id = $1 and account_id = $2"#,
-                session as _,
-                account as _,
-            )
-            .fetch_optional(conn)
-            .await?;
-            Ok(status.map_or(Claim::NoSession, Claim::Lost))
-        }
+        reply,
+    };
+    if let Some(worker) = take_session(&mut *conn, &wanted, true).await? {
+        return Ok(Claim::Won { worker });
     }
+    loop {
+        let found = sqlx::query!(
+            r#"select s.status as "status: SessionStatus", coalesce(w.status in ('active', 'draining'), true) as "stands!",
+                      coalesce(w.last_seen_at > now() - make_interval(secs => $3), true) as "heard!"
+               from sessions s left join workers w on w.id = s.worker_id where s.id = $1 and s.account_id = $2"#,
+            session as _,
+            account as _,
+            workers::LEASE.as_secs_f64(),
+        )
+        .fetch_optional(&mut *conn)
+        .await?;
+        match found {
+            None => return Ok(Claim::NoSession),
+            Some(found) if found.status != SessionStatus::Ready || found.stands && found.heard => {
+                return Ok(Claim::Lost(found.status));
+            }
+            Some(found) if found.stands => return Ok(Claim::WorkerSilent),
+            Some(_) => {}
+        }
+        let mut tx = conn.begin().await?;
+        if take_session(&mut tx, &wanted, false).await?.is_some() {
+            let failure = worker_gone();
+            finish(&mut tx, intent, &Outcome::Failed { failure: failure.clone() }.into()).await?;
+            tx.commit().await?;
+            return Ok(Claim::WorkerGone(failure));
+        }
+        // Somebody else had the session first, and it stands differently now.
+    }
+}
+
+/// What a claim is for.
+struct Wanted<'a> {
+    account: AccountId,
+    session: SessionId,
+    intent: IntentId,
+    kind: &'static str,
+    request: Value,
+    sealed: Option<&'a [u8]>,
+    reply: ReplyTo<'a>,
+}
+
+/// Moves a session of a worker that lives, or of one that does not, from `ready` to `busy`. Answers the worker.
+async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>, alive: bool) -> sqlx::Result<Option<WorkerId>> {
+    sqlx::query_scalar!(
+        "with claimed as (
+             update sessions s set status = 'busy', operation_id = $3, updated_at = now()
+             from workers w
+             where s.id = $1 and s.account_id = $2 and s.status = 'ready' and w.id = s.worker_id
+               and case when $10 then w.status in ('active', 'draining') and w.last_seen_at > now() - make_interval(secs => $9)
+                        else w.status not in ('active', 'draining') end
+             returning s.id, s.worker_id
+         )
+         insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id)
+         select $3, id, worker_id, $4, $5, $6, $7, $8 from claimed
+         returning worker_id",
+        wanted.session as _,
+        wanted.account as _,
+        wanted.intent as _,
+        wanted.kind,
+        wanted.request,
+        wanted.sealed,
+        wanted.reply.channel,
+        wanted.reply.request_id,
+        workers::LEASE.as_secs_f64(),
+        alive,
+    )
+    .fetch_optional(conn)
+    .await
 }
 
 /// What a `ready` session's browser is when its worker died.
@@ -254,29 +289,81 @@ impl From<Outcome> for Ending {
     }
 }
 
+/// What whoever waits for an intent is to be told, when its end is committed.
+#[derive(Debug)]
+#[must_use]
+pub struct Notice {
+    /// On which channel.
+    pub channel: String,
+    /// The intent, and how it ended, if that is short; otherwise it is read from the row.
+    pub payload: String,
+}
+
 /// Ends an intent: writes its outcome, releases its session as the outcome says, counts the operation as usage when it was
-/// done, publishes `session.failed` when the session errored, has the account written to when it is its first session that
-/// came up or failed, and notifies the waiting caller. `false`, and nothing of all that, when it has ended already or lost
-/// its claim.
+/// done, publishes `session.failed` when the session errored, and has the account written to when it is its first session that
+/// came up or failed. Answers what the waiting caller has to be told. `None`, and nothing of all that, when it has ended
+/// already or lost its claim.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<bool> {
+pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<Option<Notice>> {
+    let ended = match &ending.outcome {
+        Outcome::Failed { failure } => {
+            let mut tx = conn.begin().await?;
+            let Some(ended) = end(&mut tx, id, ending).await? else { return Ok(None) };
+            let operation = if ended.kind == "open" { "unknown" } else { &ended.kind };
+            record_failure(&mut tx, &ended.of, operation, failure).await?;
+            tx.commit().await?;
+            ended
+        }
+        // An operation that was done came to something, so that this was an opening.
+        Outcome::Done if ending.result.is_none() => {
+            let mut tx = conn.begin().await?;
+            let Some(ended) = end(&mut tx, id, ending).await? else { return Ok(None) };
+            mail_about_first(&mut tx, "session_success_first", &ended.of).await?;
+            tx.commit().await?;
+            ended
+        }
+        _ => {
+            let Some(ended) = end(conn, id, ending).await? else { return Ok(None) };
+            ended
+        }
+    };
+    Ok(Some(Notice { channel: ended.reply_channel, payload: notice(id, ending)? }))
+}
+
+/// [`finish`], and whoever waits is told when the transaction commits, which `conn` is in.
+async fn finish_and_tell(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<bool> {
+    let Some(Notice { channel, payload }) = finish(&mut *conn, id, ending).await? else { return Ok(false) };
+    sqlx::query_scalar!("select pg_notify($1, $2)::text as notified", channel, payload).fetch_one(conn).await?;
+    Ok(true)
+}
+
+/// An intent that has ended.
+struct Ended {
+    kind: String,
+    reply_channel: String,
+    of: Concerned,
+}
+
+/// The session that something befell, and how long it has lived.
+struct Concerned {
+    session: SessionId,
+    account: AccountId,
+    duration_ms: i64,
+}
+
+/// The part of [`finish`] that every end has: its outcome, the release and the count.
+async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Result<Option<Ended>> {
     let Ending { outcome, result, browser_time } = ending;
-    let browser_us = browser_time.and_then(microseconds);
     let released = match outcome {
         Outcome::Done | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
         Outcome::Failed { .. } => Some("errored"),
         Outcome::Unknown | Outcome::Destroyed => None,
     };
-    let (failed, errored) = match outcome {
-        Outcome::Failed { failure } => (Some(failure.class), true),
-        _ => (None, false),
-    };
     let stored = serde_json::to_value(outcome).map_err(|e| sqlx::Error::Encode(e.into()))?;
-    let notice = notice(id, ending)?;
     let (json, content) = result.as_ref().map(|result| (result.json.get(), result.content.as_deref())).unzip();
-    let done = sqlx::query_scalar!(
+    let ended = sqlx::query!(
         r#"with held as (
                select i.id as intent_id, i.kind, i.reply_channel, s.id as session_id, s.account_id, s.created_at,
                       case when i.kind in ('navigate', 'interact', 'wait', 'state_capture') then i.kind
@@ -286,54 +373,54 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> s
                where i.id = $1 and i.status <> 'done' for update of s, i
            ), ended as (
                update intents i
-               set status = 'done', outcome = $2, result = $14::text::json, content = $3, browser_us = $11, sealed = null,
+               set status = 'done', outcome = $2, result = $3::text::json, content = $4, browser_us = $5, sealed = null,
                    done_at = now()
                from held where i.id = held.intent_id
            ), released as (
                update sessions s
-               set status = $4::text, operation_id = null, updated_at = now(),
-                   last_state_at = case when $4::text = 'ready' and $5 and held.kind = 'state_capture' then now() else s.last_state_at end
-               from held where s.id = held.session_id and $4::text is not null
+               set status = $6::text, operation_id = null, updated_at = now(),
+                   last_state_at = case when $6::text = 'ready' and $7 and held.kind = 'state_capture' then now() else s.last_state_at end
+               from held where s.id = held.session_id and $6::text is not null
            ), usage as (
                insert into usage_counts as u (account_id, day, record, slot, count)
                select account_id, (now() at time zone 'utc')::date, record, usage_slot(), 1
-               from held where $5 and record is not null
+               from held where $7 and record is not null
                on conflict (account_id, day, record, slot) do update set count = u.count + excluded.count
-           ), event as (
-               insert into events (id, account_id, type, data)
-               select $6, account_id, 'session.failed', jsonb_build_object(
-                   'session_id', 'ses_' || session_id,
-                   'duration_ms', (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint,
-                   'operation', case kind when 'open' then 'unknown' else kind end,
-                   'error_name', $7::text,
-                   'error_message', $8::text)
-               from held where $9
-           ), mail as (
-               insert into emails (id, template, account_id, details, expires_at)
-               select $12, case when $9 then 'session_failed_first' else 'session_success_first' end, account_id,
-                      jsonb_build_object('session_id', 'ses_' || session_id), now() + make_interval(secs => $13)
-               from held where $9 or kind = 'open' and $4::text = 'ready'
-               on conflict do nothing
            )
-           select pg_notify(reply_channel, $10)::text as notified from held"#,
+           select kind, reply_channel, session_id, account_id,
+                  (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
+           from held"#,
         id as _,
         stored,
+        json,
         content.flatten(),
+        browser_time.and_then(microseconds),
         released,
         matches!(outcome, Outcome::Done),
-        uuid::Uuid::now_v7(),
-        failed.map(FailureClass::name),
-        failed.map(FailureClass::message),
-        errored,
-        notice,
-        browser_us,
-        EmailId::generate() as _,
-        emails::NOTICE_GOOD_FOR.as_secs_f64(),
-        json,
     )
     .fetch_optional(conn)
     .await?;
-    Ok(done.is_some())
+    Ok(ended.map(|row| Ended {
+        kind: row.kind,
+        reply_channel: row.reply_channel,
+        of: Concerned { session: row.session_id, account: row.account_id, duration_ms: row.duration_ms },
+    }))
+}
+
+/// Has an account written to about the first of its sessions that came up, or that failed, once.
+async fn mail_about_first(conn: &mut PgConnection, template: &str, of: &Concerned) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into emails (id, template, account_id, details, expires_at)
+         values ($1, $2, $3, $4, now() + make_interval(secs => $5)) on conflict do nothing",
+        EmailId::generate() as _,
+        template,
+        of.account as _,
+        json!({"session_id": of.session}),
+        emails::NOTICE_GOOD_FOR.as_secs_f64(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Ends an intent whose session was destroyed under it, and tells its caller.
@@ -440,7 +527,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     for intent in &stranded {
         let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
         let mut alone = conn.begin().await?;
-        let finished = finish(&mut alone, intent.id, &outcome.into()).await;
+        let finished = finish_and_tell(&mut alone, intent.id, &outcome.into()).await;
         ended += usize::from(settle(alone, finished).await?);
     }
     for worker in workers::forsakers(&mut *conn, PATIENCE).await? {
@@ -483,7 +570,7 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
         id as _,
     );
     if queued.fetch_one(&mut *conn).await? {
-        finish(conn, id, &Outcome::Failed { failure }.into()).await
+        Ok(finish(conn, id, &Outcome::Failed { failure }.into()).await?.is_some())
     } else {
         Ok(false)
     }
@@ -536,7 +623,7 @@ async fn fail_sessions(
     for session in live {
         let ending = Outcome::Failed { failure: failure.clone() }.into();
         if let Some(operation) = session.operation_id
-            && finish(&mut *conn, operation, &ending).await?
+            && finish_and_tell(&mut *conn, operation, &ending).await?
         {
             continue;
         }
@@ -546,7 +633,8 @@ async fn fail_sessions(
         )
         .execute(&mut *conn)
         .await?;
-        record_failure(&mut *conn, session.account_id, session.id, session.duration_ms, failure).await?;
+        let of = Concerned { session: session.id, account: session.account_id, duration_ms: session.duration_ms };
+        record_failure(&mut *conn, &of, "unknown", failure).await?;
     }
     Ok(())
 }
@@ -572,28 +660,26 @@ pub async fn fail_idle(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(idle) = idle else { return Ok(false) };
-    record_failure(conn, idle.account_id, session, idle.duration_ms, failure).await?;
+    let of = Concerned { session, account: idle.account_id, duration_ms: idle.duration_ms };
+    record_failure(conn, &of, "unknown", failure).await?;
     Ok(true)
 }
 
 async fn record_failure(
     conn: &mut PgConnection,
-    account: AccountId,
-    session: SessionId,
-    duration_ms: i64,
+    of: &Concerned,
+    operation: &str,
     failure: &Failure,
 ) -> sqlx::Result<()> {
     let data: Value = json!({
-        "session_id": session,
-        "duration_ms": duration_ms,
-        "operation": "unknown",
+        "session_id": of.session,
+        "duration_ms": of.duration_ms,
+        "operation": operation,
         "error_name": failure.class.name(),
         "error_message": failure.class.message(),
     });
-    events::record(&mut *conn, account, EventType::SessionFailed, data).await?;
-    let (template, details) = (Template::SessionFailedFirst, json!({"session_id": session}));
-    emails::queue(conn, template, Recipient::Account(account), details, emails::NOTICE_GOOD_FOR).await?;
-    Ok(())
+    events::record(&mut *conn, of.account, EventType::SessionFailed, data).await?;
+    mail_about_first(conn, "session_failed_first", of).await
 }
 
 /// Results that were wiped at once.

@@ -16,7 +16,7 @@ use kitfleet_domain::ids::DeliveryId;
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::webhooks::deliveries::{self, Attempt};
 use sqlx::PgPool;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -32,7 +32,7 @@ pub struct DeliveryBackend {
     settings: Settings,
     claiming: PgPool,
     acknowledge: Acknowledge,
-    wakeups: UnboundedReceiver<()>,
+    wakeups: Receiver<()>,
     reports: UnboundedReceiver<Report>,
     turns: Turns,
     /// When what has become due is looked for again.
@@ -48,7 +48,7 @@ impl DeliveryBackend {
     /// Serves deliveries. `lazy` is a pool whose commits do not wait for the disk ([`crate::backend::lazy_pool`]), for claims;
     /// results are written over `db`.
     #[must_use]
-    pub fn new(db: PgPool, lazy: &PgPool, settings: Settings, wakeups: UnboundedReceiver<()>) -> Self {
+    pub fn new(db: PgPool, lazy: &PgPool, settings: Settings, wakeups: Receiver<()>) -> Self {
         let (reporter, reports) = unbounded_channel();
         Self {
             // Claims are made one after the other, and what is due is looked for beside them.

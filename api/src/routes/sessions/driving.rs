@@ -40,23 +40,19 @@ impl IntoResponse for Done {
 /// Has `operation` done on the caller's session.
 pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: Operation) -> Result<Done> {
     let budget = operation.budget();
-    let mut tx = app.db.begin().await?;
-    let sealed = seal(&mut tx, caller, session, &mut operation).await?;
-    let reply_to = app.replies.address(&caller.request_id);
-    let claim = intents::claim(&mut tx, caller.account_id, session, &operation, sealed.as_deref(), reply_to).await?;
-    let (intent, worker) = match claim {
-        Claim::Won { intent, worker } => (intent, worker),
+    let mut conn = app.db.acquire().await?;
+    let sealed = seal(&mut conn, caller, session, &mut operation).await?;
+    let intent = IntentId::generate();
+    let mut waiter = app.replies.expect(intent);
+    let (whose, reply_to) = ((caller.account_id, session), app.replies.address(&caller.request_id));
+    match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
+        Claim::Won { worker } => wake(&app.wakeups, worker),
         Claim::Lost(status) => return Err(not_ready(status)),
-        Claim::WorkerGone(failure) => {
-            tx.commit().await?;
-            return Err(failure.into());
-        }
+        Claim::WorkerGone(failure) => return Err(failure.into()),
         Claim::WorkerSilent => return Err(worker_silent()),
         Claim::NoSession => return Err(not_found::<SessionId>()),
-    };
-    let mut waiter = app.replies.expect(intent);
-    wake(&mut tx, worker).await?;
-    tx.commit().await?;
+    }
+    drop(conn);
 
     match waiter.outcome(budget).await? {
         Some(Ending { outcome: Outcome::Done, result: Some(result), browser_time }) => {

@@ -1,0 +1,82 @@
+//! PostgreSQL as a carrier. Its notifications are committed one after the other, in all of the database: a commit that waits for
+//! the disk would have all others wait with it. So these do not.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitfleet_domain::database::pool_options;
+use kitfleet_domain::seldom::Seldom;
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::{Acquire as _, Connection as _, PgPool};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::{Hub, WakeUp};
+
+/// How long a connection that was lost is left alone.
+const RETRY: Duration = Duration::from_millis(200);
+/// How long a connection may be silent before it is asked whether it still stands.
+const QUIET: Duration = Duration::from_secs(10);
+/// How long it may take to answer that, and to notify.
+const PING: Duration = Duration::from_secs(5);
+
+/// Sends notifications, over a connection of its own.
+pub(super) struct Notifier(PgPool);
+
+impl Notifier {
+    pub(super) fn new(db: &PgPool) -> Self {
+        let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
+        Self(pool_options(1).connect_lazy_with(options))
+    }
+
+    pub(super) async fn notify(&self, wakeups: &[WakeUp]) -> sqlx::Result<()> {
+        let (channels, payloads): (Vec<_>, Vec<_>) =
+            wakeups.iter().map(|wakeup| (wakeup.channel.as_str(), wakeup.payload.as_str())).unzip();
+        let notify = sqlx::query("select pg_notify(c, p) from unnest($1::text[], $2::text[]) as told (c, p)")
+            .bind(channels)
+            .bind(payloads)
+            .execute(&self.0);
+        timeout(PING, notify).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+        Ok(())
+    }
+}
+
+/// Listens, for ever.
+pub(super) async fn hear(hub: Arc<Hub>, channels: Vec<String>, standing: watch::Sender<bool>) {
+    let failed = Seldom::new();
+    loop {
+        let Err(error) = hear_on_one_connection(&hub, &channels, &standing).await;
+        failed.say(|held_back| tracing::warn!(%error, held_back, "the connection that hears wake-ups was lost"));
+        sleep(RETRY).await;
+    }
+}
+
+async fn hear_on_one_connection(
+    hub: &Hub,
+    channels: &[String],
+    standing: &watch::Sender<bool>,
+) -> sqlx::Result<Infallible> {
+    // A pool of its own: the shared one must not lose a connection for good.
+    let options = hub.db.connect_options().as_ref().clone();
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(options);
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen_all(channels.iter().map(String::as_str)).await?;
+    standing.send_replace(true);
+    hub.look(channels);
+    loop {
+        match timeout(QUIET, listener.try_recv()).await {
+            Ok(Ok(Some(told))) => {
+                hub.hear(told.channel(), Some(told.payload()));
+            }
+            Ok(Ok(None)) => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                let connection = listener.acquire().await?;
+                timeout(PING, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+            }
+        }
+    }
+}

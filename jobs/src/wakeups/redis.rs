@@ -1,0 +1,121 @@
+//! Redis as a carrier: publish and subscribe, a channel each.
+//!
+//! It answers how many heard what was published. What nobody heard goes the other way, so that a listener may lose its
+//! connection without anybody having to notice.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use kitfleet_domain::seldom::Seldom;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::io::tcp::TcpSettings;
+use redis::{Client, RedisError, RedisResult, Value};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Carrier, Hub, WakeUp};
+
+/// How long wake-ups wait for an answer of Redis before they go another way.
+const ANSWER_WITHIN: Duration = Duration::from_millis(25);
+/// How long a Redis that did not answer is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+/// When a connection whose other end acknowledges nothing is dead: its machine went away without a word.
+const DEAD_AFTER: Duration = Duration::from_secs(5);
+/// How long a connection may be silent before it is asked whether it still stands.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Redis may be shared with others.
+fn key(channel: &str) -> String {
+    format!("kitfleet:wakeups:{channel}")
+}
+
+/// Publishes wake-ups.
+pub(super) struct Publisher {
+    connection: ConnectionManager,
+    resting_until: Option<Instant>,
+}
+
+impl Publisher {
+    pub(super) fn new(client: &Client) -> RedisResult<Self> {
+        let info = client.get_connection_info().clone();
+        let client = Client::open(info.set_tcp_settings(TcpSettings::default().set_user_timeout(DEAD_AFTER)))?;
+        let config = ConnectionManagerConfig::new().set_max_delay(PAUSE).set_connection_timeout(Some(DEAD_AFTER));
+        let publisher =
+            Self { connection: ConnectionManager::new_lazy_with_config(client, config)?, resting_until: None };
+        publisher.reach();
+        Ok(publisher)
+    }
+
+    /// The manager connects while somebody waits for it, and wake-ups do not wait for long enough.
+    fn reach(&self) {
+        let mut connection = self.connection.clone();
+        tokio::spawn(async move { redis::cmd("PING").exec_async(&mut connection).await });
+    }
+
+    /// Publishes wake-ups. Answers those that nobody is known to have heard.
+    pub(super) async fn publish(&mut self, wakeups: Vec<WakeUp>) -> Vec<WakeUp> {
+        static FAILED: Seldom = Seldom::new();
+        if self.resting_until.is_some_and(|until| Instant::now() < until) {
+            return wakeups;
+        }
+        let mut all = redis::pipe();
+        for WakeUp { channel, payload } in &wakeups {
+            all.publish(key(channel), payload);
+        }
+        let reason = match timeout(ANSWER_WITHIN, all.query_async::<Vec<u64>>(&mut self.connection)).await {
+            Ok(Ok(heard)) => {
+                self.resting_until = None;
+                let published = wakeups.len();
+                let unheard = wakeups.into_iter().zip(heard).filter(|(_, heard)| *heard == 0);
+                let unheard: Vec<_> = unheard.map(|(wakeup, _)| wakeup).collect();
+                Carrier::Redis.count(published - unheard.len());
+                return unheard;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(late) => late.to_string(),
+        };
+        FAILED.say(|held_back| {
+            tracing::warn!(reason, held_back, "Redis does not answer in time: wake-ups go by PostgreSQL")
+        });
+        self.resting_until = Some(Instant::now() + PAUSE);
+        self.reach();
+        wakeups
+    }
+}
+
+/// Subscribes, for ever.
+pub(super) async fn hear(hub: Arc<Hub>, client: Client, channels: Vec<String>) {
+    let failed = Seldom::new();
+    loop {
+        if let Err(error) = hear_on_one_connection(&hub, &client, &channels).await {
+            failed
+                .say(|held_back| tracing::warn!(%error, held_back, "Redis tells nothing: wake-ups come by PostgreSQL"));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn hear_on_one_connection(hub: &Hub, client: &Client, channels: &[String]) -> RedisResult<()> {
+    let keys: Vec<_> = channels.iter().map(|channel| key(channel)).collect();
+    let late = |late: Elapsed| RedisError::from(io::Error::from(late));
+    let connected = timeout(DEAD_AFTER, client.get_async_pubsub()).await;
+    let (mut sink, mut told) = connected.map_err(late)??.split();
+    timeout(DEAD_AFTER, sink.subscribe(&keys)).await.map_err(late)??;
+    hub.look(channels);
+    loop {
+        match timeout(QUIET, told.next()).await {
+            Ok(Some(message)) => {
+                // What is no text is nobody's of ours.
+                if let (Some(channel), Ok(payload)) =
+                    (message.get_channel_name().strip_prefix(&key("")), message.get_payload::<String>())
+                {
+                    hub.hear(channel, Some(&payload));
+                }
+            }
+            Ok(None) => return Ok(()),
+            Err(_) => drop(timeout(DEAD_AFTER, sink.ping::<Value>()).await.map_err(late)??),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The trip of an operation: what it asks of the database, and what becomes of it when nobody is woken.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
+use kitfleet_domain::operations::{Condition, OnTimeout, Operation, Wait};
+use kitfleet_domain::sessions::intents::{self, Claim, ReplyTo};
+use nix::sys::signal::Signal;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sqlx::Executor as _;
+
+use crate::support::records::uuid_of;
+use crate::support::redis::Redis;
+use crate::support::{App, Client, Role, at_once, eventually};
+
+/// What an operation may take that nobody was told of: a look at the rows, the operation, and a busy machine.
+const UNTOLD: Duration = Duration::from_secs(5);
+
+fn moment() -> Value {
+    json!({"condition": {"kind": "time", "ms": 1}})
+}
+
+/// Notes of each step of an intent whether it waits for the disk.
+const STEPS: &str = "
+    create extension pg_stat_statements;
+    create table steps (step text, waits boolean);
+    create function note_step() returns trigger language plpgsql as $$
+    begin
+        insert into steps values (new.status, current_setting('synchronous_commit') = 'on');
+        return new;
+    end $$;
+    create trigger note_step before insert or update on intents for each row execute function note_step();";
+
+/// Contract: workers 1. An operation is four statements, each a transaction of its own: whose key it is, the claim, the start
+/// and the end. Of these the claim and the end wait for the disk. What tells another process is two more that do not.
+#[tokio::test]
+async fn an_operation_takes_few_statements_and_two_durable_commits() {
+    const OPERATIONS: i64 = 100;
+    for (builder, told) in [(App::simulated(), 0), (App::simulated().roles(&[Role::Api, Role::Worker]), 2)] {
+        let app = builder.start().await;
+        let client = app.client().await;
+        let session = client.session().await;
+        app.database.pool.execute(STEPS).await.expect("the extension");
+        client.operate(&session, "wait", moment()).await.expect(200);
+        app.database.pool.execute("truncate steps").await.expect("nothing is noted");
+        let reset = "select pg_stat_statements_reset(0, oid) from pg_database where datname = current_database()";
+        app.database.pool.execute(reset).await.expect("nothing is counted");
+        for _ in 0..OPERATIONS {
+            client.operate(&session, "wait", moment()).await.expect(200);
+        }
+        // What has nothing to do with operations comes less often than they do.
+        let statements: Vec<(String, i64)> = sqlx::query_as(
+            "select query, calls from pg_stat_statements
+             where dbid = (select oid from pg_database where datname = current_database()) and calls >= $1",
+        )
+        .bind(OPERATIONS)
+        .fetch_all(&app.database.pool)
+        .await
+        .expect("the statements");
+        let each = statements.iter().map(|(_, calls)| calls).sum::<i64>() / OPERATIONS;
+        assert_eq!(each, 4 + told, "{statements:#?}");
+        let steps: Vec<(String, bool, i64)> =
+            sqlx::query_as("select step, waits, count(*) from steps group by step, waits order by step")
+                .fetch_all(&app.database.pool)
+                .await
+                .expect("the steps");
+        let expected = [("done", true), ("queued", true), ("running", false)];
+        assert_eq!(steps, expected.map(|(step, waits)| (step.to_owned(), waits, OPERATIONS)));
+        app.stop().await;
+    }
+}
+
+/// Contract: workers 12. Whoever dies between a claim and its wake-up costs a look at the rows: each operation is carried out
+/// within a second or so.
+#[tokio::test]
+async fn an_operation_that_no_worker_was_told_of_is_carried_out() {
+    const SESSIONS: usize = 16;
+    let app = App::simulated().set("worker.max_sessions", "16").start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        sessions.push(client.session().await);
+    }
+    for _ in 0..4 {
+        let began = Instant::now();
+        for session in &sessions {
+            claim(&app, account, session).await;
+        }
+        let open = "select count(*) from intents where status <> 'done'";
+        eventually(UNTOLD, "all are carried out", async || (app.count(open).await == 0).then_some(())).await;
+        assert!(began.elapsed() < UNTOLD, "{:?}", began.elapsed());
+    }
+    for session in &sessions {
+        assert_eq!(client.status(session).await, "ready");
+    }
+    app.stop().await;
+}
+
+/// Claims a session as an API process does that dies before it tells anybody.
+async fn claim(app: &App, account: AccountId, session: &str) {
+    let condition = Condition::Time { ms: 1 };
+    let operation = Operation::Wait(Wait { condition, timeout: Duration::from_secs(1), on_timeout: OnTimeout::Fail });
+    let (whose, reply) = ((account, SessionId::from(uuid_of(session))), ReplyTo { channel: "nobody", request_id: "" });
+    let mut conn = app.database.pool.acquire().await.expect("a connection");
+    let claim = intents::claim(&mut conn, whose, IntentId::generate(), &operation, None, reply).await;
+    assert!(matches!(claim, Ok(Claim::Won { .. })), "{claim:?}");
+}
+
+/// Contract: workers 12. An outcome of which nobody is told is found; nonsense on a channel, and outcomes that are told twice,
+/// change nothing.
+#[tokio::test]
+async fn wake_ups_may_be_lost_repeated_or_nonsense() {
+    let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let nonsense = "select pg_notify(channel, 'nonsense ' || n), pg_notify(channel, ''), pg_notify(channel, outcome)
+                    from generate_series(1, 20000) n,
+                         (select reply_channel as channel, json_build_object('intent', 'int_' || id, 'outcome', outcome)::text as outcome
+                          from intents union all select 'jobs:operations:wrk_' || id, 'nonsense' from workers) told";
+    app.database.pool.execute(nonsense).await.expect("notifications");
+    for _ in 0..10 {
+        client.operate(&session, "wait", moment()).await.expect(200);
+    }
+    let away = "create function away() returns trigger language plpgsql as $$
+                begin
+                    new.reply_channel := 'nobody';
+                    return new;
+                end $$;
+                create trigger away before insert on intents for each row execute function away();";
+    app.database.pool.execute(away).await.expect("a trigger");
+    for _ in 0..3 {
+        let asked = Instant::now();
+        client.operate(&session, "wait", moment()).await.expect(200);
+        assert!(asked.elapsed() < UNTOLD, "{:?}", asked.elapsed());
+    }
+    app.stop().await;
+}
+
+/// How many wake-ups the API has sent this way.
+async fn carried(app: &App, carrier: &str) -> u64 {
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    let text = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
+    let series = format!("service_wakeup_total{{carrier=\"{carrier}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).expect("the series is there from the start")
+}
+
+/// Contract: workers 12; operators 5. With a Redis wake-ups go there and nowhere else. One that is frozen or dead costs
+/// milliseconds, and nobody an answer; that is counted, and ends when it is back.
+#[tokio::test]
+async fn redis_carries_wake_ups_as_long_as_it_can() {
+    let mut redis = Redis::start();
+    let app = App::simulated()
+        .roles(&[Role::Api, Role::Worker])
+        .set("redis.url", &redis.url())
+        .set("metrics.scrape_token", "scrape")
+        .start()
+        .await;
+    let client = app.client().await;
+    let sessions = [client.session().await, client.session().await, client.session().await];
+    let operate = async || {
+        let operations = sessions.clone().map(|session| {
+            let client = client.clone();
+            async move {
+                let asked = Instant::now();
+                client.operate(&session, "wait", moment()).await.expect(200);
+                asked.elapsed()
+            }
+        });
+        at_once(operations).await.into_iter().max().expect("some")
+    };
+    let by_redis = async || {
+        let before = (carried(&app, "redis").await, carried(&app, "postgres").await);
+        operate().await;
+        (carried(&app, "redis").await == before.0 + 3 && carried(&app, "postgres").await == before.1).then_some(())
+    };
+    let without = async || {
+        let before = carried(&app, "postgres").await;
+        for _ in 0..5 {
+            let took = operate().await;
+            assert!(took < UNTOLD, "{took:?}");
+        }
+        assert!(carried(&app, "postgres").await > before);
+    };
+    eventually(Duration::from_secs(20), "Redis carries them", by_redis).await;
+    redis.signal(Signal::SIGSTOP);
+    without().await;
+    redis.signal(Signal::SIGCONT);
+    eventually(Duration::from_secs(20), "Redis carries them again", by_redis).await;
+    redis.kill();
+    without().await;
+    redis.restart();
+    eventually(Duration::from_secs(30), "Redis carries them once more", by_redis).await;
+    assert_eq!(carried(&app, "none").await, 0);
+    app.stop().await;
+}
