@@ -18,6 +18,7 @@ mod devices;
 mod egress;
 mod emails;
 mod faults;
+mod growth;
 mod http;
 mod identities;
 mod ledger;

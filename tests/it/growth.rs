@@ -1,0 +1,165 @@
+//! What has gathered in months of use makes nothing slower that a loop repeats or a list shows, and a service that has nothing to do asks
+//! the database for little. All statements that the service sends are looked at as the database counts them, so that a new one is
+//! held to the same.
+
+use std::fmt;
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::areas;
+use nix::sys::signal::Signal;
+use sqlx::{AssertSqlSafe, FromRow};
+
+use crate::support::{App, Client, Role, eventually};
+
+/// Pages of 8 KiB that a statement may read, on average. The smallest table that is filled has 1,500 and more, a batch of fifty
+/// rows that are deleted touches some hundred, and so do sessions that live, which are few.
+const PAGES: f64 = 1_000.0;
+
+/// A statement, as the database has counted it.
+#[derive(FromRow)]
+struct Statement {
+    query: String,
+    calls: i64,
+    /// Pages a call.
+    pages: f64,
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} calls of {:.0} pages: {}", self.calls, self.pages, self.query)
+    }
+}
+
+fn list<'a>(statements: impl IntoIterator<Item = &'a Statement>) -> String {
+    statements.into_iter().map(ToString::to_string).collect()
+}
+
+impl App {
+    /// Counts statements anew.
+    async fn count_statements(&self) {
+        self.execute_all("create extension if not exists pg_stat_statements").await;
+        let reset =
+            "select pg_stat_statements_reset(0, (select oid from pg_database where datname = current_database()))";
+        sqlx::query(reset).execute(&self.database.pool).await.expect("counts begin anew");
+    }
+
+    /// What was sent since, most pages first, but by the test.
+    async fn statements(&self) -> Vec<Statement> {
+        sqlx::query_as(
+            "select query, calls, (shared_blks_hit + shared_blks_read)::float8 / calls as pages from pg_stat_statements
+             where dbid = (select oid from pg_database where datname = current_database()) and query not like '%pg_stat%'
+             order by pages desc",
+        )
+        .fetch_all(&self.database.pool)
+        .await
+        .expect("the counts")
+    }
+
+    async fn execute_all(&self, statements: &str) {
+        sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&self.database.pool).await.expect("statements");
+    }
+
+    /// Makes the next tick of each chain due.
+    async fn hurry_chains(&self) {
+        self.execute_all("update apalis.jobs set run_at = now() where job_type = 'maintenance' and status = 'Pending'")
+            .await;
+    }
+}
+
+/// No chain, no heartbeat, no look at dead workers, no scrape and no list reads a table that has grown from
+/// one end to the other, or more than what it is about.
+#[tokio::test]
+async fn what_has_gathered_is_not_read_again_and_again() {
+    let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    let (ada, client) = app.customer(Tier::Enterprise).await;
+    app.execute("update accounts set name = 'Ada Lovelace' where id = $1", ada.as_uuid()).await;
+    app.execute_all(include_str!("support/growth.sql")).await;
+    app.execute_all("vacuum analyze").await;
+    let endpoint: String =
+        sqlx::query_scalar("select 'whk_' || id from webhook_endpoints where account_id = $1 order by id desc limit 1")
+            .bind(ada.as_uuid())
+            .fetch_one(&app.database.pool)
+            .await
+            .expect("an endpoint");
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    let session = client.session().await;
+
+    for _ in 0..2 {
+        look_around(&app, &client, &scraper, &session, &endpoint).await;
+        // Once more with plans that are made for any value, as a connection that has sent a statement for a while often has them.
+        app.execute_all(
+            "do $$ begin execute format('alter database %I set plan_cache_mode = force_generic_plan', current_database()); end $$;
+             select pg_terminate_backend(pid) from pg_stat_activity
+             where datname = current_database() and pid <> pg_backend_pid()",
+        )
+        .await;
+        app.ready().await;
+    }
+    // Its events are not such as the service writes.
+    app.execute_all("truncate events, webhook_deliveries").await;
+    app.stop().await;
+}
+
+/// Has everything done that a loop repeats, and looks at lists, and then at what the database has counted.
+async fn look_around(app: &App, client: &Client, scraper: &Client, session: &str, endpoint: &str) {
+    let scanned = "select coalesce(sum(seq_scan), 0)::bigint from pg_stat_user_tables where n_live_tup > 10000";
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let before = app.count(scanned).await;
+    app.count_statements().await;
+    for _ in 0..3 {
+        app.hurry_chains().await;
+        for filter in ["", "?status=errored", "?status=ready", "?label=rare", "?label=nightly&status=errored"] {
+            client.get(&format!("/v1/sessions{filter}")).await.expect(200);
+        }
+        for filter in ["", "?status=dlq", "?status=pending"] {
+            client.get(&format!("/v1/webhooks/{endpoint}/deliveries{filter}")).await.expect(200);
+        }
+        for path in ["/v1/account/audit-log", "/v1/account/audit-log?action=account.login", "/v1/usage", "/v1/profiles"]
+        {
+            client.get(path).await.expect(200);
+        }
+        scraper.get("/metrics").await;
+        client.navigate(session, "https://example.com/").await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    for chain in areas::chains() {
+        eventually(Duration::from_mins(1), chain.name, async || {
+            let ended = "select count(*) from apalis.jobs where job_type = 'maintenance' and status = 'Done'
+                         and idempotency_key like $1 || ':%'";
+            let ended: i64 =
+                sqlx::query_scalar(ended).bind(chain.name).fetch_one(&app.database.pool).await.expect("a count");
+            (ended > 0).then_some(())
+        })
+        .await;
+    }
+    // What backends have counted is there a second later.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let statements = app.statements().await;
+    assert!(statements.len() > 40, "some loops have not run: {}", list(&statements));
+    let greedy = list(statements.iter().take_while(|statement| statement.pages > PAGES));
+    assert!(greedy.is_empty(), "{greedy}");
+    assert_eq!(app.count(scanned).await, before, "a large table was read from one end to the other");
+}
+
+/// Statements a second that a worker may send which has nothing to do and runs all chains, in a half minute that has the chains of a minute.
+const IDLE: f64 = 6.5;
+
+/// A worker that has nothing to do asks the database for little: it renews its lease every two seconds, looks once a second for
+/// operations and for deliveries that it may not have been told of, and keeps the time of the chains. The only one runs all of them.
+#[tokio::test]
+async fn a_worker_that_has_nothing_to_do_asks_for_little() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    app.signal(0, Signal::SIGTERM).await;
+    // What it does when it starts.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    app.count_statements().await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let mut statements = app.statements().await;
+    statements.sort_by_key(|statement| -statement.calls);
+    let calls: i64 = statements.iter().map(|statement| statement.calls).sum();
+    #[expect(clippy::cast_precision_loss, reason = "some dozens")]
+    let rate = calls as f64 / 30.0;
+    assert!(rate <= IDLE, "{rate} a second: {}", list(&statements));
+    app.stop().await;
+}

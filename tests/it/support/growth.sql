@@ -1,0 +1,78 @@
+-- A million sessions of one account and as many operations, and hundreds of thousands of all else, as months of use leave them: nearly
+-- all of it has ended, and little is to be done about it. Triggers and references are not looked at meanwhile, which would take minutes.
+set session_replication_role = replica;
+
+insert into accounts (id, email, email_key, name, tier)
+select uuid_v7_of(now() - n * interval '1 second'), n || '@example.com', n || '@example.com', 'Ada',
+       case when n % 2 = 0 then 'free' else 'enterprise' end
+from generate_series(1, 10000) n;
+
+-- One worker is about to be found dead, and the others were long ago.
+insert into workers (id, name, driver, max_sessions, public_key, status, last_seen_at)
+select uuid_v7_of(now() - n * interval '1 minute'), 'worker ' || n, 'simulated', 100, '',
+       case when n = 1 then 'active' when n % 2 = 0 then 'lost' else 'stopped' end, now() - n * interval '1 minute'
+from generate_series(1, 200) n;
+
+create temporary table one as
+select (select id from accounts where name = 'Ada Lovelace') as account,
+       array(select id from workers order by id) as workers, array(select id from accounts order by id) as accounts;
+
+insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, label, created_at, updated_at)
+select uuid_v7_of(now() - n * interval '6 seconds'), account, workers[1 + n % 200],
+       case when n % 100000 = 0 then 'errored' else 'destroyed' end, 'iphone', 'test', 'regular',
+       case when n % 3 = 0 then 'nightly' when n % 100001 = 0 then 'rare' end,
+       now() - n * interval '6 seconds', now() - n * interval '6 seconds'
+from one, generate_series(1, 1000000) n;
+insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile)
+select uuid_v7_of(now() - interval '1 minute' - n * interval '1 millisecond'), accounts[n], workers[1 + n % 200], 'ready', 'iphone', 'test',
+       'regular'
+from one, generate_series(1, 300) n;
+
+insert into intents (id, session_id, kind, status, request, outcome, reply_channel, request_id, done_at)
+select uuid_v7_of(moment), uuid_v7_of(now() - n * interval '6 seconds'), 'wait', 'done', '{}',
+       case when n <= 50 then '{"ended": "done"}'::jsonb end, 'nobody', '', moment
+from generate_series(1, 1000000) n,
+     lateral (select now() - interval '1 hour' - case when n <= 999950 then n * interval '500 milliseconds' else n * interval '1 second' end)
+         t (moment);
+
+insert into apalis.workers (id, worker_type, storage_name)
+select queue || ':wrk_' || w.id, queue, 'kitfleet' from workers w, unnest(array['browser', 'emails', 'maintenance']) queue;
+-- All of one millisecond, a day ago: ids begin with their time, in base 32.
+with day as (
+    select string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', (at >> 5 * place & 31)::integer + 1, 1), '' order by place desc) as prefix
+    from (select (extract(epoch from now() - interval '1 day') * 1000)::bigint as at) now, generate_series(0, 9) place
+)
+insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority, lock_by, lock_at, done_at)
+select prefix || lpad(n::text, 16, '0'), case when n % 10 = 0 then 'emails' else 'browser:wrk_' || workers[1 + n % 200] end, '{}', 'Done', 1, 1,
+       to_timestamp(0), 0, case when n % 10 = 0 then 'emails' else 'browser' end || ':wrk_' || workers[1 + n % 200],
+       now() - interval '1 day', now() - interval '1 day'
+from one, day, generate_series(1, 300000) n;
+
+insert into webhook_endpoints (id, account_id, url, events, sealed_secret, secret_prefix, disabled_at, active)
+select uuid_v7_of(now() - n * interval '1 minute'), case when n = 1 then account else accounts[n] end, 'https://example.com', '{session.failed}', '',
+       '', case when n % 100 = 0 then now() end, n % 100 <> 1 or n = 1
+from one, generate_series(1, 5000) n;
+insert into events (id, account_id, type, data, created_at)
+select uuid_v7_of(now() - n * interval '2 seconds'), account, 'session.failed', '{}', now() - n * interval '2 seconds'
+from one, generate_series(1, 300000) n;
+insert into webhook_deliveries (id, account_id, endpoint_id, event_id, event_type, status, attempts, next_attempt_at, due)
+select uuid_v7_of(now() - n * interval '2 seconds'), account, endpoints[case when n % 10 < 9 then 5000 else 5000 - n % 4999 end],
+       uuid_v7_of(now() - n * interval '2 seconds'), 'session.failed',
+       case when n % 50000 = 0 then 'dlq' else 'delivered' end, 1, null, false
+from one, (select array(select id from webhook_endpoints order by id) as endpoints) e, generate_series(1, 300000) n;
+
+insert into audit_log (id, account_id, actor_type, action)
+select uuid_v7_of(now() - n * interval '6 seconds'), account, 'system', case when n % 50000 = 0 then 'account.login' else 'session.created' end
+from one, generate_series(1, 200000) n;
+insert into emails (id, template, account_id, status, expires_at, done_at)
+select uuid_v7_of(now() - n * interval '1 second'), 'api_key_minted', account, 'done', now(), now() - n * interval '1 second'
+from one, generate_series(1, 200000) n;
+insert into usage_counts (account_id, day, record, slot, count)
+select account, current_date - day, 'navigate', slot, 1 from one, generate_series(1, 399) day, generate_series(0, 31) slot;
+insert into profiles (id, account_id, name, archetype, sealed_key, deleted_at)
+select uuid_v7_of(now() - n * interval '1 minute'), accounts[1 + n % 10000], 'Phone', 'iphone', '',
+       case when n % 100 = 0 then now() - interval '1 hour' end
+from one, generate_series(1, 50000) n;
+
+drop table one;
+set session_replication_role = origin;
