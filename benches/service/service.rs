@@ -16,8 +16,9 @@ use tempfile::TempDir;
 use crate::Result;
 
 pub struct Service {
-    pub base_url: String,
-    processes: Vec<Child>,
+    /// Where its API processes are found.
+    pub base_urls: Vec<String>,
+    processes: Vec<(&'static str, Child)>,
     settings: Vec<(String, String)>,
     folder: TempDir,
 }
@@ -25,22 +26,37 @@ pub struct Service {
 impl Service {
     /// Starts `kitfleet up`, and `workers - 1` more workers beside it.
     pub async fn start(settings: &[(&str, &str)], workers: usize) -> Result<Self> {
-        let folder = TempDir::new()?;
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut settings: Vec<_> =
-            settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        settings.push(("SERVER__LISTEN".to_owned(), format!("127.0.0.1:{port}")));
-        settings.push(("DATA_DIR".to_owned(), folder.path().join("data").display().to_string()));
-        settings.push(("LOG__FILTER".to_owned(), "warn".to_owned()));
-        let base_url = format!("http://127.0.0.1:{port}");
-        let mut service = Self { base_url, processes: Vec::new(), settings, folder };
-        service.spawn("up")?;
+        let mut service = Self::new(settings)?;
+        service.serve("up")?;
         service.until_ready(1).await?;
         for _ in 1..workers {
-            service.spawn("worker")?;
+            service.spawn("worker", &[])?;
         }
         service.until_ready(workers).await?;
         Ok(service)
+    }
+
+    /// Starts so many processes of each role, on the database that the settings name.
+    pub async fn of_roles(settings: &[(&str, &str)], apis: usize, workers: usize) -> Result<Self> {
+        let mut service = Self::new(settings)?;
+        service.run(&["migrate"])?;
+        for _ in 0..apis {
+            service.serve("api")?;
+        }
+        for _ in 0..workers {
+            service.spawn("worker", &[])?;
+        }
+        service.until_ready(workers).await?;
+        Ok(service)
+    }
+
+    fn new(settings: &[(&str, &str)]) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let mut settings: Vec<_> =
+            settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        settings.push(("DATA_DIR".to_owned(), folder.path().join("data").display().to_string()));
+        settings.push(("LOG__FILTER".to_owned(), "warn".to_owned()));
+        Ok(Self { base_urls: Vec::new(), processes: Vec::new(), settings, folder })
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -52,17 +68,29 @@ impl Service {
         command
     }
 
-    fn spawn(&mut self, role: &str) -> Result<()> {
+    /// Starts a process that serves the API, on a port of its own.
+    fn serve(&mut self, role: &'static str) -> Result<()> {
+        let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        self.base_urls.push(format!("http://{address}"));
+        self.spawn(role, &[("KITFLEET_SERVER__LISTEN", &address)])
+    }
+
+    fn spawn(&mut self, role: &'static str, variables: &[(&str, &str)]) -> Result<()> {
         let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.processes.len())))?;
-        let child = self.command(&[role]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
-        self.processes.push(child);
+        let mut command = self.command(&[role]);
+        command.envs(variables.iter().copied());
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        self.processes.push((role, child));
         Ok(())
     }
 
     async fn until_ready(&mut self, workers: usize) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            let ready = reqwest::get(format!("{}/readyz", self.base_url)).await.is_ok_and(|r| r.status().is_success());
+            let mut ready = true;
+            for base_url in &self.base_urls {
+                ready &= reqwest::get(format!("{base_url}/readyz")).await.is_ok_and(|r| r.status().is_success());
+            }
             if ready && self.live_workers()? >= workers {
                 return Ok(());
             }
@@ -97,7 +125,7 @@ impl Service {
         let minted = self.run(&["key", "mint", &account, "--name", name, "--scopes", "account_owner"])?;
         let key = minted.split_whitespace().find(|word| word.starts_with("svc_")).ok_or("no key")?.to_owned();
         let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Client { base_url: self.base_url.clone(), key, http })
+        Ok(Client { base_url: self.base_urls[0].clone(), key, http })
     }
 
     /// A verified account that can log in; answers its e-mail address.
@@ -122,14 +150,19 @@ impl Service {
 
     /// The process ids of `kitfleet up` and the workers.
     pub fn pids(&self) -> Vec<u32> {
-        self.processes.iter().map(Child::id).collect()
+        self.processes.iter().map(|(_, process)| process.id()).collect()
+    }
+
+    /// Those of one role.
+    pub fn pids_of(&self, role: &str) -> Vec<u32> {
+        self.processes.iter().filter(|(of, _)| *of == role).map(|(_, process)| process.id()).collect()
     }
 }
 
 /// A bench that failed midway leaves nothing running either.
 impl Drop for Service {
     fn drop(&mut self) {
-        for child in self.processes.iter_mut().rev() {
+        for (_, child) in self.processes.iter_mut().rev() {
             if let Ok(pid) = i32::try_from(child.id()) {
                 // A process that is gone already is as good.
                 let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
@@ -162,6 +195,11 @@ impl Answer {
 }
 
 impl Client {
+    /// The same client of another API process.
+    pub fn at(&self, base_url: &str) -> Self {
+        Self { base_url: base_url.to_owned(), ..self.clone() }
+    }
+
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Answer> {
         let mut request = self.http.request(method, format!("{}{path}", self.base_url)).bearer_auth(&self.key);
         if let Some(body) = body {

@@ -1,0 +1,360 @@
+//! How the service grows: so many processes of each role on one PostgreSQL that waits for the disk, and so many clients that do as much
+//! as they can. Says what an operation costs each role, and what is waited for.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use serde::Serialize;
+use serde_json::json;
+use sqlx::PgConnection;
+use tokio::task::JoinSet;
+
+use crate::Result;
+use crate::postgres::Postgres;
+use crate::report::Samples;
+use crate::service::{Client, Service};
+
+/// Slots of an account of the largest tier.
+const SLOTS: usize = 32;
+/// How long the load lasts before it is measured.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// How often it is looked at what backends wait for.
+const LOOK: Duration = Duration::from_millis(20);
+/// In which the kernel counts processor time (`USER_HZ`).
+const TICK: Duration = Duration::from_millis(10);
+
+/// What is asked for behind the section's name.
+#[derive(Parser)]
+#[command(name = "load", no_binary_name = true)]
+struct Options {
+    /// API processes.
+    #[arg(long, default_value_t = 1)]
+    api: usize,
+    /// Worker processes, one figure or several that are measured one after the other.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32])]
+    workers: Vec<usize>,
+    /// Clients, each of which waits for an answer before it asks again; one figure or several.
+    #[arg(long, value_delimiter = ',', default_values_t = [16, 64])]
+    clients: Vec<usize>,
+    /// What they do.
+    #[arg(long, value_enum, default_value_t = Work::Waits)]
+    work: Work,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Microseconds by which each flush of the log takes longer, as on a slow disk.
+    #[arg(long, default_value_t = 0)]
+    commit_delay: u64,
+    /// A Redis that processes share.
+    #[arg(long)]
+    redis: Option<String>,
+    /// Where `load.json` and `load.csv` are written.
+    #[arg(long, default_value = "target")]
+    into: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Work {
+    /// Operations whose browser does nothing.
+    Waits,
+    /// Sessions that are made and destroyed.
+    Creates,
+}
+
+/// What one load came to. Processor time is in milliseconds an operation.
+#[derive(Serialize)]
+struct Figures {
+    work: Work,
+    api: usize,
+    workers: usize,
+    clients: usize,
+    commit_delay_us: u64,
+    redis: bool,
+    seconds: f64,
+    operations: usize,
+    per_second: f64,
+    p50_ms: f64,
+    p95_ms: f64,
+    p99_ms: f64,
+    postgres_ms: f64,
+    api_ms: f64,
+    worker_ms: f64,
+    client_ms: f64,
+    statements: f64,
+    commits: f64,
+    flushes: f64,
+    wal_bytes: f64,
+    /// Processors that were busy, of all that there are.
+    busy: f64,
+    /// What active backends waited for, the most frequent first, with its share of all looks at them.
+    waits: String,
+}
+
+pub async fn run(arguments: &[String]) -> Result<()> {
+    let options = Options::parse_from(arguments);
+    println!(
+        "\n{:>3} {:>3} {:>4} {:>8} {:>7} {:>7} {:>7}  {:>6} {:>6} {:>6} {:>6}  {:>5} {:>5} {:>5} {:>6} {:>5}  waits",
+        "api",
+        "wrk",
+        "clts",
+        "op/s",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "pg ms",
+        "api ms",
+        "wrk ms",
+        "clt ms",
+        "stmts",
+        "comm",
+        "flush",
+        "WAL B",
+        "busy"
+    );
+    let mut all = Vec::new();
+    for workers in &options.workers {
+        let postgres = Postgres::start(Duration::from_micros(options.commit_delay)).await?;
+        let service = start(&options, &postgres, *workers).await?;
+        for clients in &options.clients {
+            let figures = measure(&options, &postgres, &service, *workers, *clients).await?;
+            print(&figures);
+            all.push(figures);
+        }
+    }
+    fs::create_dir_all(&options.into)?;
+    fs::write(options.into.join("load.json"), serde_json::to_string_pretty(&all)?)?;
+    let mut csv = csv::Writer::from_path(options.into.join("load.csv"))?;
+    for figures in &all {
+        csv.serialize(figures)?;
+    }
+    csv.flush()?;
+    Ok(())
+}
+
+async fn start(options: &Options, postgres: &Postgres, workers: usize) -> Result<Service> {
+    let url = postgres.url();
+    let mut settings = vec![
+        ("DATABASE__URL", url.as_str()),
+        ("WORKER__DRIVER", "simulated"),
+        ("WORKER__MAX_SESSIONS", "300"),
+        ("RATE_LIMITS__CREDENTIAL_PER_MINUTE", "10000000"),
+    ];
+    if let Some(redis) = &options.redis {
+        settings.push(("REDIS__URL", redis));
+    }
+    Service::of_roles(&settings, options.api, workers).await
+}
+
+async fn measure(
+    options: &Options,
+    postgres: &Postgres,
+    service: &Service,
+    workers: usize,
+    clients: usize,
+) -> Result<Figures> {
+    let mut all = Vec::with_capacity(clients);
+    for first in (0..clients).step_by(SLOTS) {
+        let account = service.client(&format!("load-{workers}-{clients}-{first}"))?;
+        for n in first..clients.min(first + SLOTS) {
+            all.push(account.at(&service.base_urls[n % service.base_urls.len()]));
+        }
+    }
+    let counted = Arc::new(AtomicBool::new(false));
+    let ended = Arc::new(AtomicBool::new(false));
+    let samples = Arc::new(Mutex::new(Samples::default()));
+    let mut running = JoinSet::new();
+    for client in all {
+        let (counted, ended, samples) = (Arc::clone(&counted), Arc::clone(&ended), Arc::clone(&samples));
+        let work = options.work;
+        running.spawn(async move {
+            let session = if work == Work::Waits { Some(client.create().await?) } else { None };
+            while !ended.load(Ordering::Relaxed) {
+                let took = match &session {
+                    Some(session) => wait(&client, session).await?,
+                    None => create(&client).await?,
+                };
+                if counted.load(Ordering::Relaxed) {
+                    samples.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+                }
+            }
+            if let Some(session) = session {
+                client.delete(&session).await?;
+            }
+            Result::Ok(())
+        });
+    }
+    tokio::time::sleep(WARM_UP).await;
+    let mut conn = postgres.connect().await?;
+    sqlx::query("select pg_stat_statements_reset()").execute(&mut conn).await?;
+    let (before, began) = (Counts::now(&mut conn, postgres, service).await?, Instant::now());
+    counted.store(true, Ordering::Relaxed);
+    let waits = look_for(Duration::from_secs(options.seconds), &mut conn).await?;
+    counted.store(false, Ordering::Relaxed);
+    let (after, took) = (Counts::now(&mut conn, postgres, service).await?, began.elapsed().as_secs_f64());
+    ended.store(true, Ordering::Relaxed);
+    while let Some(client) = running.join_next().await {
+        client??;
+    }
+    let samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
+    let operations = samples.len();
+    #[allow(clippy::cast_precision_loss, reason = "some thousands")]
+    let count = operations.max(1) as f64;
+    let milliseconds = |of: fn(&Counts) -> Duration| of(&after).saturating_sub(of(&before)).as_secs_f64() * 1e3 / count;
+    let each = |of: fn(&Counts) -> f64| (of(&after) - of(&before)) / count;
+    Ok(Figures {
+        work: options.work,
+        api: options.api,
+        workers,
+        clients,
+        commit_delay_us: options.commit_delay,
+        redis: options.redis.is_some(),
+        seconds: took,
+        operations,
+        per_second: count / took,
+        p50_ms: samples.quantile(0.5),
+        p95_ms: samples.quantile(0.95),
+        p99_ms: samples.quantile(0.99),
+        postgres_ms: milliseconds(|counts| counts.postgres),
+        api_ms: milliseconds(|counts| counts.api),
+        worker_ms: milliseconds(|counts| counts.worker),
+        client_ms: milliseconds(|counts| counts.client),
+        statements: each(|counts| counts.statements),
+        commits: each(|counts| counts.commits),
+        flushes: each(|counts| counts.flushes),
+        wal_bytes: each(|counts| counts.wal_bytes),
+        busy: after.machine.saturating_sub(before.machine).as_secs_f64() / took,
+        waits,
+    })
+}
+
+async fn wait(client: &Client, session: &str) -> Result<Duration> {
+    let body = json!({"condition": {"kind": "selector", "selector": "#there"}});
+    Ok(client.operate(session, "wait", body).await?.total)
+}
+
+async fn create(client: &Client) -> Result<Duration> {
+    let began = Instant::now();
+    let session = client.create().await?;
+    let took = began.elapsed();
+    client.delete(&session).await?;
+    Ok(took)
+}
+
+/// Looks for so long at what backends wait for.
+async fn look_for(long: Duration, conn: &mut PgConnection) -> Result<String> {
+    let (mut looks, began) = (BTreeMap::<String, i64>::new(), Instant::now());
+    while began.elapsed() < long {
+        let waits: Vec<(String, i64)> = sqlx::query_as(
+            "select coalesce(wait_event_type || ':' || wait_event, 'processor'), count(*) from pg_stat_activity
+             where datname = current_database() and state = 'active' and pid <> pg_backend_pid() group by 1",
+        )
+        .fetch_all(&mut *conn)
+        .await?;
+        for (wait, backends) in waits {
+            *looks.entry(wait).or_default() += backends;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    let all: i64 = looks.values().sum();
+    let mut waits: Vec<_> = looks.into_iter().collect();
+    waits.sort_by_key(|(_, backends)| -backends);
+    let share = |(wait, backends): (String, i64)| format!("{wait} {} %", backends * 100 / all.max(1));
+    Ok(waits.into_iter().take(4).map(share).collect::<Vec<_>>().join(", "))
+}
+
+/// What the kernel and the database have counted until now.
+struct Counts {
+    postgres: Duration,
+    api: Duration,
+    worker: Duration,
+    client: Duration,
+    machine: Duration,
+    statements: f64,
+    commits: f64,
+    flushes: f64,
+    wal_bytes: f64,
+}
+
+impl Counts {
+    async fn now(conn: &mut PgConnection, postgres: &Postgres, service: &Service) -> Result<Self> {
+        let (statements, commits, flushes, wal_bytes): (f64, f64, f64, f64) = sqlx::query_as(
+            "select (select coalesce(sum(calls), 0)::float8 from pg_stat_statements),
+                    (select xact_commit::float8 from pg_stat_database where datname = current_database()),
+                    wal_sync::float8, wal_bytes::float8 from pg_stat_wal",
+        )
+        .fetch_one(conn)
+        .await?;
+        let processes = processes();
+        let of = |pids: &[u32]| -> Duration {
+            processes.iter().filter(|process| pids.contains(&process.pid)).map(|process| process.own).sum()
+        };
+        // Backends are its children; those that have ended were waited for by it.
+        let server = processes.iter().filter(|process| process.pid == postgres.pid());
+        let backends = processes.iter().filter(|process| process.parent == postgres.pid());
+        let postgres = server.map(|process| process.own + process.ended_children).sum::<Duration>()
+            + backends.map(|process| process.own).sum::<Duration>();
+        let (api, worker) = (of(&service.pids_of("api")), of(&service.pids_of("worker")));
+        let client = of(&[std::process::id()]);
+        Ok(Self { postgres, api, worker, client, machine: machine()?, statements, commits, flushes, wal_bytes })
+    }
+}
+
+/// What the kernel says of a process.
+struct Process {
+    pid: u32,
+    parent: u32,
+    own: Duration,
+    ended_children: Duration,
+}
+
+/// All that can be read: some end meanwhile.
+fn processes() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // A name may hold anything, parentheses too. What follows are the state, the parent, and at 11 the ticks.
+        let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let ticks = |field: usize| Some(TICK * fields.get(field)?.parse::<u32>().ok()?);
+        Some(Process {
+            pid,
+            parent: fields.get(1)?.parse().ok()?,
+            own: ticks(11)? + ticks(12)?,
+            ended_children: ticks(13)? + ticks(14)?,
+        })
+    })
+    .collect()
+}
+
+/// The time that the machine's processors were busy.
+fn machine() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let fields: Vec<u32> =
+        stat.lines().next().unwrap_or_default().split_whitespace().skip(1).flat_map(str::parse).collect();
+    // All but idle and waiting for the disk.
+    let busy = fields
+        .iter()
+        .take(8)
+        .enumerate()
+        .filter(|(place, _)| ![3, 4].contains(place))
+        .map(|(_, ticks)| ticks)
+        .sum::<u32>();
+    Ok(TICK * busy)
+}
+
+fn print(figures: &Figures) {
+    let Figures { api, workers, clients, per_second, p50_ms, p95_ms, p99_ms, waits, .. } = figures;
+    let Figures { postgres_ms, api_ms, worker_ms, client_ms, statements, commits, flushes, wal_bytes, busy, .. } =
+        figures;
+    println!(
+        "{api:>3} {workers:>3} {clients:>4} {per_second:>8.0} {p50_ms:>7.2} {p95_ms:>7.2} {p99_ms:>7.2}  {postgres_ms:>6.2} \
+         {api_ms:>6.2} {worker_ms:>6.2} {client_ms:>6.2}  {statements:>5.1} {commits:>5.1} {flushes:>5.2} {wal_bytes:>6.0} \
+         {busy:>5.2}  {waits}"
+    );
+}
