@@ -8,10 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use clap::{Parser, ValueEnum};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use nix::unistd::Pid;
+use procfs::process::{Stat, all_processes};
+use procfs::{CurrentSI as _, KernelStats};
 use serde::Serialize;
-use serde_json::json;
-use sqlx::PgConnection;
+use serde_json::Value;
+use sqlx::{ConnectOptions as _, PgConnection};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::Result;
@@ -19,8 +29,8 @@ use crate::postgres::Postgres;
 use crate::report::Samples;
 use crate::service::{Client, Service};
 
-/// Slots of an account of the largest tier.
-const SLOTS: usize = 32;
+/// Clients of an account, each of which has two sessions at most: as many as an account of the largest tier may have.
+const CLIENTS: usize = 16;
 /// How long the load lasts before it is measured.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// How often it is looked at what backends wait for.
@@ -119,7 +129,10 @@ pub async fn run(arguments: &[String]) -> Result<()> {
     );
     let mut all = Vec::new();
     for workers in &options.workers {
-        let postgres = Postgres::start(Duration::from_micros(options.commit_delay)).await?;
+        let commit_delay = format!("commit_delay={}", options.commit_delay);
+        let settings =
+            ["max_connections=2000", "shared_buffers=512MB", "max_wal_size=4GB", &commit_delay, "commit_siblings=0"];
+        let postgres = Postgres::start(&settings).await?;
         let service = start(&options, &postgres, *workers).await?;
         for clients in &options.clients {
             let figures = measure(&options, &postgres, &service, *workers, *clients).await?;
@@ -138,7 +151,9 @@ pub async fn run(arguments: &[String]) -> Result<()> {
 }
 
 async fn start(options: &Options, postgres: &Postgres, workers: usize) -> Result<Service> {
-    let url = postgres.url();
+    let counting = "create extension pg_stat_statements";
+    sqlx::query(counting).execute(&mut postgres.options().connect().await?).await?;
+    let url = postgres.options().to_url_lossy().to_string();
     let mut settings = vec![
         ("DATABASE__URL", url.as_str()),
         ("WORKER__DRIVER", "simulated"),
@@ -158,50 +173,28 @@ async fn measure(
     workers: usize,
     clients: usize,
 ) -> Result<Figures> {
-    let mut all = Vec::with_capacity(clients);
-    for first in (0..clients).step_by(SLOTS) {
+    let load = Arc::new(Load::default());
+    let mut running = JoinSet::new();
+    for first in (0..clients).step_by(CLIENTS) {
         let account = service.client(&format!("load-{workers}-{clients}-{first}"))?;
-        for n in first..clients.min(first + SLOTS) {
-            all.push(account.at(&service.base_urls[n % service.base_urls.len()]));
+        for n in first..clients.min(first + CLIENTS) {
+            let caller = Caller::connect(&account.at(&service.base_urls[n % service.base_urls.len()])).await?;
+            running.spawn(keep_on(caller, options.work, Arc::clone(&load)));
         }
     }
-    let counted = Arc::new(AtomicBool::new(false));
-    let ended = Arc::new(AtomicBool::new(false));
-    let samples = Arc::new(Mutex::new(Samples::default()));
-    let mut running = JoinSet::new();
-    for client in all {
-        let (counted, ended, samples) = (Arc::clone(&counted), Arc::clone(&ended), Arc::clone(&samples));
-        let work = options.work;
-        running.spawn(async move {
-            let session = if work == Work::Waits { Some(client.create().await?) } else { None };
-            while !ended.load(Ordering::Relaxed) {
-                let took = match &session {
-                    Some(session) => wait(&client, session).await?,
-                    None => create(&client).await?,
-                };
-                if counted.load(Ordering::Relaxed) {
-                    samples.lock().unwrap_or_else(PoisonError::into_inner).push(took);
-                }
-            }
-            if let Some(session) = session {
-                client.delete(&session).await?;
-            }
-            Result::Ok(())
-        });
-    }
     tokio::time::sleep(WARM_UP).await;
-    let mut conn = postgres.connect().await?;
+    let mut conn = postgres.options().connect().await?;
     sqlx::query("select pg_stat_statements_reset()").execute(&mut conn).await?;
     let (before, began) = (Counts::now(&mut conn, postgres, service).await?, Instant::now());
-    counted.store(true, Ordering::Relaxed);
+    load.counts.store(true, Ordering::Relaxed);
     let waits = look_for(Duration::from_secs(options.seconds), &mut conn).await?;
-    counted.store(false, Ordering::Relaxed);
+    load.counts.store(false, Ordering::Relaxed);
     let (after, took) = (Counts::now(&mut conn, postgres, service).await?, began.elapsed().as_secs_f64());
-    ended.store(true, Ordering::Relaxed);
+    load.ended.store(true, Ordering::Relaxed);
     while let Some(client) = running.join_next().await {
         client??;
     }
-    let samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
+    let samples = load.samples.lock().unwrap_or_else(PoisonError::into_inner);
     let operations = samples.len();
     #[allow(clippy::cast_precision_loss, reason = "some thousands")]
     let count = operations.max(1) as f64;
@@ -233,17 +226,82 @@ async fn measure(
     })
 }
 
-async fn wait(client: &Client, session: &str) -> Result<Duration> {
-    let body = json!({"condition": {"kind": "selector", "selector": "#there"}});
-    Ok(client.operate(session, "wait", body).await?.total)
+/// A client with a connection of its own, which does nothing but ask and read the answer: it shares the machine with what is
+/// measured.
+struct Caller {
+    connection: SendRequest<Full<Bytes>>,
+    client: Client,
 }
 
-async fn create(client: &Client) -> Result<Duration> {
-    let began = Instant::now();
-    let session = client.create().await?;
-    let took = began.elapsed();
-    client.delete(&session).await?;
-    Ok(took)
+impl Caller {
+    async fn connect(client: &Client) -> Result<Self> {
+        let address = client.base_url.strip_prefix("http://").ok_or("the service speaks plain HTTP")?;
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Self { connection: sender, client: client.clone() })
+    }
+
+    async fn call(&mut self, method: Method, path: &str, body: &'static str) -> Result<Bytes> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(AUTHORIZATION, format!("Bearer {}", self.client.key))
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::from(body))?;
+        self.connection.ready().await?;
+        let response = self.connection.send_request(request).await?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        if status.is_success() { Ok(bytes) } else { Err(format!("{path}: {status} {bytes:?}").into()) }
+    }
+
+    /// Has a browser do nothing.
+    async fn wait(&mut self, path: &str) -> Result<()> {
+        self.call(Method::POST, path, r##"{"condition": {"kind": "selector", "selector": "#there"}}"##).await.map(drop)
+    }
+
+    /// Makes a session. Answers its path.
+    async fn create(&mut self) -> Result<String> {
+        let session: Value = serde_json::from_slice(&self.call(Method::POST, "/v1/sessions", "{}").await?)?;
+        Ok(format!("/v1/sessions/{}", session["id"].as_str().ok_or("a session without an id")?))
+    }
+
+    /// Ends a session.
+    async fn destroy(&mut self, path: &str) -> Result<()> {
+        self.call(Method::DELETE, path, "").await.map(drop)
+    }
+}
+
+/// Works until it has ended, and notes how long each turn of it took that counts.
+async fn keep_on(mut caller: Caller, work: Work, load: Arc<Load>) -> Result<()> {
+    let session = caller.create().await?;
+    let path = format!("{session}/wait");
+    while !load.ended.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let destroyed = match work {
+            Work::Waits => caller.wait(&path).await.map(|()| None)?,
+            Work::Creates => Some(caller.create().await?),
+        };
+        let took = began.elapsed();
+        if let Some(destroyed) = destroyed {
+            caller.destroy(&destroyed).await?;
+        }
+        if load.counts.load(Ordering::Relaxed) {
+            load.samples.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+        }
+    }
+    caller.destroy(&session).await
+}
+
+/// What those who work have in common.
+#[derive(Default)]
+struct Load {
+    counts: AtomicBool,
+    ended: AtomicBool,
+    samples: Mutex<Samples>,
 }
 
 /// Looks for so long at what backends wait for.
@@ -290,62 +348,32 @@ impl Counts {
         )
         .fetch_one(conn)
         .await?;
-        let processes = processes();
-        let of = |pids: &[u32]| -> Duration {
-            processes.iter().filter(|process| pids.contains(&process.pid)).map(|process| process.own).sum()
+        let processes: Vec<_> = all_processes()?.flatten().filter_map(|process| process.stat().ok()).collect();
+        let time = |ticks: u64| TICK * u32::try_from(ticks).unwrap_or(u32::MAX);
+        let own = |process: &Stat| time(process.utime + process.stime);
+        let of = |pids: &[i32]| -> Duration {
+            processes.iter().filter(|process| pids.contains(&process.pid)).map(own).sum()
         };
         // Backends are its children; those that have ended were waited for by it.
-        let server = processes.iter().filter(|process| process.pid == postgres.pid());
-        let backends = processes.iter().filter(|process| process.parent == postgres.pid());
-        let postgres = server.map(|process| process.own + process.ended_children).sum::<Duration>()
-            + backends.map(|process| process.own).sum::<Duration>();
-        let (api, worker) = (of(&service.pids_of("api")), of(&service.pids_of("worker")));
-        let client = of(&[std::process::id()]);
-        Ok(Self { postgres, api, worker, client, machine: machine()?, statements, commits, flushes, wal_bytes })
-    }
-}
-
-/// What the kernel says of a process.
-struct Process {
-    pid: u32,
-    parent: u32,
-    own: Duration,
-    ended_children: Duration,
-}
-
-/// All that can be read: some end meanwhile.
-fn processes() -> Vec<Process> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // A name may hold anything, parentheses too. What follows are the state, the parent, and at 11 the ticks.
-        let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        let ticks = |field: usize| Some(TICK * fields.get(field)?.parse::<u32>().ok()?);
-        Some(Process {
-            pid,
-            parent: fields.get(1)?.parse().ok()?,
-            own: ticks(11)? + ticks(12)?,
-            ended_children: ticks(13)? + ticks(14)?,
+        let server = postgres.pid().as_raw();
+        let ended =
+            processes.iter().filter(|process| process.pid == server).map(|process| process.cutime + process.cstime);
+        let ended = time(ended.sum::<i64>().try_into()?);
+        let backends: Duration = processes.iter().filter(|process| process.ppid == server).map(own).sum();
+        let all = KernelStats::current()?.total;
+        Ok(Self {
+            postgres: of(&[server]) + ended + backends,
+            api: of(&service.pids_of("api")),
+            worker: of(&service.pids_of("worker")),
+            client: of(&[Pid::this().as_raw()]),
+            // All but idle and waiting for the disk.
+            machine: time(all.user + all.nice + all.system + all.irq.unwrap_or(0) + all.softirq.unwrap_or(0)),
+            statements,
+            commits,
+            flushes,
+            wal_bytes,
         })
-    })
-    .collect()
-}
-
-/// The time that the machine's processors were busy.
-fn machine() -> Result<Duration> {
-    let stat = fs::read_to_string("/proc/stat")?;
-    let fields: Vec<u32> =
-        stat.lines().next().unwrap_or_default().split_whitespace().skip(1).flat_map(str::parse).collect();
-    // All but idle and waiting for the disk.
-    let busy = fields
-        .iter()
-        .take(8)
-        .enumerate()
-        .filter(|(place, _)| ![3, 4].contains(place))
-        .map(|(_, ticks)| ticks)
-        .sum::<u32>();
-    Ok(TICK * busy)
+    }
 }
 
 fn print(figures: &Figures) {

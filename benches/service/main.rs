@@ -10,6 +10,7 @@ mod browsers;
 mod load;
 mod logins;
 mod orchestrator;
+#[path = "../../tests/it/support/postgres.rs"]
 mod postgres;
 mod profiles;
 mod report;

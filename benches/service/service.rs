@@ -154,8 +154,9 @@ impl Service {
     }
 
     /// Those of one role.
-    pub fn pids_of(&self, role: &str) -> Vec<u32> {
-        self.processes.iter().filter(|(of, _)| *of == role).map(|(_, process)| process.id()).collect()
+    pub fn pids_of(&self, role: &str) -> Vec<i32> {
+        let of_role = self.processes.iter().filter(|(of, _)| *of == role);
+        of_role.filter_map(|(_, process)| process.id().try_into().ok()).collect()
     }
 }
 
@@ -174,8 +175,8 @@ impl Drop for Service {
 
 #[derive(Clone)]
 pub struct Client {
-    base_url: String,
-    key: String,
+    pub base_url: String,
+    pub key: String,
     http: reqwest::Client,
 }
 

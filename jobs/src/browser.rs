@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
 use crate::Job;
+use crate::wakeups::{self, Wakeups};
 
 /// A job for one incarnation of a worker: the queue carries its id, so that a worker that restarts never finds the
 /// jobs of browsers it no longer has. What opens browsers and drives them are jobs of their own ([`crate::operations`]).
@@ -50,8 +51,8 @@ impl Job for BrowserJob {
     const SAFETY: Duration = crate::SELDOM;
 }
 
-/// Ends the account's session, and has its browser closed, in one transaction of the caller's. `None` when the account
-/// has no such session.
+/// Ends the account's session, and has its browser closed, in one transaction of the caller's, which tells the worker when it
+/// commits. `None` when the account has no such session.
 ///
 /// # Errors
 /// When the database fails.
@@ -61,9 +62,31 @@ pub async fn destroy(
     session: SessionId,
     cause: &Cause,
 ) -> sqlx::Result<Option<Destroyed>> {
-    let destroyed = sessions::destroy(&mut *conn, account, session, cause).await?;
+    let destroyed = destroy_untold(&mut *conn, account, session, cause).await?;
     if let Some(Destroyed::Now(worker)) = destroyed {
-        crate::enqueue(conn, &BrowserJob { worker, task: BrowserTask::Close(session) }).await?;
+        wakeups::wake(conn, &BrowserJob::queue_of(worker)).await?;
     }
     Ok(destroyed)
+}
+
+/// [`destroy`], but the caller [`wake`]s the worker once it has committed, so that nobody's commit waits for this one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn destroy_untold(
+    conn: &mut PgConnection,
+    account: AccountId,
+    session: SessionId,
+    cause: &Cause,
+) -> sqlx::Result<Option<Destroyed>> {
+    let destroyed = sessions::destroy(&mut *conn, account, session, cause).await?;
+    if let Some(Destroyed::Now(worker)) = destroyed {
+        crate::push(conn, &BrowserJob { worker, task: BrowserTask::Close(session) }).await?;
+    }
+    Ok(destroyed)
+}
+
+/// Has a worker look for the browsers that it is to close.
+pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
+    wakeups.tell(&wakeups::channel(&BrowserJob::queue_of(worker)), String::new());
 }

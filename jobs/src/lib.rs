@@ -39,20 +39,20 @@ const SELDOM: Duration = Duration::from_secs(10);
 /// # Errors
 /// When the database fails.
 pub async fn enqueue<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
-    let queue = job.queue();
+    push(&mut *conn, job).await?;
+    wakeups::wake(conn, &job.queue()).await
+}
+
+/// Writes `job` into its queue.
+async fn push<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
     let body = serde_json::to_vec(job).map_err(|e| sqlx::Error::Encode(e.into()))?;
-    // apalis' own `push_tasks` takes a second round trip for our notification.
     sqlx::query(
-        "with pushed as (
-             insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)
-             values ($1, $2, $3, 'Pending', 0, 1, to_timestamp(0), 0)
-         )
-         select pg_notify($4, '')",
+        "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)
+         values ($1, $2, $3, 'Pending', 0, 1, to_timestamp(0), 0)",
     )
     .bind(ulid::Ulid::generate().to_string())
-    .bind(&queue)
+    .bind(job.queue())
     .bind(body)
-    .bind(wakeups::channel(&queue))
     .execute(conn)
     .await?;
     Ok(())

@@ -35,7 +35,7 @@ use crate::backend::{RETRY, planned_once};
 use crate::wakeups::{self, Wakeups};
 
 /// How often there is looked for what waits without having been woken.
-const SAFETY: Duration = Duration::from_secs(1);
+const SAFETY: Duration = Duration::from_secs(2);
 /// Intents taken at once.
 const BATCH: i64 = 32;
 

@@ -95,8 +95,6 @@ struct Hub {
     outbox: mpsc::Sender<WakeUp>,
 }
 
-}
-
 impl Wakeups {
     /// Begins to carry. PostgreSQL is connected to when there is first something that it has to carry.
     ///

@@ -2,64 +2,20 @@
 //! the database for little. All statements that the service sends are looked at as the database counts them, so that a new one is
 //! held to the same.
 
-use std::fmt;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::areas;
 use nix::sys::signal::Signal;
-use sqlx::{AssertSqlSafe, FromRow};
 
+use crate::support::statements::list;
 use crate::support::{App, Client, Role, eventually};
 
 /// Pages of 8 KiB that a statement may read, on average. The smallest table that is filled has 1,500 and more, a batch of fifty
 /// rows that are deleted touches some hundred, and so do sessions that live, which are few.
 const PAGES: f64 = 1_000.0;
 
-/// A statement, as the database has counted it.
-#[derive(FromRow)]
-struct Statement {
-    query: String,
-    calls: i64,
-    /// Pages a call.
-    pages: f64,
-}
-
-impl fmt::Display for Statement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} calls of {:.0} pages: {}", self.calls, self.pages, self.query)
-    }
-}
-
-fn list<'a>(statements: impl IntoIterator<Item = &'a Statement>) -> String {
-    statements.into_iter().map(ToString::to_string).collect()
-}
-
 impl App {
-    /// Counts statements anew.
-    async fn count_statements(&self) {
-        self.execute_all("create extension if not exists pg_stat_statements").await;
-        let reset =
-            "select pg_stat_statements_reset(0, (select oid from pg_database where datname = current_database()))";
-        sqlx::query(reset).execute(&self.database.pool).await.expect("counts begin anew");
-    }
-
-    /// What was sent since, most pages first, but by the test.
-    async fn statements(&self) -> Vec<Statement> {
-        sqlx::query_as(
-            "select query, calls, (shared_blks_hit + shared_blks_read)::float8 / calls as pages from pg_stat_statements
-             where dbid = (select oid from pg_database where datname = current_database()) and query not like '%pg_stat%'
-             order by pages desc",
-        )
-        .fetch_all(&self.database.pool)
-        .await
-        .expect("the counts")
-    }
-
-    async fn execute_all(&self, statements: &str) {
-        sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&self.database.pool).await.expect("statements");
-    }
-
     /// Makes the next tick of each chain due.
     async fn hurry_chains(&self) {
         self.execute_all("update apalis.jobs set run_at = now() where job_type = 'maintenance' and status = 'Pending'")
@@ -71,7 +27,7 @@ impl App {
 /// one end to the other, or more than what it is about.
 #[tokio::test]
 async fn what_has_gathered_is_not_read_again_and_again() {
-    let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    let app = App::simulated().counting_statements().set("metrics.scrape_token", "scrape").start().await;
     let (ada, client) = app.customer(Tier::Enterprise).await;
     app.execute("update accounts set name = 'Ada Lovelace' where id = $1", ada.as_uuid()).await;
     app.execute_all(include_str!("support/growth.sql")).await;
@@ -149,7 +105,7 @@ const IDLE: f64 = 6.5;
 /// operations and for deliveries that it may not have been told of, and keeps the time of the chains. The only one runs all of them.
 #[tokio::test]
 async fn a_worker_that_has_nothing_to_do_asks_for_little() {
-    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let mut app = App::simulated().counting_statements().roles(&[Role::Api, Role::Worker]).start().await;
     app.signal(0, Signal::SIGTERM).await;
     // What it does when it starts.
     tokio::time::sleep(Duration::from_secs(8)).await;

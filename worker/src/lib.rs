@@ -50,6 +50,9 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// How long after a heartbeat that failed another one is sent.
 const MISSED: Duration = Duration::from_millis(500);
 
+/// How long after they were due the chains are scheduled that another worker had scheduled the last time.
+const LEFT_TO_OTHERS: Duration = Duration::from_secs(2);
+
 /// How long it may take to be written that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -236,7 +239,8 @@ async fn close_browser(job: BrowserJob, context: Arc<Context>) -> Result<(), Box
     Ok(())
 }
 
-/// Schedules the chains whenever one of them is due, for ever. Of all workers the first one to do so looks for what is due.
+/// Schedules the chains whenever one of them is due, for ever. Of all workers the first one to do so looks for what is due; the
+/// others leave it to him for a while.
 async fn keep_time(context: &Context, ticking: Sender<()>) {
     let failed = Seldom::new();
     let attempt = || async { maintenance_jobs::schedule(&mut *context.lazy.acquire().await?).await };
@@ -246,8 +250,10 @@ async fn keep_time(context: &Context, ticking: Sender<()>) {
                 if anew {
                     // One that was not noticed yet says as much as many, and when the worker stops nobody is there to be woken.
                     let _ = ticking.try_send(());
+                    next
+                } else {
+                    next + LEFT_TO_OTHERS
                 }
-                next
             }
             Err(error) => {
                 failed.say(|held_back| tracing::warn!(%error, held_back, "cannot schedule the chains"));

@@ -92,7 +92,7 @@ impl Replies {
                 self.deliver(payload);
             }
         });
-        pending().await
+        pending::<()>().await;
     }
 
     fn deliver(&self, payload: &str) {

@@ -16,7 +16,7 @@ use kitfleet_domain::ids::{ProfileId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::intents::{self, Ending};
 use kitfleet_domain::sessions::{
-    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, Room, SessionStatus,
+    self, BehavioralProfile, Cause, CreateError, Created, Destroyed, Filter, NewSession, Room, SessionStatus,
 };
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::workers::Placement;
@@ -138,7 +138,7 @@ async fn open(
         metadata: body.metadata.clone(),
         profile,
     };
-    let (mut tx, created) = place(app, caller, hung_up, &new, wishes.patience()).await?;
+    let (tx, created) = place(app, caller, hung_up, &new, wishes.patience()).await?;
     tracing::Span::current().record("session", tracing::field::display(created.id));
     let mut waiter = app.replies.expect(created.intent);
     tx.commit().await?;
@@ -281,8 +281,11 @@ async fn destroy(caller: Caller, State(app): State<App>, path: IdPath<SessionId>
     let session = path.id()?;
     let mut tx = app.db.begin().await?;
     let cause = Cause::Customer(caller.actor.clone());
-    let destroyed = browser::destroy(&mut tx, caller.account_id, session, &cause).await?;
+    let destroyed = browser::destroy_untold(&mut tx, caller.account_id, session, &cause).await?;
     tx.commit().await?;
+    if let Some(Destroyed::Now(worker)) = destroyed {
+        browser::wake(&app.wakeups, worker);
+    }
     app.line.look();
     match destroyed {
         Some(_) => Ok(StatusCode::NO_CONTENT),

@@ -77,7 +77,7 @@ impl Publisher {
             Err(late) => late.to_string(),
         };
         FAILED.say(|held_back| {
-            tracing::warn!(reason, held_back, "Redis does not answer in time: wake-ups go by PostgreSQL")
+            tracing::warn!(reason, held_back, "Redis does not answer in time: wake-ups go by PostgreSQL");
         });
         self.resting_until = Some(Instant::now() + PAUSE);
         self.reach();

@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::acknowledgement::{Acknowledge, Report};
 use super::results::Results;
-use super::turns::{Bounds, TICK, Turns, recipient_of};
+use super::turns::{Bounds, Turns, recipient_of};
 use super::{AttemptJob, Settings};
 use crate::backend::{RETRY, planned_once};
 
@@ -122,7 +122,7 @@ impl DeliveryBackend {
         if self.tick.as_mut().poll(cx).is_pending() {
             return false;
         }
-        self.tick.as_mut().reset(Instant::now() + TICK);
+        self.tick.as_mut().reset(Instant::now() + self.turns.pause());
         self.look_around();
         true
     }

@@ -23,7 +23,9 @@ const SLOW_AT_ONCE: (usize, usize) = (8, 4);
 /// How long an account is slow after an attempt that ran out of time: longer than the pauses between attempts usually are.
 const SLOW_FOR: Duration = Duration::from_hours(2);
 /// How often the table is looked at without a notification: an attempt that was put off is late by no more than that.
-pub(super) const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(1);
+/// The same as long as nobody has anything under way, nor is slow.
+const IDLE_TICK: Duration = Duration::from_secs(2);
 
 /// Attempts that a process may have under way at once that may open so many files. Each attempt has one; most of them are
 /// for everything else.
@@ -95,6 +97,11 @@ impl Turns {
     /// Whether nothing is under way any more.
     pub(super) fn is_idle(&self) -> bool {
         self.of_endpoints.is_empty()
+    }
+
+    /// When the table is looked at next.
+    pub(super) fn pause(&self) -> Duration {
+        if self.is_idle() && self.slow.is_empty() { IDLE_TICK } else { TICK }
     }
 
     fn room(&self) -> usize {

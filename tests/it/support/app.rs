@@ -23,6 +23,7 @@ use super::client::Client;
 use super::database::Database;
 use super::eventually;
 use super::here::Service;
+use super::postgres::Postgres;
 
 /// The processes that a test's service starts inherit this variable, so that a leftover can be found. What starts browsers
 /// is given less of the environment, but `TMPDIR`, which marks it as well; an embedded database stands in its folder.
@@ -55,6 +56,8 @@ pub struct App {
     embedded: bool,
     files: Option<(u32, u32)>,
     stopped: bool,
+    /// Ends after all that uses it.
+    _postgres: Option<Postgres>,
 }
 
 /// What does a role.
@@ -91,6 +94,7 @@ pub struct Builder {
     roles: Vec<Role>,
     in_processes: bool,
     embedded: bool,
+    counts_statements: bool,
     files: Option<(u32, u32)>,
 }
 
@@ -396,7 +400,14 @@ impl Drop for App {
 
 impl Builder {
     fn new() -> Self {
-        Self { settings: BTreeMap::new(), roles: vec![Role::Up], in_processes: false, embedded: false, files: None }
+        Self {
+            settings: BTreeMap::new(),
+            roles: vec![Role::Up],
+            in_processes: false,
+            embedded: false,
+            counts_statements: false,
+            files: None,
+        }
     }
 
     /// Sets a configuration key.
@@ -423,6 +434,12 @@ impl Builder {
         self.in_processes()
     }
 
+    /// Runs on a PostgreSQL of the test's own, which counts the statements that it is sent.
+    pub fn counting_statements(mut self) -> Self {
+        self.counts_statements = true;
+        self
+    }
+
     /// Lets each process open so many files: softly, and at most.
     pub fn files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
@@ -431,7 +448,14 @@ impl Builder {
 
     /// Starts the service and waits until it is ready.
     pub async fn start(self) -> App {
-        let database = Database::create().await;
+        let (postgres, database) = if self.counts_statements {
+            // Nothing of it has to last.
+            let postgres = Postgres::start(&["fsync=off", "full_page_writes=off"]).await.expect("a PostgreSQL");
+            let database = Database::create_on(postgres.options()).await;
+            (Some(postgres), database)
+        } else {
+            (None, Database::create().await)
+        };
         let data_dir = TempDir::new().expect("a folder");
         let port = free_port();
         let mut settings = self.settings;
@@ -448,6 +472,7 @@ impl Builder {
             embedded: self.embedded,
             files: self.files,
             stopped: false,
+            _postgres: postgres,
         };
         if self.in_processes {
             for role in self.roles {

@@ -16,11 +16,17 @@ pub struct Database {
 }
 
 impl Database {
+    /// One of the server that all tests share.
+    ///
     /// # Panics
     /// When `KITFLEET_TEST_DATABASE_URL` names no server; `./ops/test` starts one.
     pub async fn create() -> Self {
         let url = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
-        let server = PgConnectOptions::from_str(&url).expect("a database URL");
+        Self::create_on(PgConnectOptions::from_str(&url).expect("a database URL")).await
+    }
+
+    /// One of this server.
+    pub async fn create_on(server: PgConnectOptions) -> Self {
         let mut admin = server.connect().await.expect("the test database server runs");
         admin.execute("select pg_advisory_lock(7)").await.expect("a lock");
         let known: bool = sqlx::query_scalar("select exists(select from pg_database where datname = $1)")

@@ -10,6 +10,7 @@ pub mod identity_provider;
 pub mod mail;
 pub mod namespaces;
 pub mod people;
+pub mod postgres;
 pub mod postmark;
 pub mod raw;
 pub mod records;
@@ -19,6 +20,7 @@ pub mod s3;
 pub mod sink;
 pub mod site;
 pub mod smtp;
+pub mod statements;
 pub mod storage;
 
 use std::collections::BTreeSet;

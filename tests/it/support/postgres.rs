@@ -1,0 +1,94 @@
+//! A PostgreSQL of a test's or a bench's own, which counts the statements that it is sent. It ends with this value.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, User, chown, geteuid};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
+use tempfile::TempDir;
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const SETTINGS: [&str; 2] = ["listen_addresses=", "shared_preload_libraries=pg_stat_statements"];
+
+pub struct Postgres {
+    process: Child,
+    folder: TempDir,
+}
+
+impl Postgres {
+    /// Makes a cluster in the folder for temporary files and starts it with these settings.
+    pub async fn start(settings: &[&str]) -> Result<Self> {
+        let (programs, folder) = (programs()?, TempDir::new()?);
+        let user = unprivileged()?;
+        if let Some(user) = &user {
+            chown(folder.path(), Some(user.uid), Some(user.gid))?;
+        }
+        let command = |program: &str| {
+            // Whatever ends whoever has started it, it ends too.
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "INT"]);
+            if let Some(user) = &user {
+                command.args(["--reuid", &user.uid.to_string(), "--regid", &user.gid.to_string(), "--clear-groups"]);
+            }
+            command.arg(programs.join(program)).arg("-D").arg(folder.path().join("data")).current_dir("/");
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        let mut initdb = command("initdb");
+        initdb.args(["--username", "kitfleet", "--encoding", "UTF8", "--no-locale", "--auth", "trust", "--no-sync"]);
+        if !initdb.status()?.success() {
+            return Err("initdb failed".into());
+        }
+        let socket = format!("unix_socket_directories={}", folder.path().display());
+        let settings = SETTINGS.iter().chain(settings).copied().chain([&*socket]);
+        let process = command("postgres").args(settings.flat_map(|setting| ["-c", setting])).spawn()?;
+        let started = Self { process, folder };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            match started.options().connect().await {
+                Ok(connection) => break connection.close().await?,
+                Err(error) if Instant::now() > deadline => return Err(error.into()),
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+        Ok(started)
+    }
+
+    /// Where it is; the database is the one that each cluster has.
+    pub fn options(&self) -> PgConnectOptions {
+        PgConnectOptions::new_without_pgpass().socket(self.folder.path()).username("kitfleet").database("postgres")
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.process.id().try_into().unwrap_or(i32::MAX))
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // A process that is gone already is as good.
+        let _ = kill(self.pid(), Signal::SIGINT);
+        let _ = self.process.wait();
+    }
+}
+
+/// As whom it runs: it refuses to run as root.
+fn unprivileged() -> Result<Option<User>> {
+    if geteuid().is_root() { Ok(User::from_name("postgres")?.or(User::from_name("nobody")?)) } else { Ok(None) }
+}
+
+/// Where the newest PostgreSQL of this machine has its programs.
+fn programs() -> Result<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql")?.flatten().map(|version| version.path().join("bin"));
+    let version = |path: &PathBuf| path.parent().and_then(Path::file_name)?.to_str()?.parse::<u32>().ok();
+    versions
+        .filter(|bin| bin.join("initdb").is_file())
+        .max_by_key(version)
+        .ok_or_else(|| "no PostgreSQL is here".into())
+}

@@ -1,0 +1,54 @@
+//! What a service asks of its database, as the database counts it.
+
+use std::fmt;
+
+use sqlx::{AssertSqlSafe, FromRow};
+
+use super::App;
+
+/// A statement.
+#[derive(FromRow)]
+pub struct Statement {
+    pub query: String,
+    pub calls: i64,
+    /// Pages of 8 KiB that it looked at, a call.
+    pub pages: f64,
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} calls of {:.0} pages: {}", self.calls, self.pages, self.query)
+    }
+}
+
+pub fn list<'a>(statements: impl IntoIterator<Item = &'a Statement>) -> String {
+    statements.into_iter().map(ToString::to_string).collect()
+}
+
+/// Of a service that was started [`counting_statements`](super::Builder::counting_statements).
+impl App {
+    /// Begins to count anew.
+    pub async fn count_statements(&self) {
+        self.execute_all("create extension if not exists pg_stat_statements").await;
+        let reset =
+            "select pg_stat_statements_reset(0, (select oid from pg_database where datname = current_database()))";
+        sqlx::query(reset).execute(&self.database.pool).await.expect("counts begin anew");
+    }
+
+    /// What was sent since, the most pages first, but for what asks for this.
+    pub async fn statements(&self) -> Vec<Statement> {
+        sqlx::query_as(
+            "select query, calls, (shared_blks_hit + shared_blks_read)::float8 / calls as pages from pg_stat_statements
+             where dbid = (select oid from pg_database where datname = current_database()) and query not like '%pg_stat%'
+             order by pages desc",
+        )
+        .fetch_all(&self.database.pool)
+        .await
+        .expect("the counts")
+    }
+
+    /// Executes several statements.
+    pub async fn execute_all(&self, statements: &str) {
+        sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&self.database.pool).await.expect("statements");
+    }
+}
