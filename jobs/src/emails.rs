@@ -59,7 +59,8 @@ pub async fn send(
 /// When the database fails.
 pub async fn send_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let enqueued: i64 = sqlx::query_scalar(
-        "select count(*) from apalis.jobs where job_type = $1 and status in ('Pending', 'Queued', 'Running')",
+        "select (select count(*) from apalis.jobs where job_type = $1 and status = 'Pending')
+                + (select count(*) from apalis.jobs where job_type = $1 and status in ('Queued', 'Running'))",
     )
     .bind(EmailJob::QUEUE)
     .fetch_one(&mut *conn)

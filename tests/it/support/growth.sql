@@ -28,15 +28,16 @@ select uuid_v7_of(now() - interval '1 minute' - n * interval '1 millisecond'), a
        'regular'
 from one, generate_series(1, 300) n;
 
-insert into intents (id, session_id, kind, status, request, outcome, reply_channel, request_id, done_at)
-select uuid_v7_of(moment), uuid_v7_of(now() - n * interval '6 seconds'), 'wait', 'done', '{}',
+insert into intents (id, session_id, worker_id, kind, status, request, outcome, reply_channel, request_id, done_at)
+select uuid_v7_of(moment), uuid_v7_of(now() - n * interval '6 seconds'), workers[1 + n % 200], 'wait', 'done', '{}',
        case when n <= 50 then '{"ended": "done"}'::jsonb end, 'nobody', '', moment
-from generate_series(1, 1000000) n,
+from one, generate_series(1, 1000000) n,
      lateral (select now() - interval '1 hour' - case when n <= 999950 then n * interval '500 milliseconds' else n * interval '1 second' end)
          t (moment);
 
 insert into apalis.workers (id, worker_type, storage_name)
-select queue || ':wrk_' || w.id, queue, 'kitfleet' from workers w, unnest(array['browser', 'emails', 'maintenance']) queue;
+select queue || ':wrk_' || w.id, queue, 'kitfleet' from workers w, unnest(array['browser', 'emails', 'maintenance']) queue
+on conflict do nothing;
 -- All of one millisecond, a day ago: ids begin with their time, in base 32.
 with day as (
     select string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', (at >> 5 * place & 31)::integer + 1, 1), '' order by place desc) as prefix

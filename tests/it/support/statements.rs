@@ -11,7 +11,7 @@ use super::App;
 pub struct Statement {
     pub query: String,
     pub calls: i64,
-    /// Pages of 8 KiB that it looked at, a call.
+    /// Pages of 8 KiB that it looked at: a call, or ten rows that it came to.
     pub pages: f64,
 }
 
@@ -38,7 +38,8 @@ impl App {
     /// What was sent since, the most pages first, but for what asks for this.
     pub async fn statements(&self) -> Vec<Statement> {
         sqlx::query_as(
-            "select query, calls, (shared_blks_hit + shared_blks_read)::float8 / calls as pages from pg_stat_statements
+            "select query, calls, (shared_blks_hit + shared_blks_read)::float8 / greatest(calls, rows / 10) as pages
+             from pg_stat_statements
              where dbid = (select oid from pg_database where datname = current_database()) and query not like '%pg_stat%'
              order by pages desc",
         )
