@@ -63,6 +63,9 @@ struct Options {
     /// A Redis that processes share.
     #[arg(long)]
     redis: Option<String>,
+    /// Says also what each statement costs, for which the database notes more.
+    #[arg(long)]
+    statements: bool,
     /// Where `load.json` and `load.csv` are written.
     #[arg(long, default_value = "target")]
     into: PathBuf,
@@ -129,14 +132,28 @@ pub async fn run(arguments: &[String]) -> Result<()> {
     );
     let mut all = Vec::new();
     for workers in &options.workers {
+        let tracking = if options.statements {
+            "pg_stat_statements.track_planning=on"
+        } else {
+            "pg_stat_statements.track_planning=off"
+        };
         let commit_delay = format!("commit_delay={}", options.commit_delay);
-        let settings =
-            ["max_connections=2000", "shared_buffers=512MB", "max_wal_size=4GB", &commit_delay, "commit_siblings=0"];
+        let settings = [
+            "max_connections=2000",
+            "shared_buffers=512MB",
+            "max_wal_size=4GB",
+            &commit_delay,
+            "commit_siblings=0",
+            tracking,
+        ];
         let postgres = Postgres::start(&settings).await?;
         let service = start(&options, &postgres, *workers).await?;
         for clients in &options.clients {
             let figures = measure(&options, &postgres, &service, *workers, *clients).await?;
             print(&figures);
+            if options.statements {
+                print_statements(&postgres, figures.operations).await?;
+            }
             all.push(figures);
         }
     }
@@ -385,4 +402,25 @@ fn print(figures: &Figures) {
          {api_ms:>6.2} {worker_ms:>6.2} {client_ms:>6.2}  {statements:>5.1} {commits:>5.1} {flushes:>5.2} {wal_bytes:>6.0} \
          {busy:>5.2}  {waits}"
     );
+}
+
+/// Prints what the most expensive statements cost, an operation.
+async fn print_statements(postgres: &Postgres, operations: usize) -> Result<()> {
+    let statements: Vec<(String, i64, f64, f64, f64, f64)> = sqlx::query_as(
+        "select regexp_replace(query, '\\s+', ' ', 'g'), calls, total_plan_time, total_exec_time,
+                (shared_blks_hit + shared_blks_read)::float8, wal_bytes::float8
+         from pg_stat_statements order by total_plan_time + total_exec_time desc limit 12",
+    )
+    .fetch_all(&mut postgres.options().connect().await?)
+    .await?;
+    println!("{:>6} {:>8} {:>8} {:>6} {:>7}  an operation", "calls", "plan ms", "exec ms", "pages", "WAL B");
+    for (query, calls, plan, exec, pages, wal) in statements {
+        #[allow(clippy::cast_precision_loss, reason = "some thousands")]
+        let (operations, calls) = (operations.max(1) as f64, calls as f64);
+        let each = |total: f64| total / operations;
+        let query: String = query.chars().take(100).collect();
+        let (calls, plan, exec) = (each(calls), each(plan), each(exec));
+        println!("{calls:>6.2} {plan:>8.3} {exec:>8.3} {:>6.1} {:>7.0}  {query}", each(pages), each(wal));
+    }
+    Ok(())
 }
