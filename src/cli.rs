@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId};
+use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId, WorkerId};
 use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
+use kitfleet_jobs::inspect;
 
 use crate::output::Format;
 
@@ -157,6 +158,7 @@ pub enum Workers {
     /// Give a worker no more sessions; those it has live on.
     Drain {
         /// The worker's id or name.
+        #[arg(value_parser = worker)]
         worker: String,
         #[command(flatten)]
         format: Format,
@@ -183,6 +185,7 @@ pub enum Jobs {
     /// Show a job.
     Show {
         /// The job's id; a webhook delivery's is wdl_….
+        #[arg(value_parser = job)]
         job: String,
         #[command(flatten)]
         format: Format,
@@ -191,6 +194,7 @@ pub enum Jobs {
     /// operation never runs twice, and no mail is sent that was cancelled.
     Retry {
         /// The job's id.
+        #[arg(value_parser = job)]
         job: String,
         #[command(flatten)]
         format: Format,
@@ -199,6 +203,7 @@ pub enum Jobs {
     /// and a webhook delivery with its endpoint.
     Cancel {
         /// The job's id.
+        #[arg(value_parser = job)]
         job: String,
         #[command(flatten)]
         format: Format,
@@ -253,6 +258,20 @@ pub enum Sweep {
     Retention(Format),
     /// Mail the owners of webhook secrets that are old, or sign no more soon.
     WebhookSecrets(Format),
+}
+
+/// A worker may be called anything but what begins as an id and is none.
+fn worker(id_or_name: &str) -> Result<String, String> {
+    let looks_like_an_id = id_or_name.strip_prefix(WorkerId::PREFIX).is_some_and(|rest| rest.starts_with('_'));
+    if id_or_name.is_empty() || looks_like_an_id && id_or_name.parse::<WorkerId>().is_err() {
+        return Err("neither an id, wrk_…, nor a name".to_owned());
+    }
+    Ok(id_or_name.to_owned())
+}
+
+fn job(id: &str) -> Result<String, String> {
+    let known = inspect::is_id(id).then(|| id.to_owned());
+    known.ok_or_else(|| "no job's id: those are 26 characters, int_… or wdl_…".to_owned())
 }
 
 fn delivery_status(name: &str) -> Result<DeliveryStatus, String> {

@@ -11,17 +11,18 @@ mod email;
 mod later;
 mod limits;
 mod machine;
+mod mistakes;
 mod profiles;
 mod providers;
 mod rate_limits;
 mod teams;
+#[cfg(test)]
+mod tests;
 mod values;
 mod webhooks;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt;
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,18 +31,19 @@ use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_api::RateLimits;
 use kitfleet_domain::addresses::Destinations;
-use kitfleet_domain::limits::{Limits, MOST_RESULT_BYTES};
+use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::retention::Terms;
-use kitfleet_domain::workers::{Driver, MOST_SESSIONS, Placement};
+use kitfleet_domain::workers::{Driver, Placement};
 use kitfleet_worker::config::Sandbox;
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::EnvFilter;
 
 use self::auth::{ApiKeys, Auth, Mfa};
 pub use self::email::Email;
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
+pub use self::mistakes::ConfigError;
+use self::mistakes::{bad_value, check_syntax, one_line, origin};
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
 use self::teams::Teams;
@@ -106,7 +108,6 @@ pub struct Config {
     pub profiles: Profiles,
 
     // Of areas that are still to come, from here on.
-    /// Deliveries to customers.
     /// Sessions that agents drive.
     agents: later::Agents,
     /// Who takes money.
@@ -457,11 +458,6 @@ pub struct Metrics {
     pub scrape_token: Option<Secret>,
 }
 
-/// Why there is no configuration: one line that names the key.
-#[derive(Debug, thiserror::Error)]
-#[error("configuration: {0}")]
-pub struct ConfigError(String);
-
 impl Config {
     /// Reads `file`, or `./kitfleet.toml` when that exists, and the environment of this process.
     ///
@@ -511,65 +507,6 @@ impl Config {
         Ok(Self { data_dir, unused, ..config })
     }
 
-    /// What no single value can say of itself.
-    fn check(&self) -> Result<(), ConfigError> {
-        let limits = &self.limits;
-        let rules = [
-            (self.database.max_connections >= 8, "database.max_connections", "must be at least 8"),
-            ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
-            (!self.worker.name.trim().is_empty(), "worker.name", "must not be empty"),
-            (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
-            (!self.server.header_timeout.is_zero(), "server.header_timeout", "must be longer than nothing"),
-            (!self.server.body_timeout.is_zero(), "server.body_timeout", "must be longer than nothing"),
-            (!self.server.write_timeout.is_zero(), "server.write_timeout", "must be longer than nothing"),
-            (self.server.max_connections >= 4, "server.max_connections", "must be at least 4"),
-            (self.server.max_connections_per_address >= 1, "server.max_connections_per_address", "must be at least 1"),
-            (
-                self.worker.session_connections >= descriptors::LEAST_SESSION_CONNECTIONS,
-                "worker.session_connections",
-                "must be at least 24",
-            ),
-            (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
-            (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
-            (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),
-            (self.auth.oauth_token_ttl >= Duration::from_secs(1), "auth.oauth_token_ttl", "must be at least a second"),
-            (limits.password_min_chars >= 1, "limits.password_min_chars", "must be at least 1"),
-            (
-                limits.password_min_chars <= limits.password_max_chars,
-                "limits.password_min_chars",
-                "must not exceed limits.password_max_chars",
-            ),
-            (!self.webhooks.timeout.is_zero(), "webhooks.timeout", "must be longer than nothing"),
-            (self.webhooks.auto_disable_after >= 1, "webhooks.auto_disable_after", "must be at least 1"),
-            (limits.webhook_events >= 1, "limits.webhook_events", "must be at least 1"),
-            (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),
-            (limits.challenge_guesses >= 1, "limits.challenge_guesses", "must be at least 1"),
-            (limits.mfa_guesses >= 1, "limits.mfa_guesses", "must be at least 1"),
-            (limits.page_default >= 1, "limits.page_default", "must be at least 1"),
-            (limits.page_default <= limits.page_max, "limits.page_default", "must not exceed limits.page_max"),
-            (limits.audit_export_rows >= 1, "limits.audit_export_rows", "must be at least 1"),
-            (limits.usage_days_default >= 1, "limits.usage_days_default", "must be at least 1"),
-            (
-                limits.usage_days_default <= limits.usage_days_max,
-                "limits.usage_days_default",
-                "must not exceed limits.usage_days_max",
-            ),
-            (limits.url_chars >= 1, "limits.url_chars", "must be at least 1"),
-            (
-                (1..=MOST_RESULT_BYTES).contains(&limits.result_bytes),
-                "limits.result_bytes",
-                "must be 1 to 15728640, 15 MiB",
-            ),
-            (limits.usage_days_max <= 3_650, "limits.usage_days_max", "must be at most 3650"),
-        ];
-        if let Some((_, key, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
-            return Err(ConfigError(format!("`{key}` {rule}")));
-        }
-        self.webhooks()?;
-        self.stores()?;
-        self.email.mail_at(&self.server.base_url_at(self.server.listen)).map(drop)
-    }
-
     /// The configuration as it is in effect: what is derived from other keys is filled in.
     #[must_use]
     pub fn effective(&self) -> Self {
@@ -608,282 +545,4 @@ fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> Has
     let ours = all.into_iter().filter(|(name, _)| name.starts_with("KITFLEET_") && !name.starts_with(TEST_PREFIX));
     variables.extend(ours.map(|(name, value)| (name.clone(), Variable { name, value })));
     variables
-}
-
-/// Where an unknown key stands.
-fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String, Variable>) -> String {
-    if let Some(name) = variable_of(key, variables) {
-        return format!(", environment variable {name}");
-    }
-    file.map(|file| format!(", in {}", file.display())).unwrap_or_default()
-}
-
-/// The variable that sets `key`, or something below it.
-fn variable_of<'a>(key: &str, variables: &'a HashMap<String, Variable>) -> Option<&'a str> {
-    let name = format!("KITFLEET_{}", key.to_uppercase().replace('.', "__"));
-    let sets = |ours: &str| {
-        let ours = ours.to_uppercase();
-        ours == name || ours.strip_prefix(&name).is_some_and(|rest| rest.starts_with("__"))
-    };
-    variables.iter().find(|(ours, _)| sets(ours)).map(|(_, variable)| variable.name.as_str())
-}
-
-fn bad_value(
-    error: &serde_path_to_error::Error<config::ConfigError>,
-    variables: &HashMap<String, Variable>,
-) -> ConfigError {
-    let key = error.path().to_string();
-    let reason = one_line(error.inner()).0;
-    // The crate appends the key to some of its messages, and its own name for the environment.
-    let reason = reason.split(" for key `").next().unwrap_or(&reason);
-    // Of the wrong type may also be a secret that stands where its table should.
-    let reason = match reason.rsplit_once(", expected ") {
-        Some((found, expected)) if found.starts_with("invalid type") => format!("must be {expected}"),
-        _ => reason.to_owned(),
-    };
-    let place = variable_of(&key, variables).map(|name| format!(", environment variable {name}")).unwrap_or_default();
-    ConfigError(format!("`{key}`{place}: {reason}"))
-}
-
-/// Says of a file that is no TOML where it is not (contract: configuration 4). The parser would show the line, which may hold a
-/// secret. What cannot be read is told by who reads it next.
-fn check_syntax(path: &Path) -> Result<(), ConfigError> {
-    let Ok(text) = fs::read_to_string(path) else { return Ok(()) };
-    text.parse::<toml::Table>().map(drop).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-        ConfigError(format!("{}, line {line}: {}", path.display(), error.message()))
-    })
-}
-
-fn one_line(error: &dyn fmt::Display) -> ConfigError {
-    ConfigError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(file: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join(DEFAULT_FILE);
-        fs::write(&path, file).expect("a file");
-        let environment = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        Config::read(Some(&path), environment).map_err(|error| error.to_string())
-    }
-
-    fn mistake(file: &str, variables: &[(&str, &str)]) -> String {
-        let message = read(file, variables).expect_err("a bad configuration was accepted");
-        assert!(!message.contains('\n'), "more than a line: {message}");
-        message
-    }
-
-    #[test]
-    fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
-        let file = "[server]\nlisten = \"127.0.0.1:1\"\n[sessions]\nfree_tier_cap = \"5m\"";
-        let config = read(file, &[("KITFLEET_SERVER__LISTEN", "127.0.0.1:2")]).expect("a good configuration");
-        assert_eq!(config.server.listen.port(), 2);
-        assert_eq!(config.sessions.free_tier_cap, Duration::from_mins(5));
-        assert_eq!(config.sessions.open_timeout, Duration::from_secs(30));
-        assert_eq!(config.server.base_url_at(config.server.listen), "http://127.0.0.1:2");
-    }
-
-    #[test]
-    fn bare_names_are_read_and_ours_win() {
-        let bare = ("DATABASE_URL", "postgres://bare/a");
-        let config = read("", &[bare]).expect("a good configuration");
-        assert!(format!("{:?}", config.database.url).contains("bare"));
-        let config = read("", &[bare, ("KITFLEET_DATABASE__URL", "postgres://ours/a")]).expect("a good configuration");
-        assert!(format!("{:?}", config.database.url).contains("ours"));
-    }
-
-    #[test]
-    fn every_mistake_is_one_line_that_names_the_key() {
-        assert!(mistake("[server]\nlisten_on = 1", &[]).contains("`server.listen_on`, in "));
-        assert!(mistake("", &[("KITFLEET_SEVER__LISTEN", "x")]).contains("KITFLEET_SEVER__LISTEN"));
-        assert!(mistake("", &[("KITFLEET_SERVER__LISTEN", "x")]).contains("`server.listen`"));
-        assert!(mistake("", &[("KITFLEET_SERVER", "x")]).contains("`server`"));
-        assert!(mistake("[sessions]\nfree_tier_cap = 20", &[]).contains("`sessions.free_tier_cap`"));
-        assert!(mistake("[limits]\npage_default = 0", &[]).contains("`limits.page_default`"));
-        assert!(mistake("[limits]\nscreenshot_bytes = -1", &[]).contains("`limits.screenshot_bytes`"));
-        for (file, key, words) in [
-            ("[worker]\ndriver = \"chrome\"", "`worker.driver`", ["`webkit`", "`simulated`", "`none`"]),
-            ("[email]\ntransport = \"pigeon\"", "`email.transport`", ["`file`", "`smtp`", "`postmark`"]),
-            ("[log]\nformat = \"loud\"", "`log.format`", ["`loud`", "`json`", "`pretty`"]),
-            ("[sessions]\ndirect_driver = \"x\"", "`sessions.direct_driver`", ["`x`", "`reported`", "`real`"]),
-        ] {
-            let told = mistake(file, &[]);
-            assert!(told.contains(key) && words.iter().all(|word| told.contains(word)), "{told}");
-        }
-        assert!(mistake("[log]\nfilter = \"info,sqlx=loud\"", &[]).contains("`log.filter`"));
-        assert!(mistake("[limits.concurrent_sessions]\ngold = 1", &[]).contains("`limits.concurrent_sessions.gold`"));
-        assert!(mistake("[server", &[]).contains(DEFAULT_FILE));
-        let secrets = [
-            "[mfa]\nencryption_key = 12345678s3cret\n",
-            "[mfa]\nencryption_key = \"s3cret\n",
-            "[metrics]\nscrape_token = \"a\"\nscrape_token = \"s3cret\"\n",
-            "mfa = \"s3cret\"\n",
-        ];
-        for file in secrets {
-            let told = mistake(file, &[]);
-            assert!(!told.contains("s3cret"), "{told}");
-        }
-        assert!(mistake("server = 1", &[]).contains("`server`"));
-    }
-
-    #[test]
-    fn keys_of_later_areas_are_checked_and_named() {
-        let file = "[webhooks]\nretry_schedule = [\"1s\", \"2s\"]\n[retention]\nfinished_jobs = \"1d\"\n\
-                    [billing.prices]\napi_scale = 9900\n[limits]\nform_teardown = \"2s\"";
-        let config = read(file, &[("KITFLEET_WEBHOOKS__RETRY_SCHEDULE", "3s,4s")]).expect("a good configuration");
-        assert_eq!(config.unused(), ["billing", "limits.form_teardown"]);
-        let printed = toml::to_string(&config.effective()).expect("TOML");
-        assert!(
-            printed.contains(r#"retry_schedule = ["3s", "4s"]"#) && printed.contains("api_scale = 9900"),
-            "{printed}"
-        );
-        assert_eq!(read("", &[]).expect("a good configuration").unused(), <[&str; 0]>::default());
-
-        assert!(mistake("[webhooks]\nretries = 1", &[]).contains("`webhooks.retries`, in "));
-        assert!(mistake("[billing.prices]\nfree = 1", &[]).contains("`billing.prices.free`"));
-        assert!(
-            mistake("", &[("KITFLEET_AUTH__SEND_RATE_PER_MINUTE", "many")]).contains("`auth.send_rate_per_minute`")
-        );
-        let short = "aHVudGVyMg==";
-        let told = mistake("", &[("MFA_ENCRYPTION_KEY", short)]);
-        assert!(told.contains("`mfa.encryption_key`") && told.contains(" MFA_ENCRYPTION_KEY:"), "{told}");
-        assert!(!told.contains(short), "{told}");
-    }
-
-    #[test]
-    fn identity_providers_have_names_and_issuers_that_are_told_apart() {
-        let file = "[auth.providers.work]\nissuer = \"https://idp.example/\"\nclient_id = \"kitfleet\"";
-        let variables = [
-            ("KITFLEET_AUTH__PROVIDERS__LOCAL__ISSUER", "http://127.0.0.1:9000"),
-            ("KITFLEET_AUTH__PROVIDERS__LOCAL__CLIENT_ID", "kitfleet"),
-            ("KITFLEET_AUTH__PROVIDERS__LOCAL__SCOPES", "openid,email"),
-        ];
-        let config = read(file, &variables).expect("a good configuration");
-        let providers = config.auth().providers;
-        let seen: Vec<_> = providers.iter().map(|(name, provider)| (name.as_str(), provider)).collect();
-        let [("local", local), ("work", work)] = &seen[..] else { panic!("names") };
-        assert_eq!((&*work.issuer, &*local.issuer), ("https://idp.example/", "http://127.0.0.1:9000"));
-        assert_eq!(work.scopes, ["openid", "email", "profile"]);
-        assert_eq!(local.scopes, ["openid", "email"]);
-        let printed = toml::to_string(&config.effective()).expect("TOML");
-        assert_eq!(read(&printed, &[]).expect("a good configuration").auth.providers.len(), 2);
-
-        for (file, key) in [
-            ("[auth.providers.a]\nissuer = \"http://idp.example\"\nclient_id = \"k\"", "`auth.providers.a.issuer`"),
-            ("[auth.providers.a]\nissuer = \"https://idp.example?x\"\nclient_id = \"k\"", "`auth.providers.a.issuer`"),
-            ("[auth.providers.a]\nissuer = \"https://idp.example\"", "`auth.providers.a`"),
-            ("[auth.providers.\"a/b\"]\nissuer = \"https://idp.example\"\nclient_id = \"k\"", "a/b"),
-            (
-                "[auth.providers.a]\nissuer = \"https://i.example\"\nclient_id = \"k\"\nsecret = \"s\"",
-                "`auth.providers.a.secret`",
-            ),
-        ] {
-            let told = mistake(file, &[]);
-            assert!(told.contains(key), "{told}");
-        }
-    }
-
-    #[test]
-    fn a_transport_of_mails_needs_what_it_needs() {
-        assert!(mistake("[email]\ntransport = \"pigeon\"", &[]).contains("`email.transport`"));
-        assert!(mistake("[email]\ntransport = \"smtp\"", &[]).contains("`email.smtp_url`"));
-        assert!(
-            mistake("[email]\ntransport = \"postmark\"\npostmark_token = \"\"", &[]).contains("`email.postmark_token`")
-        );
-        assert!(mistake("[email]\nfrom = \"nobody\"", &[]).contains("`email.from`"));
-        for url in ["http://u:hunter2@h", "smtp://u:hunter2@h?tls=perhaps"] {
-            let told = mistake(&format!("[email]\ntransport = \"smtp\"\nsmtp_url = \"{url}\""), &[]);
-            assert!(told.contains("`email.smtp_url`") && !told.contains("hunter2"), "{told}");
-        }
-    }
-
-    #[test]
-    fn a_place_for_profiles_needs_what_it_needs() {
-        let told = |store: &str| mistake(&format!("[profiles.store]\n{store}"), &[]);
-        assert!(told("url = \"https://s3.example/bucket\"").contains("`profiles.store.url`"));
-        assert!(told("url = \"bucket\"").contains("`profiles.store.url`"));
-        assert!(told("url = \"s3://b\"\naccess_key_id = \"k\"").contains("`profiles.store.secret_access_key`"));
-        let in_clear = "url = \"s3://b\"\nendpoint = \"http://s3.example\"";
-        assert!(told(in_clear).contains("`profiles.store.url`: its server must be an https one"));
-        assert!(told("url = \"s3://k:s@b\"").contains("`profiles.store.url`"));
-        assert!(told("endpoint = \"s3.example\"").contains("`profiles.store.endpoint`"));
-        let store = "[profiles.store]\nurl = \"s3://b/p/q\"\nendpoint = \"http://127.0.0.1:9000\"";
-        let stores = read(store, &[]).expect("a good configuration").stores().expect("a place");
-        assert!(matches!(stores.place, kitfleet_profiles::PlaceConfig::Objects(_)));
-    }
-
-    #[test]
-    fn mails_are_from_nobody_at_the_service() {
-        let from =
-            |file: &str| read(file, &[]).expect("a good configuration").effective().email.from.expect("a sender");
-        assert_eq!(from("").to_string(), "Kitfleet <no-reply@localhost>");
-        let base_url = "[server]\nbase_url = \"https://fleet.example:8443/x\"\n";
-        assert_eq!(from(base_url).to_string(), "Kitfleet <no-reply@fleet.example>");
-        assert_eq!(from("[email]\nfrom = \"post@ours.example\"").to_string(), "Kitfleet <post@ours.example>");
-        assert_eq!(from("[email]\nfrom = \"Us <post@ours.example>\"").to_string(), "Us <post@ours.example>");
-    }
-
-    #[test]
-    fn an_empty_token_is_none() {
-        let config = read("[metrics]\nscrape_token = \"\"", &[]).expect("a good configuration");
-        assert!(config.metrics.scrape_token.is_none());
-    }
-
-    #[test]
-    fn the_variables_of_the_test_suite_are_not_configuration() {
-        read("", &[("KITFLEET_TEST_DATABASE_URL", "x"), ("KITFLEET_DATA_DIR", "")]).expect("a good configuration");
-    }
-
-    #[test]
-    fn a_list_in_the_environment_is_comma_separated_or_json() {
-        let lists = ["10.0.0.0/8, 192.0.2.1", r#"["10.0.0.0/8", "192.0.2.1"]"#];
-        for list in lists {
-            let config = read("", &[("KITFLEET_SERVER__TRUSTED_PROXIES", list)]).expect("a good configuration");
-            let networks: Vec<_> = config.server.trusted_proxies.iter().map(ToString::to_string).collect();
-            assert_eq!(networks, ["10.0.0.0/8", "192.0.2.1/32"]);
-        }
-    }
-
-    #[test]
-    fn secrets_are_masked_and_survive_looking_like_numbers() {
-        let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-        let variables = [
-            ("METRICS_SCRAPE_TOKEN", "00123"),
-            ("DATABASE_URL", "postgres://u:hunter2@h/d"),
-            ("REDIS_URL", "redis://:hunter2@h"),
-            ("MFA_ENCRYPTION_KEY", key),
-            ("KITFLEET_EMAIL__SMTP_URL", "smtps://u:hunter2@h:465"),
-            ("KITFLEET_AUTH__PROVIDERS__IDP__ISSUER", "https://idp.example"),
-            ("KITFLEET_AUTH__PROVIDERS__IDP__CLIENT_ID", "kitfleet"),
-            ("KITFLEET_AUTH__PROVIDERS__IDP__CLIENT_SECRET", "hunter2"),
-            ("KITFLEET_EMAIL__POSTMARK_TOKEN", "hunter2"),
-            ("KITFLEET_PROFILES__STORE__URL", "s3://bucket/prefix"),
-            ("KITFLEET_PROFILES__STORE__ACCESS_KEY_ID", "kitfleet"),
-            ("KITFLEET_PROFILES__STORE__SECRET_ACCESS_KEY", "hunter2"),
-            ("KITFLEET_BILLING__CARD__SECRET_KEY", "hunter2"),
-            ("KITFLEET_BILLING__CARD__WEBHOOK_SECRET", "hunter2"),
-            ("KITFLEET_BILLING__CRYPTO__API_KEY", "hunter2"),
-            ("KITFLEET_BILLING__CRYPTO__IPN_SECRET", "hunter2"),
-        ];
-        let config = read("", &variables).expect("a good configuration");
-        assert_eq!(config.metrics.scrape_token.as_ref().map(Secret::reveal), Some("00123"));
-        for shown in [format!("{config:?}"), toml::to_string(&config.effective()).expect("TOML")] {
-            assert!(!shown.contains("00123") && !shown.contains("hunter2") && !shown.contains(key), "{shown}");
-        }
-        assert!(!mistake("", &[("DATABASE_URL", "hunter2")]).contains("hunter2"));
-    }
-
-    #[test]
-    fn what_is_printed_can_be_read_again() {
-        let printed = toml::to_string(&Config::default().effective()).expect("TOML");
-        let again = read(&printed, &[]).expect("a good configuration");
-        assert_eq!(toml::to_string(&again.effective()).expect("TOML"), {
-            let absolute = Config { data_dir: again.data_dir.clone(), ..Config::default() };
-            toml::to_string(&absolute.effective()).expect("TOML")
-        });
-    }
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use kitfleet_domain::machine::Room;
-use kitfleet_domain::workers::{self, Driver};
+use kitfleet_domain::profiles::stores;
+use kitfleet_domain::workers::{self, Driver, Standing};
+use kitfleet_domain::{mfa, webhooks};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::MailTransport;
@@ -166,13 +168,45 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
         return Ok(checks);
     }
     checks.push(Check::ok("migrations", "the schema is up to date"));
-    let alive = workers::list(conn, false).await?.len();
-    checks.push(if alive == 0 {
-        Check::warn("workers", "none is alive: no session can be made now", "kitfleet up, or kitfleet worker")
-    } else {
-        Check::ok("workers", format!("{alive} alive"))
-    });
+    checks.push(workers_alive(conn).await?);
+    checks.push(sealed(conn, config).await?);
     Ok(checks)
+}
+
+async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
+    let (subject, alive) = ("workers", workers::list(&mut *conn, false).await?.len());
+    let mend = "kitfleet up, or kitfleet worker";
+    Ok(match workers::standing(conn).await? {
+        None => Check::warn(subject, "none is alive: no session can be made now", mend),
+        Some(Standing::Ok) => Check::ok(subject, format!("{alive} alive")),
+        Some(Standing::Draining) => {
+            Check::warn(subject, format!("{alive} alive, and those with browsers drain: no session can be made"), mend)
+        }
+        Some(Standing::NoDriver) => {
+            Check::warn(subject, format!("{alive} alive, and none has browsers: no session can be made"), mend)
+        }
+    })
+}
+
+/// Whether what is sealed in the database opens with the keys that this configuration has.
+async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
+    let (subject, configured) = ("sealed secrets", config.auth().vault);
+    let vault = webhooks::secrets::vault(&mut *conn, configured.as_ref()).await?;
+    let endpoints = webhooks::endpoints::count_unopenable(&mut *conn, &vault).await?;
+    let factors = mfa::count_unopenable(&mut *conn, configured.as_ref()).await?;
+    let vault = kitfleet_profiles::vault(&mut *conn, configured.as_ref()).await?;
+    let profiles = stores::count_unopenable(&mut *conn, &vault).await?;
+    let lost = endpoints + factors + profiles;
+    if lost == 0 {
+        return Ok(Check::ok(subject, "the keys configured open all of them"));
+    }
+    let finding = format!(
+        "{lost} cannot be opened by the keys configured: of webhook endpoints {endpoints}, second factors {factors}, \
+         profiles {profiles}"
+    );
+    let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; then \
+                `kitfleet deliveries requeue` sends what could not be signed";
+    Ok(Check::fail(subject, finding, mend))
 }
 
 /// It is never worse than a warning: without Redis each process counts for itself.
@@ -325,15 +359,22 @@ async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
             vec![Check::fail("sandbox", format!("browsers cannot be confined: {obstacle}"), ALLOW_CONFINEMENT)]
         }
         Err(error) => {
-            let mend = match error {
+            let mend = match &error {
                 StartError::Directory(_) => {
                     format!("let this user write to data_dir (here: {}), or set another one", worker.data_dir.display())
                 }
                 StartError::Names(_) => "mend /etc/resolv.conf".to_owned(),
                 StartError::Threads(_) => "raise the limits of processes and threads".to_owned(),
+                StartError::Missing(missing) => {
+                    let missing = missing.file_name().unwrap_or_default().display();
+                    format!(
+                        "a build puts {missing} beside kitfleet; both programs of a browser stand in one folder, that of \
+                         worker.host_program (here: {program})"
+                    )
+                }
                 StartError::Sandbox(_) | StartError::Host(_) => format!(
-                    "ops/setup installs what it needs (libwebkit2gtk-4.1-0, xvfb); a build puts kitfleet-host beside \
-                     kitfleet, or set worker.host_program (here: {program})"
+                    "ops/setup installs what it needs (libwebkit2gtk-4.1-0, xvfb); a build puts kitfleet-host and \
+                     kitfleet-keeper beside kitfleet, or set worker.host_program (here: {program})"
                 ),
             };
             vec![Check::fail(subject, error.to_string(), mend)]

@@ -150,6 +150,10 @@ async fn key(conn: &mut PgConnection, order: Key) -> Result<()> {
     let Key::Mint { account, name, scopes, format } = order;
     let scopes = Scopes::parse(&scopes)?;
     let mut tx = conn.begin().await?;
+    // As over HTTP, where nothing is done for an account that may not act.
+    let known = accounts::find(&mut tx, account).await?;
+    let suspended = known.is_some_and(|known| known.status == AccountStatus::Suspended);
+    ensure!(!suspended, "{account} is suspended: it gets no key until it is reactivated");
     let new = NewKey::customer(&name, &scopes);
     let (ApiKey { id, .. }, secret) = api_keys::mint(&mut tx, account, &Actor::System, new).await?;
     tx.commit().await?;
@@ -204,7 +208,8 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
                 Retried::Yes => {}
                 Retried::NoSuchJob => bail!("{job} is not a job that failed and may run again"),
                 Retried::RunsOnce => bail!("{job} is an operation, and none is ever run twice"),
-                Retried::MailEnded => bail!("{job} has nothing to do: its mail was sent, given up or cancelled"),
+                Retried::Cancelled => bail!("{job} was cancelled, which is for good"),
+                Retried::MailEnded => bail!("{job} has nothing to do: its mail was sent or given up"),
                 Retried::DeliveryStays(refused) => bail!(refused),
             }
             format.print(&json!({"id": job, "status": "Pending"}), |_| format!("{job} runs again"))

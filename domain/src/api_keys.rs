@@ -31,7 +31,7 @@ pub(crate) const AREA: Area = Area {
 const NAME_CHARS: usize = 120;
 
 /// Entries of a list of scopes, at most: more than there are.
-const MOST_SCOPES: usize = 64;
+pub const MOST_SCOPES: usize = 64;
 
 /// A right a credential can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]

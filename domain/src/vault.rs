@@ -52,6 +52,12 @@ impl Vault {
         self
     }
 
+    /// What everything that it opens begins with.
+    #[must_use]
+    pub fn key_ids(&self) -> Vec<Vec<u8>> {
+        std::iter::once(&self.current).chain(&self.retired).map(|key| key.id.to_vec()).collect()
+    }
+
     /// Seals `secret`, which is of `purpose` and belongs to `owner`.
     ///
     /// # Panics

@@ -196,17 +196,37 @@ pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Resul
     .await
 }
 
-/// Whether any worker lives.
+/// What the workers that are alive do for whoever wants a session: the best of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Standing {
+    /// One takes sessions.
+    Ok,
+    /// Those that have browsers serve the sessions that they have, and take no more.
+    Draining,
+    /// None has browsers. They send mails and webhooks, and sweep.
+    NoDriver,
+}
+
+impl Standing {
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+}
+
+/// How the workers stand; `None` when none is alive.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn any_alive(conn: &mut PgConnection) -> sqlx::Result<bool> {
+pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<Standing>> {
     sqlx::query_scalar!(
-        r#"select exists(select from workers where status in ('active', 'draining')
-                         and last_seen_at > now() - make_interval(secs => $1)) as "alive!""#,
+        r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' else 'ok' end as "standing!: Standing"
+           from workers where status in ('active', 'draining') and last_seen_at > now() - make_interval(secs => $1)
+           order by driver = 'none', status = 'draining' limit 1"#,
         LEASE.as_secs_f64(),
     )
-    .fetch_one(conn)
+    .fetch_optional(conn)
     .await
 }
 

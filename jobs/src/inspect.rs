@@ -104,6 +104,12 @@ async fn list_queued(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<V
         .await
 }
 
+/// Whether a job can have this id.
+#[must_use]
+pub fn is_id(text: &str) -> bool {
+    text.parse::<ulid::Ulid>().is_ok() || text.parse::<DeliveryId>().is_ok() || text.parse::<IntentId>().is_ok()
+}
+
 /// The job of this id.
 ///
 /// # Errors
@@ -126,15 +132,20 @@ pub enum Retried {
     Yes,
     /// There is no such job that failed or was killed, or it closes a browser that is closed.
     NoSuchJob,
+    /// An operator cancelled it, which is for good.
+    Cancelled,
     /// It is an operation, or the opening of a browser: none is ever run twice.
     RunsOnce,
-    /// The mail that it was to send is not waiting any more: it was sent or given up, or an operator cancelled it.
+    /// The mail that it was to send is not waiting any more: it was sent or given up.
     MailEnded,
     /// It is a delivery that stays where it is, for this reason.
     DeliveryStays(RequeueError),
 }
 
-/// Lets a job that failed or was killed run once more, if it would find anything to do. A delivery that is a dead letter is
+/// What a cancelled job came to.
+const CANCELLED: &str = r#"{"Err": "an operator cancelled it"}"#;
+
+/// Lets a job that failed, or that its worker took with it, run once more, if it would find anything to do. A delivery that is a dead letter is
 /// sent once more, with its attempts counted anew.
 ///
 /// # Errors
@@ -151,15 +162,21 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
             Err(refused) => Ok(Retried::DeliveryStays(refused)),
         };
     }
-    let retried: Option<(String, Value)> = sqlx::query_as(
-        "update apalis.jobs set status = 'Pending', run_at = to_timestamp(0), lock_by = null, lock_at = null, done_at = null
-         where id = $1 and status in ('Failed', 'Killed') and job_type not like 'browser:%'
-         returning job_type, convert_from(job, 'UTF8')::jsonb",
+    let retried: Option<(String, Value, bool)> = sqlx::query_as(
+        "update apalis.jobs j
+         set status = 'Pending', run_at = to_timestamp(0), lock_by = null, lock_at = null, done_at = null
+         from (select id, status = 'Killed' and last_result = $2::jsonb as cancelled from apalis.jobs where id = $1 for update) old
+         where j.id = old.id and status in ('Failed', 'Killed') and job_type not like 'browser:%'
+         returning job_type, convert_from(job, 'UTF8')::jsonb, coalesce(old.cancelled, false)",
     )
     .bind(id)
+    .bind(CANCELLED)
     .fetch_optional(&mut *tx)
     .await?;
-    let Some((queue, body)) = retried else { return Ok(Retried::NoSuchJob) };
+    let Some((queue, body, cancelled)) = retried else { return Ok(Retried::NoSuchJob) };
+    if cancelled {
+        return Ok(Retried::Cancelled);
+    }
     if let Some(email) = mail_of(&queue, body)?
         && emails::has_ended(&mut tx, email).await?
     {
@@ -179,11 +196,12 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
 pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let cancelled: Option<(String, Value)> = sqlx::query_as(
-        "update apalis.jobs set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"an operator cancelled it\"}'
+        "update apalis.jobs set status = 'Killed', done_at = now(), last_result = $2::jsonb
          where id = $1 and status = 'Pending' and job_type not like 'browser:%'
          returning job_type, convert_from(job, 'UTF8')::jsonb",
     )
     .bind(id)
+    .bind(CANCELLED)
     .fetch_optional(&mut *tx)
     .await?;
     let Some((queue, body)) = cancelled else { return Ok(false) };

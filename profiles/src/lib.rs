@@ -140,9 +140,12 @@ impl From<ListError> for SaveError {
 /// Why a store cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The profile's key cannot be opened, or the store is not what was written.
-    #[error("the store cannot be opened with the configured keys, or is damaged")]
+    /// The profile's key cannot be opened.
+    #[error("the profile's key cannot be opened with the configured keys")]
     Sealed,
+    /// The store is not what was written.
+    #[error("the store is damaged")]
+    Damaged,
     /// The account has too many of them under way.
     #[error(transparent)]
     NotYet(#[from] NotYet),
@@ -153,7 +156,7 @@ pub enum ReadError {
 
 impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::InvalidData { Self::Sealed } else { Self::Io(error) }
+        if error.kind() == io::ErrorKind::InvalidData { Self::Damaged } else { Self::Io(error) }
     }
 }
 
@@ -192,13 +195,21 @@ struct Shared {
     sweep: Mutex<()>,
 }
 
+/// What the profiles' keys are sealed with.
+///
+/// # Errors
+/// When the database fails.
+pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
+    database::vault(conn, PURPOSE, configured).await
+}
+
 impl Stores {
     /// Keeps stores, and removes what processes that were killed have left of some on their way.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn new(db: PgPool, config: StoresConfig) -> sqlx::Result<Self> {
-        let vault = database::vault(&mut *db.acquire().await?, PURPOSE, config.vault.as_ref()).await?;
+        let vault = vault(&mut *db.acquire().await?, config.vault.as_ref()).await?;
         let place: Box<dyn Place> = match config.place {
             PlaceConfig::Database => Box::new(Rows(db.clone())),
             PlaceConfig::Objects(objects) => Box::new(objects),

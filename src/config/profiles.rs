@@ -4,7 +4,7 @@ use kitfleet_profiles::{Bucket, Objects, PlaceConfig, StoresConfig};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::values::{BaseUrl, Secret, secret};
+use super::values::{BaseUrl, Secret, optional_url, secret};
 use super::{Config, ConfigError};
 
 /// `profiles.*`
@@ -20,6 +20,7 @@ pub struct Profiles {
 #[serde(default)]
 pub struct Store {
     /// A bucket and a prefix in it; by default they are kept in the database.
+    #[serde(deserialize_with = "optional_url")]
     pub url: Option<Url>,
     /// The server; by default Amazon's.
     pub endpoint: Option<BaseUrl>,
@@ -54,7 +55,6 @@ impl Config {
 impl Store {
     /// The object store, where one is configured.
     pub fn objects(&self) -> Result<Option<Objects>, ConfigError> {
-        let Some(url) = &self.url else { return Ok(None) };
         let credentials = match (&self.access_key_id, &self.secret_access_key) {
             (Some(id), Some(secret)) => Some((id.as_str(), secret.reveal())),
             (None, None) => None,
@@ -63,6 +63,7 @@ impl Store {
                 return Err(ConfigError(message.to_owned()));
             }
         };
+        let Some(url) = &self.url else { return Ok(None) };
         let endpoint = self.endpoint.as_ref().map(BaseUrl::as_str);
         let objects = Objects::in_bucket(Bucket { url, endpoint, region: &self.region, credentials });
         objects.map(Some).map_err(|error| ConfigError(format!("`profiles.store.url`: {error}")))

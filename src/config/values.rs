@@ -97,15 +97,34 @@ impl TryFrom<String> for BaseUrl {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let url = Url::parse(&text).map_err(|error| format!("{text:?} is not a URL: {error}"))?;
+        let url = plain_url(&text)?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("{text:?} is not an http or https URL"));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(format!("{text:?} has more than a path"));
+            return Err("not an http or https URL".to_owned());
         }
         Ok(Self(text.trim_end_matches('/').to_owned()))
     }
+}
+
+/// A URL that is shown, and of which nothing is left out when it is used: there is a path in it at most, and nobody's password,
+/// which whoever asks there would not send anyway. The text may hold one, so no message repeats it.
+///
+/// # Errors
+/// When it is none.
+pub fn plain_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("has more than a path".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not have a user or a password in it".to_owned());
+    }
+    Ok(url)
+}
+
+/// A [`plain_url`], or none.
+pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| plain_url(&text).map_err(de::Error::custom)).transpose()
 }
 
 /// The address of a service, with the password to it, which is never shown.

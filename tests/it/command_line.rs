@@ -12,11 +12,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
 
 use crate::support::app::free_port;
 use crate::support::commands::{Ran, alone, run};
 use crate::support::sink::Sink;
-use crate::support::{App, Client, Role, eventually, unknown_id};
+use crate::support::{App, Client, Role, eventually, raw, unknown_id};
 use crate::webhooks;
 
 /// Contract: command-line 5, 12. An account and a key made on the command line work, with and without `--json`; the password is
@@ -97,6 +98,8 @@ async fn an_account_can_be_suspended_and_reactivated() {
     assert_eq!(refused.body["title"], "AccountSuspended");
     assert!(app.run(&["account", "suspend", &account]).await.code(0).stdout.contains(" 0 live sessions"));
     assert_eq!(app.run(&["account", "show", &account, "--json"]).await.code(0).json()["status"], "suspended");
+    let mint = ["key", "mint", &account, "--name", "laptop", "--scopes", "read"];
+    assert!(app.run(&mint).await.code(1).complaint().contains("is suspended"));
 
     let reactivated = app.run(&["account", "reactivate", &account, "--json"]).await.code(0).json();
     assert_eq!(reactivated, json!({"id": account, "status": "active"}));
@@ -145,7 +148,11 @@ async fn exit_codes_tell_failure_from_misuse() {
         assert!(!ran.complaint().is_empty());
         assert!(ran.stdout.is_empty(), "{args:?}: {ran:?}");
     }
-    let misuses: [&[&str]; 13] = [
+    let misuses: [&[&str]; 17] = [
+        &["jobs", "show", "x"],
+        &["jobs", "retry", "int_x"],
+        &["jobs", "cancel", "wdl_x"],
+        &["workers", "drain", "wrk_x"],
         &[],
         &["fly"],
         &["--fly"],
@@ -189,7 +196,7 @@ async fn exit_codes_tell_failure_from_misuse() {
     app.stop().await;
 }
 
-/// Contract: command-line 6, 8. The operators' views of workers and jobs, for people and for machines; a browser's job is never
+/// Contract: operators 2; command-line 6, 8. The operators' views of workers and jobs, for people and for machines; a browser's job is never
 /// retried.
 #[tokio::test]
 async fn operators_see_workers_and_jobs() {
@@ -241,7 +248,10 @@ async fn operators_see_workers_and_jobs() {
 
     app.run(&["sweep", "free-tier"]).await.code(0);
     assert!(app.run(&["sweep", "free-tier", "--json"]).await.code(0).json().is_object());
+    let ready = async || app.stranger().get("/readyz").await.expect(200).body["workers"].clone();
+    assert_eq!(ready().await, "ok");
     app.run(&["workers", "drain", "left", "--json"]).await.code(0).json();
+    assert_eq!(ready().await, "draining");
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
     assert!(app.run(&["workers", "drain", "left"]).await.code(1).complaint().contains("draining already"));
     client.navigate(&session, "https://example.com/still").await;
@@ -249,7 +259,7 @@ async fn operators_see_workers_and_jobs() {
     app.stop().await;
 }
 
-/// Contract: command-line 6. A job that failed can be retried by an operator, once.
+/// Contract: command-line 6. A job that failed can be retried by an operator, once, and one that was cancelled cannot.
 #[tokio::test]
 async fn a_failed_job_can_be_retried() {
     let app = App::simulated().start().await;
@@ -267,6 +277,11 @@ async fn a_failed_job_can_be_retried() {
     })
     .await;
     app.run(&["jobs", "retry", &job]).await.code(1);
+    app.stands(&job, "Pending").await;
+    app.run(&["jobs", "cancel", &job]).await.code(0);
+    let refused = app.run(&["jobs", "retry", &job]).await.code(1);
+    assert!(refused.complaint().contains("was cancelled"), "{refused:?}");
+    assert_eq!(app.job_status(&job).await, "Killed");
     app.stop().await;
 }
 
@@ -320,7 +335,7 @@ async fn a_waiting_job_can_be_cancelled() {
     assert_eq!(app.count("select count(*) from emails where status <> 'done'").await, 0);
     app.run(&["jobs", "cancel", &job]).await.code(1);
     let refused = app.run(&["jobs", "retry", &job]).await.code(1);
-    assert!(refused.complaint().contains("mail"), "{refused:?}");
+    assert!(refused.complaint().contains("was cancelled"), "{refused:?}");
     assert_eq!(app.job_status(&job).await, "Killed");
     app.stop().await;
 }
@@ -539,6 +554,8 @@ async fn a_bad_configuration_stops_with_one_line() {
     let ran = run(alone(folder.path(), &["--config", "missing.toml", "config"]), "").await;
     assert!(matches!(ran.code, Some(1 | 2)), "{ran:?}");
     assert!(ran.complaint().contains("missing.toml"));
+    let ran = run(alone(folder.path(), &["--config", ".", "config"]), "").await.code(2);
+    assert!(ran.complaint().contains("Is a directory"), "{ran:?}");
     let left = fs::read_dir(folder.path()).expect("the folder").count();
     assert_eq!(left, 0, "a start that was refused left something behind");
 }
@@ -644,6 +661,13 @@ async fn the_doctor_names_what_is_missing() {
     assert!(ill.stdout.contains("there is no /nowhere/kitfleet-host (worker.host_program)"), "{ill:?}");
     let told = format!("{}{}", ill.stdout, ill.stderr);
     assert!(!told.contains("bubblewrap") && !told.contains("CONFINEMENT"), "nothing that confines is at fault: {told}");
+    // Of a browser's two programs the one that is missing is named.
+    let host = app.data_dir.path().join("kitfleet-host");
+    fs::write(&host, "").expect("a file");
+    let mut command = app.command(&["doctor"]);
+    command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", &host);
+    let ill = run(command, "").await.code(1);
+    assert!(ill.stdout.contains("a build puts kitfleet-keeper beside kitfleet"), "{ill:?}");
     app.stop().await;
 }
 
@@ -715,6 +739,30 @@ async fn an_api_that_stops_keeps_nobody_waiting() {
     wait.await.expect("a task").problem(504, "session-timeout");
     assert!(started.elapsed() < Duration::from_secs(12), "it took {:?} to stop", started.elapsed());
     assert_eq!(app.status_of(&session).await, "busy");
+    app.stop().await;
+}
+
+/// Contract: workers 10. Who sends a body too slowly for that keeps no process from ending, and is told.
+#[tokio::test]
+async fn a_slow_body_does_not_hold_up_the_end() {
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "500ms");
+    let mut app = builder.start().await;
+    let client = app.client().await;
+    let (mut reader, mut writer) = raw::connect(&app.base_url).await;
+    let head = format!(
+        "POST /v1/profiles/import HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{{",
+        client.key.clone().expect("a key")
+    );
+    writer.write_all(head.as_bytes()).await.expect("a connection");
+    // It is under way when another request on the same process, made later, was answered.
+    client.get("/v1/profiles").await.expect(200);
+    let started = Instant::now();
+    app.signal(0, Signal::SIGTERM).await;
+    assert!(started.elapsed() < Duration::from_secs(8), "it took {:?} to stop", started.elapsed());
+    let answer = raw::answer(&mut reader, Duration::from_secs(5)).await;
+    assert!(raw::status(&answer) == Some(503) && answer.contains("the service is stopping"), "{answer}");
+    drop(writer);
     app.stop().await;
 }
 

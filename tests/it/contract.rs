@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use kitfleet_domain::accounts::Tier;
+use reqwest::Method;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::support::App;
@@ -41,5 +43,59 @@ async fn the_service_keeps_to_its_contract() {
     eprintln!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "the service does not keep to its contract");
     ada.client.get("/v1/account/me").await.expect(200);
+    app.stop().await;
+}
+
+/// Contract: requests 15. A field of a body may be null where the contract says so, and is then as if absent; elsewhere it is a 400
+/// that names it.
+#[tokio::test]
+async fn null_is_what_the_contract_says() {
+    let app = App::simulated()
+        .with_second_factors()
+        .set("sessions.direct_driver", "real")
+        .set("auth.send_rate_per_minute", "100000")
+        .set("rate_limits.credential_per_minute", "1000000")
+        .start()
+        .await;
+    let client = app.person(Tier::Enterprise).await.client;
+    let contract = client.get("/openapi.json").await.expect(200).body;
+    let resolved = |schema: &Value| match schema["$ref"].as_str() {
+        Some(to) => contract.pointer(to.trim_start_matches('#')).expect("what it refers to").clone(),
+        None => schema.clone(),
+    };
+    let is_null = |schema: &Value| schema["type"] == "null";
+    let mut tried = 0;
+    for (path, operations) in contract["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let content = &operation["requestBody"]["content"]["application/json"];
+            let schema = resolved(&content["schema"]);
+            let Some(properties) = schema["properties"].as_object() else { continue };
+            let example = content.get("example").unwrap_or(&schema["example"]);
+            let (method, path) = (method.to_uppercase(), path.replace("{id}", "x"));
+            let send = async |body: &Value| {
+                let method = Method::from_bytes(method.as_bytes()).expect("a method");
+                client.send(client.request(method, &path).json(body)).await
+            };
+            for (name, property) in properties {
+                let property = resolved(property);
+                let types = property["type"].as_array().is_some_and(|types| types.contains(&json!("null")));
+                let either = property["oneOf"].as_array().is_some_and(|either| either.iter().any(is_null));
+                let mut body = example.clone();
+                body[name] = Value::Null;
+                let answer = send(&body).await;
+                tried += 1;
+                if types || either {
+                    body.as_object_mut().expect("an object").remove(name);
+                    let absent = send(&body).await;
+                    assert_eq!(answer.status, absent.status, "{method} {path}, {name}: {}", answer.body);
+                } else {
+                    let named = |error: &Value| error["field"] == name.as_str();
+                    let is_named = answer.body["errors"].as_array().is_some_and(|errors| errors.iter().any(named));
+                    assert!(answer.status == 400 && is_named, "{method} {path}, {name}: {}", answer.body);
+                }
+            }
+        }
+    }
+    assert!(tried > 60, "{tried} fields are few");
     app.stop().await;
 }

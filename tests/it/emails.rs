@@ -210,6 +210,15 @@ async fn mails_wait_for_their_mail_server() {
     let (account, address) = app.unverified().await;
     app.notify(account, Template::VerifyEmail).await;
     assert_eq!(app.attempted(1).await.outcome.as_deref(), Some("transport"));
+    // Contract: command-line 6. The attempt's job has failed.
+    let failed = eventually(Duration::from_secs(10), "the attempt's job has failed", async || {
+        let listed =
+            app.run(&["jobs", "list", "--queue", "emails", "--status", "failed", "--json"]).await.code(0).json();
+        listed.as_array()?.first().cloned()
+    })
+    .await;
+    let told = failed["result"]["Err"].as_str().expect("a reason");
+    assert!(told.contains("attempt 1 failed (transport)") && told.contains("waits for its next one"), "{told}");
 
     server.come_up();
     for (attempt, refusal, outcome) in [

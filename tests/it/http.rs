@@ -261,6 +261,8 @@ async fn headers_without_measure_are_refused() {
     let requests = [
         format!("GET /v1/archetypes HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\nConnection: close\r\n\r\n"),
         format!("GET /v1/archetypes?{long} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+        // Just longer than an address may be.
+        format!("GET /v1/archetypes?{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", &long[..65_520]),
         format!("GET /v1/archetypes HTTP/1.1\r\nHost: x\r\n{many}Connection: close\r\n\r\n"),
         "GET /v1/archetypes HTTP/9.9\r\nHost: x\r\n\r\n".to_owned(),
         "\0\0\0\0\r\n\r\n".to_owned(),
@@ -272,7 +274,17 @@ async fn headers_without_measure_are_refused() {
         match raw::status(&answer) {
             // Hung up on, or told; nothing else.
             None => assert!(answer.is_empty(), "{shown}: {answer}"),
-            Some(status) => assert!((400..500).contains(&status), "{shown}: {answer}"),
+            Some(status) => {
+                assert!((400..500).contains(&status), "{shown}: {answer}");
+                let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+                let lengths: Vec<_> = head.lines().filter_map(|line| line.strip_prefix("content-length: ")).collect();
+                assert_eq!(lengths, [body.len().to_string()], "{shown}: {head}");
+                let problem: Value = serde_json::from_str(body).expect("a problem document");
+                assert_eq!((&problem["title"], &problem["status"]), (&json!("BadRequest"), &json!(status)));
+                assert_eq!(problem["type"], format!("{}/errors/bad-request", app.base_url));
+                let path = if request.starts_with("GET") { "/v1/archetypes" } else { "" };
+                assert_eq!(problem["instance"], path, "{shown}");
+            }
         }
     }
     client.get("/v1/archetypes").await.expect(200);

@@ -260,6 +260,10 @@ async fn without_a_free_browser_a_create_is_unavailable() {
     client.delete(&format!("/v1/sessions/{first}")).await.expect(204);
     client.session().await;
     app.stop().await;
+
+    let app = App::simulated().set("worker.driver", "none").start().await;
+    assert_eq!(app.stranger().get("/readyz").await.expect(200).body["workers"], "no_driver");
+    app.stop().await;
 }
 
 /// Contract: workers 4. A worker that dies takes its browsers with it. The next operation on a `ready` session is 502 and the

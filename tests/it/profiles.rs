@@ -539,3 +539,21 @@ async fn retention_purges_what_was_deleted_long_ago() {
     }
     app.stop().await;
 }
+
+/// Contract: profiles 26. A profile whose key this deployment does not open is no defect of the service, and is whole when the key is
+/// back.
+#[tokio::test]
+async fn a_profile_waits_for_the_key_that_sealed_it() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let profile = client.profile().await;
+    let change_key =
+        "update profiles set sealed_key = set_byte(sealed_key, 0, 255 - get_byte(sealed_key, 0)) where id = $1";
+    app.execute(change_key, uuid_of(&profile)).await;
+    let refused = client.get(&at(&profile, "/export")).await.problem(503, "feature-unavailable");
+    assert!(refused.body["detail"].as_str().is_some_and(|detail| detail.contains("lacks the key")), "{}", refused.body);
+    assert!(!refused.headers.contains_key("retry-after"), "waiting alone brings no key back");
+    app.execute(change_key, uuid_of(&profile)).await;
+    client.get(&at(&profile, "/export")).await.expect(200);
+    app.stop().await;
+}

@@ -54,7 +54,7 @@ async fn a_session_has_the_fields_of_the_contract() {
     assert_timestamp(&created["updated_at"]);
     assert_eq!(client.get(&format!("/v1/sessions/{id}")).await.expect(200).body, created);
 
-    let metadata = json!({"order": 17, "nested": {"deep": [1, 2.5, null, "ü\n\"'"]}, "big": 1e300});
+    let metadata = json!({"number": 17, "nested": {"deep": [1, 2.5, null, "ü\n\"'"]}, "big": 1e300, "order": u64::MAX});
     let wish = json!({
         "archetype": "iphone-16-pro-ios-18", "purpose": "production_customer", "label": "Zürich, first run",
         "metadata": metadata, "behavioral_profile": "power_user",
@@ -99,6 +99,9 @@ async fn a_create_that_breaks_a_rule_leaves_nothing_behind() {
     for (body, field) in refused {
         client.post("/v1/sessions", body).await.invalid(field);
     }
+    // Nobody's order becomes another one.
+    let rounded = r#"{"metadata": {"orders": [1, 18446744073709551616]}}"#;
+    client.post_raw("/v1/sessions", rounded).await.invalid("metadata");
     for profile in [unknown_id("prof"), "prof_x".to_owned()] {
         client.post("/v1/sessions", json!({"profile_id": profile})).await.problem(404, "not-found");
     }

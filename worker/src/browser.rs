@@ -27,6 +27,7 @@ mod webkit;
 mod welcome;
 
 use std::io;
+use std::path::PathBuf;
 
 use kitfleet_domain::operations::{Failure, Operation, OperationResult, StoredResult};
 use kitfleet_domain::sessions::keeping::Held;
@@ -155,6 +156,9 @@ pub enum StartError {
         "browsers cannot be confined here, and worker.sandbox requires it (Debian packages `bubblewrap` and `util-linux`): {0}"
     )]
     Sandbox(String),
+    /// One of a browser's programs is not where it should be.
+    #[error("cannot start a browser: there is no {} (worker.host_program)", .0.display())]
+    Missing(PathBuf),
     /// No browser.
     #[error("cannot start a browser: {0}")]
     Host(String),

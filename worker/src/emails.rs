@@ -118,6 +118,7 @@ impl Mailer {
     }
 }
 
+/// Makes an attempt. A job whose attempt failed has failed, whatever becomes of its mail: another attempt is another job.
 pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), BoxDynError> {
     // A worker that stops begins nothing: the mail stays due, and another worker takes it up.
     let Some(_permit) = context.stopping.run_until_cancelled(context.mailer.permit()).await else { return Ok(()) };
@@ -138,7 +139,19 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
             outcome
         }
     };
-    Ok(finish(&context.db, &attempt, outcome).await?)
+    finish(&context.db, &attempt, outcome).await?;
+    // Without a word of the mail server's, which may repeat an address: the log has them.
+    if outcome == Outcome::Ok { Ok(()) } else { Err(told(outcome, attempt.number).into()) }
+}
+
+/// How a failed attempt is told to whoever looks at its job.
+fn told(outcome: Outcome, number: i32) -> String {
+    let next = if outcome.may_pass() {
+        "the mail waits for its next one, if it is not too late by then"
+    } else {
+        "the mail is given up"
+    };
+    format!("attempt {number} failed ({}); {next}", outcome.name())
 }
 
 /// The mail, with a fresh link where it has one. `None` when nobody is to get it, which is noted.

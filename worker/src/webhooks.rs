@@ -9,18 +9,20 @@
 mod target;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apalis::prelude::WorkerBuilder;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::vault::Vault;
+use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::vault::{CannotOpen, Vault};
 use kitfleet_domain::webhooks::deliveries::{Attempt, Ended};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, Settings};
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::target::Target;
 pub use self::target::{BadRoots, ExtraRoots};
+use self::target::{NotAnswered, Target};
 use crate::names::Names;
 use crate::{Context, Duty, name_of, stopped};
 
@@ -73,21 +75,28 @@ impl Sender {
         Ok(Self { target: target()?, slow_target: target()?, vault: vault.map_err(|error| error.to_string())? })
     }
 
-    /// Makes an attempt. `None` when that is not possible here.
+    /// Makes an attempt. What cannot be signed is not sent, and has failed like any other: its secret may be opened again by
+    /// the next, and in the end an operator can send it once more.
     async fn send(&self, AttemptJob { attempt, slow }: AttemptJob) -> Option<Ended> {
-        let secrets = opened(&self.vault, &attempt)?;
+        let Some(secrets) = opened(&self.vault, &attempt) else {
+            return Some(target::ended(&attempt, Duration::ZERO, Err(NotAnswered::unsigned())));
+        };
         let target = if slow { &self.slow_target } else { &self.target };
         Some(target.send(&attempt, &secrets).await)
     }
 }
 
-/// The secrets that sign, the new one first. `None` when that one cannot be opened: what is not signed is not sent, and it is
-/// this worker's configuration that is at fault and not the endpoint.
+/// The secrets that sign, the new one first. `None` when that one cannot be opened: it is this deployment's configuration that
+/// is at fault and not the endpoint.
 fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
+    static FAILED: Seldom = Seldom::new();
     let open = |sealed: &Vec<u8>| {
-        SigningSecret::open(vault, attempt.endpoint_id, sealed)
-            .inspect_err(|error| tracing::error!(%error, endpoint = %attempt.endpoint_id, "a webhook cannot be signed"))
-            .ok()
+        let told = |error: &CannotOpen| {
+            FAILED.say(|held_back| {
+                tracing::error!(%error, held_back, endpoint = %attempt.endpoint_id, "a webhook cannot be signed");
+            });
+        };
+        SigningSecret::open(vault, attempt.endpoint_id, sealed).inspect_err(told).ok()
     };
     let current = open(&attempt.sealed_secret)?;
     let previous = attempt.sealed_prev_secret.as_ref().and_then(open);

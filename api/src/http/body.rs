@@ -4,6 +4,7 @@
 //! A client that is still sending when we answer and close gets a connection reset, and often never sees the answer. So
 //! what a handler leaves unread is read and thrown away behind the answer, for as long as a body may take anyway.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,8 +13,12 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::EXPECT;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::http::connections::UnderWay;
+
+/// How long a client whose body was given up may go on sending before its connection ends, so that it sees the answer.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// An answer's body: its request is under way until this has been written, or given up.
 pub struct WrittenBody<B> {
@@ -44,29 +49,60 @@ impl<B: Body + Unpin> Body for WrittenBody<B> {
     }
 }
 
+/// A request's body, which is waited for until the process ends.
 pub struct DrainedBody {
     incoming: Option<Incoming>,
     /// Its sender waits until we ask for it: as long as nobody does, not wanting it is enough.
     held_back: bool,
     timeout: Duration,
+    /// Nothing is waited for any more.
+    given_up: CancellationToken,
+    until_given_up: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+}
+
+/// Why a body does not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokenOff {
+    /// Its sender broke off.
+    #[error(transparent)]
+    Connection(#[from] hyper::Error),
+    /// The process ends.
+    #[error("the service is stopping")]
+    Stopping,
+}
+
+/// Whether it is the process that broke a body off.
+pub fn is_of_stopping(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(BrokenOff::Stopping)) || error.source().is_some_and(is_of_stopping)
 }
 
 impl DrainedBody {
-    pub fn of(request: hyper::Request<Incoming>, timeout: Duration) -> hyper::Request<Self> {
+    pub fn of(
+        request: hyper::Request<Incoming>,
+        timeout: Duration,
+        given_up: &CancellationToken,
+    ) -> hyper::Request<Self> {
         let held_back = request.headers().contains_key(EXPECT);
-        request.map(|incoming| Self { incoming: Some(incoming), held_back, timeout })
+        let given_up = given_up.clone();
+        request.map(|incoming| Self { incoming: Some(incoming), held_back, timeout, given_up, until_given_up: None })
+    }
+
+    fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let given_up = &self.given_up;
+        self.until_given_up.get_or_insert_with(|| Box::pin(given_up.clone().cancelled_owned())).as_mut().poll(cx)
     }
 }
 
 impl Body for DrainedBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BrokenOff;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         self.held_back = false;
-        match &mut self.incoming {
-            Some(incoming) => Pin::new(incoming).poll_frame(cx),
-            None => Poll::Ready(None),
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        match Pin::new(incoming).poll_frame(cx) {
+            Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(BrokenOff::from))),
+            Poll::Pending => self.poll_given_up(cx).map(|()| Some(Err(BrokenOff::Stopping))),
         }
     }
 
@@ -86,7 +122,8 @@ impl Drop for DrainedBody {
             && !self.held_back
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(tokio::time::timeout(self.timeout, drain(incoming)));
+            let timeout = if self.given_up.is_cancelled() { LAST_WORDS } else { self.timeout };
+            runtime.spawn(tokio::time::timeout(timeout, drain(incoming)));
         }
     }
 }

@@ -112,6 +112,12 @@ impl Problem {
         Self::new(&kinds::FEATURE_UNAVAILABLE, detail).with_header(RETRY_AFTER, "1")
     }
 
+    /// The process ends, and waits for what still arrives no longer (contract: workers 10).
+    pub fn stopping() -> Self {
+        Self::unavailable_for_now("the service is stopping, and did not wait for the rest of the request's body")
+            .with_header(CONNECTION, "close")
+    }
+
     /// Every browser is taken (contract: sessions 23).
     pub fn capacity_exhausted(detail: impl Into<String>) -> Self {
         Self::new(&kinds::CAPACITY_EXHAUSTED, detail).with_header(RETRY_AFTER, "5")

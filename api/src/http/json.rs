@@ -4,6 +4,7 @@
 //! into the type the handler wants. The second step starts again behind each field it refuses, so that the caller hears
 //! of all of them at once.
 
+mod exact;
 mod typed;
 
 use std::convert::Infallible;
@@ -21,7 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::http::error::{Problem, Result};
 use crate::http::state::{ApiConfig, App};
-use crate::http::{kinds, unknown_fields};
+use crate::http::{body, kinds, unknown_fields};
 
 use typed::Mistake;
 
@@ -40,7 +41,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
         heavy(bytes.len(), || {
             let object = object(&parts.headers, &bytes)?;
             note_unknown(&parts.extensions, &object, field_names::<T>());
-            Ok(Self(declared(object)?))
+            Ok(Self(declared(object, &bytes)?))
         })
     }
 }
@@ -54,12 +55,14 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let (parts, body) = request.into_parts();
         let bytes = read(body, &app.config).await?;
-        heavy(bytes.len(), || Ok(Self(declared(object(&parts.headers, &bytes)?)?)))
+        heavy(bytes.len(), || Ok(Self(declared(object(&parts.headers, &bytes)?, &bytes)?)))
     }
 }
 
-fn declared<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T> {
-    refuse_nul(&object, field_names::<T>())?;
+fn declared<T: DeserializeOwned>(object: Map<String, Value>, bytes: &[u8]) -> Result<T> {
+    let known = field_names::<T>();
+    refuse_nul(&object, known)?;
+    refuse_rounded(bytes, known)?;
     Ok(typed(object, "")?)
 }
 
@@ -98,6 +101,7 @@ pub async fn read(body: Body, config: &ApiConfig) -> Result<Bytes> {
     match collected.map_err(|_| Problem::body_too_slow())? {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) if body::is_of_stopping(&*error) => Err(Problem::stopping()),
         Err(_) => Err(Problem::bad_request("the request's body broke off")),
     }
 }
@@ -166,6 +170,14 @@ fn refuse_nul(object: &Map<String, Value>, known: &[&str]) -> Result<(), Invalid
     let declared = object.iter().filter(|(name, _)| known.contains(&name.as_str()));
     match declared.into_iter().find_map(|(name, value)| nul_in(value, name)) {
         Some(field) => Err(Invalid::field(field, "must not contain the character U+0000")),
+        None => Ok(()),
+    }
+}
+
+/// What is kept is kept exactly, and nobody's integer becomes another one.
+fn refuse_rounded(bytes: &[u8], known: &[&str]) -> Result<(), Invalid> {
+    match exact::rounded(bytes).into_iter().find(|name| known.contains(&name.as_str())) {
+        Some(field) => Err(Invalid::field(field, "must not hold an integer that 64 bits do not: it would be rounded")),
         None => Ok(()),
     }
 }

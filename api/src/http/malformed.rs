@@ -21,6 +21,10 @@ use crate::http::request_id;
 pub struct Explaining<S> {
     stream: S,
     errors_url: String,
+    /// How what is asked begins.
+    asked: Vec<u8>,
+    /// Whether that was answered: what is read from then on is another request.
+    answered: bool,
     explained: Option<Explained>,
 }
 
@@ -33,11 +37,42 @@ struct Explained {
 
 impl<S> Explaining<S> {
     pub fn new(stream: S, errors_url: &str) -> Self {
-        Self { stream, errors_url: errors_url.to_owned(), explained: None }
+        Self { stream, errors_url: errors_url.to_owned(), asked: Vec::new(), answered: false, explained: None }
+    }
+
+    /// Keeps how a request begins.
+    fn note(&mut self, read: &[u8]) {
+        if read.is_empty() {
+            return;
+        }
+        if std::mem::take(&mut self.answered) {
+            self.asked.clear();
+        }
+        let room = KEPT.saturating_sub(self.asked.len());
+        self.asked.extend_from_slice(&read[..read.len().min(room)]);
+    }
+
+    /// What is wrong with what is asked, in place of a bare refusal.
+    fn explain(&self, status: StatusCode, head: &str) -> Vec<u8> {
+        let path = if self.answered { "" } else { path_in(&self.asked) };
+        explain(status, head, &self.errors_url, path)
     }
 }
 
+/// How much of a request is kept, of which its path is told: far more than any path of ours has.
+const KEPT: usize = 2_048;
+
 const NO_BODY: &str = "content-length: 0\r\n";
+
+/// The path of a request that begins so, as far as it goes; empty when it begins like none.
+fn path_in(asked: &[u8]) -> &str {
+    let line = asked.split(u8::is_ascii_control).next().unwrap_or_default();
+    let Ok(line) = std::str::from_utf8(line) else { return "" };
+    let Some((method, target)) = line.split_once(' ') else { return "" };
+    let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+    let path = target.split([' ', '?', '#']).next().unwrap_or_default();
+    if is_method && path.starts_with('/') && path.is_ascii() { path } else { "" }
+}
 
 /// The status and head of an answer that hyper wrote by itself.
 fn bare_refusal(written: &[u8]) -> Option<(StatusCode, &str)> {
@@ -50,7 +85,7 @@ fn bare_refusal(written: &[u8]) -> Option<(StatusCode, &str)> {
     (!ours && head.contains(NO_BODY)).then_some((status, head))
 }
 
-fn explain(status: StatusCode, head: &str, errors_url: &str) -> Vec<u8> {
+fn explain(status: StatusCode, head: &str, errors_url: &str, path: &str) -> Vec<u8> {
     let detail = match status {
         StatusCode::URI_TOO_LONG => "the request's address is too long",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "the request has too many headers, or too large ones",
@@ -58,10 +93,13 @@ fn explain(status: StatusCode, head: &str, errors_url: &str) -> Vec<u8> {
     };
     let id = Uuid::now_v7().to_string();
     let problem = Problem::new(&kinds::BAD_REQUEST, detail);
-    let body = document(problem.into(), status, errors_url, "", Some(&id));
+    let body = document(problem.into(), status, errors_url, path, Some(&id));
     let headers =
         format!("content-type: {MEDIA_TYPE}\r\n{}: {id}\r\ncontent-length: {}\r\n", request_id::HEADER, body.len());
-    (head.replacen(NO_BODY, &headers, 1) + &body).into_bytes()
+    // However often it says that there is no body: there is one.
+    let head = head.replace(NO_BODY, "");
+    let head = head.strip_suffix("\r\n").unwrap_or(&head);
+    format!("{head}{headers}\r\n{body}").into_bytes()
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Explaining<S> {
@@ -70,10 +108,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explaining<S> {
         if this.explained.is_none()
             && let Some((status, head)) = bare_refusal(buf)
         {
-            let answer = explain(status, head, &this.errors_url);
+            let answer = this.explain(status, head);
             this.explained = Some(Explained { answer, written: 0, bare_len: buf.len() });
         }
-        let Some(explained) = &mut this.explained else { return Pin::new(&mut this.stream).poll_write(cx, buf) };
+        let Some(explained) = &mut this.explained else {
+            this.answered = true;
+            return Pin::new(&mut this.stream).poll_write(cx, buf);
+        };
         while let rest @ [_, ..] = &explained.answer[explained.written..] {
             match ready!(Pin::new(&mut this.stream).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -92,7 +133,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explaining<S> {
     ) -> Poll<io::Result<usize>> {
         match bufs.iter().find(|buf| !buf.is_empty()) {
             Some(first) if self.explained.is_some() || bare_refusal(first).is_some() => self.poll_write(cx, first),
-            _ => Pin::new(&mut self.stream).poll_write_vectored(cx, bufs),
+            _ => {
+                self.answered = true;
+                Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+            }
         }
     }
 
@@ -111,7 +155,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explaining<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Explaining<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        self.note(&buf.filled()[before..]);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -125,6 +172,19 @@ mod tests {
         let mut connection = Explaining::new(Vec::new(), "https://e");
         connection.write_all(written).await.expect("a Vec takes everything");
         String::from_utf8(connection.stream).expect("a text")
+    }
+
+    #[test]
+    fn the_path_is_that_of_a_request() {
+        for (asked, path) in [
+            ("GET /v1/sessions?limit=1 HTTP/1.1\r\nHost: x\r\n", "/v1/sessions"),
+            ("GET /v1/sess", "/v1/sess"),
+            ("GET http://x/v1/sessions HTTP/1.1\r\n", ""),
+            ("\0\0\0", ""),
+            ("get /x HTTP/1.1", ""),
+        ] {
+            assert_eq!(path_in(asked.as_bytes()), path, "{asked}");
+        }
     }
 
     #[tokio::test]

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::api_keys::{MOST_SCOPES, Scope};
 use serde_json::Value;
 use utoipa::IntoResponses;
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::OneOf;
+use utoipa::openapi::schema::{OneOf, SchemaType};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Required, Response, Schema, Type};
 
 use crate::http::kinds::{self, Kind};
@@ -141,7 +141,8 @@ pub fn grantable_scopes() -> RefOr<Schema> {
     let names: Vec<_> = Scope::NAMES.iter().copied().filter(|name| *name != Scope::Admin.name()).collect();
     let what = "What it may do: nothing that the caller's own credential may not";
     let scope = named("Scope", one_of(&names, None));
-    RefOr::T(Schema::Array(ArrayBuilder::new().items(scope).min_items(Some(1)).description(Some(what)).build()))
+    let scopes = ArrayBuilder::new().items(scope).min_items(Some(1)).max_items(Some(MOST_SCOPES));
+    RefOr::T(Schema::Array(scopes.description(Some(what)).build()))
 }
 
 /// What an account pays for.
@@ -154,6 +155,21 @@ pub fn tier() -> RefOr<Schema> {
 pub fn one_of(values: &[&str], default: Option<&str>) -> RefOr<Schema> {
     let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values.iter().copied()));
     RefOr::T(Schema::Object(schema.default(default.map(Value::from)).build()))
+}
+
+/// A member of a body that may be null, which is as if it were absent.
+pub fn or_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
+    if let RefOr::T(Schema::Array(array)) = &mut schema {
+        array.schema_type = SchemaType::from_iter([Type::Array, Type::Null]);
+        return schema;
+    }
+    let mut either = OneOf::new();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        either.default = object.default.take();
+    }
+    let null = ObjectBuilder::new().schema_type(Type::Null).build();
+    either.items = vec![schema, RefOr::T(Schema::Object(null))];
+    RefOr::T(Schema::OneOf(either))
 }
 
 /// A member that is there only to be true, which tells a variant from others.

@@ -130,11 +130,11 @@ impl Server {
         let activity = &place.activity;
         let stream = Impatient::new(stream, self.app.config.write_timeout, Arc::clone(activity));
         let stream = Explaining::new(stream, &self.app.config.errors_url);
-        let body_timeout = self.app.config.body_timeout;
+        let (body_timeout, given_up) = (self.app.config.body_timeout, self.app.bodies_given_up.clone());
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let (router, under_way) = (router.clone(), activity.begin());
-            let mut request: Request = DrainedBody::of(request, body_timeout).map(Body::new);
+            let mut request: Request = DrainedBody::of(request, body_timeout, &given_up).map(Body::new);
             request.extensions_mut().insert(Peer(peer.ip()));
             async move {
                 let answer = answer(router, request).await;
@@ -166,14 +166,17 @@ impl Server {
         }
     }
 
-    /// Waits for the requests that were accepted, but neither for ever for the operations that they wait for, nor for
-    /// clients that do not read their answers.
+    /// Waits for the requests that were accepted, but not for ever: neither for what has not arrived of them, nor for the
+    /// operations that they wait for, nor for clients that do not read their answers.
     async fn drain(&self, connections: &TaskTracker) {
         let handlers = &self.app.handlers;
         self.app.line.close();
         connections.close();
         handlers.close();
-        if timeout(self.app.config.drain_timeout + ANSWER_WITHIN, handlers.wait()).await.is_err() {
+        if timeout(self.app.config.drain_timeout, handlers.wait()).await.is_err() {
+            self.app.bodies_given_up.cancel();
+        }
+        if timeout(ANSWER_WITHIN, handlers.wait()).await.is_err() {
             tracing::warn!("operations are still under way; their callers are told to wait no longer");
             self.app.replies.end_patience();
         }

@@ -25,6 +25,7 @@ use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::http::connections::ConnectionLimits;
@@ -214,6 +215,8 @@ pub struct Shared {
     pub pulse: Pulse,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
+    /// Requests whose bodies still arrive are waited for no longer.
+    pub bodies_given_up: CancellationToken,
     pub metrics: PrometheusHandle,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
@@ -244,6 +247,7 @@ impl App {
             last_used: LastUsed::default(),
             pulse: Pulse::default(),
             handlers,
+            bodies_given_up: CancellationToken::new(),
             metrics,
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),

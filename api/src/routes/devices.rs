@@ -9,6 +9,7 @@ use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
@@ -16,7 +17,7 @@ use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, OpenJson};
 use crate::http::kinds;
-use crate::http::openapi::{Body, Database, Full, NoDevice, RateLimited, Restricted, grantable_scopes};
+use crate::http::openapi::{Body, Database, Full, NoDevice, RateLimited, Restricted, grantable_scopes, or_null};
 use crate::http::permissions::Rule;
 use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
@@ -145,8 +146,12 @@ struct Bind {
     /// The app's nonce
     state: String,
     /// Everything when absent
-    #[schema(schema_with = grantable_scopes)]
+    #[schema(schema_with = grantable_scopes_or_null)]
     scopes: Option<Vec<String>>,
+}
+
+fn grantable_scopes_or_null() -> RefOr<Schema> {
+    or_null(grantable_scopes())
 }
 
 /// What consenting answers

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
+use kitfleet_domain::database;
 use kitfleet_domain::machine::Room;
-use kitfleet_domain::{database, workers};
+use kitfleet_domain::workers::{self, Standing};
 use serde::Serialize;
 use sqlx::PgPool;
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
 use crate::http::error::{Problem, Result};
-use crate::http::openapi::Database;
+use crate::http::openapi::{Database, one_of};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
@@ -42,8 +44,13 @@ struct Ready {
     database: &'static str,
     #[schema(example = "ok")]
     migrations: &'static str,
-    #[schema(example = "ok")]
-    workers: &'static str,
+    /// `ok` when one takes sessions; `draining` when those that have browsers take no more; `no_driver` when none has browsers
+    #[schema(schema_with = standing)]
+    workers: Standing,
+}
+
+fn standing() -> RefOr<Schema> {
+    one_of(Standing::NAMES, None)
 }
 
 /// Liveness
@@ -67,17 +74,17 @@ async fn alive() -> Answer<Alive> {
 async fn ready(State(app): State<App>) -> Result<Answer<Ready>> {
     // In a task, so that the time limit leaves the connection's use to end by itself.
     let check = tokio::spawn(check(app.db.clone(), app.config.data_dir.clone()));
-    let missing = match tokio::time::timeout(Duration::from_secs(2), check).await {
-        Ok(Ok(Ok(missing))) => missing,
+    let found = match tokio::time::timeout(Duration::from_secs(2), check).await {
+        Ok(Ok(Ok(found))) => found,
         Ok(Ok(Err(error))) => {
             tracing::warn!(%error, "not ready");
-            Some("the database is unavailable")
+            Err("the database is unavailable")
         }
-        Ok(Err(_)) | Err(_) => Some("the database, or the disk, does not answer"),
+        Ok(Err(_)) | Err(_) => Err("the database, or the disk, does not answer"),
     };
-    match missing {
-        None => Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers: "ok" })),
-        Some(missing) => Err(Problem::unavailable_for_now(missing)),
+    match found {
+        Ok(workers) => Ok(Answer(Ready { status: "ok", database: "ok", migrations: "ok", workers })),
+        Err(missing) => Err(Problem::unavailable_for_now(missing)),
     }
 }
 
@@ -86,17 +93,15 @@ fn is_full(folder: &Path) -> bool {
     Room::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
 }
 
-async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Option<&'static str>> {
+/// How the workers stand, or what is missing.
+async fn check(db: PgPool, data_dir: PathBuf) -> sqlx::Result<Result<Standing, &'static str>> {
     // The disk may be one that does not answer. It comes first, because it is why a database that lies on it fails.
     if tokio::task::spawn_blocking(move || is_full(&data_dir)).await.unwrap_or(false) {
-        return Ok(Some("the disk of data_dir is full"));
+        return Ok(Err("the disk of data_dir is full"));
     }
     let mut conn = db.acquire().await?;
     if !database::is_migrated(&mut conn).await? {
-        return Ok(Some("the database lacks migrations; run kitfleet migrate"));
+        return Ok(Err("the database lacks migrations; run kitfleet migrate"));
     }
-    if !workers::any_alive(&mut conn).await? {
-        return Ok(Some("no worker is alive"));
-    }
-    Ok(None)
+    Ok(workers::standing(&mut conn).await?.ok_or("no worker is alive"))
 }

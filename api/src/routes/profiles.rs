@@ -462,7 +462,8 @@ impl From<ChangeError> for Problem {
 impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Sealed => Self::internal(&error),
+            ReadError::Sealed => sealed(&error),
+            ReadError::Damaged => Self::internal(&error),
             ReadError::NotYet(not_yet) => not_yet.into(),
             ReadError::Io(_) => unavailable(&error),
         }
@@ -475,8 +476,15 @@ fn not_kept(app: &App, error: &SaveError) -> Problem {
         SaveError::TooLarge(_) => Problem::new(&kinds::PAYLOAD_TOO_LARGE, error.to_string())
             .with("limit_bytes", app.config.limits.profile_store_bytes),
         SaveError::Upload(_) => unavailable(&error),
-        SaveError::Empty | SaveError::Serialize(_) | SaveError::Seal => Problem::internal(&error),
+        SaveError::Seal => sealed(&error),
+        SaveError::Empty | SaveError::Serialize(_) => Problem::internal(&error),
     }
+}
+
+/// The key of this deployment's that sealed the profile's is gone.
+fn sealed(error: &dyn std::fmt::Display) -> Problem {
+    tracing::error!(%error, "a profile was sealed with another key: see mfa.retired_encryption_keys");
+    Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment lacks the key that the profile was sealed with")
 }
 
 /// The disk is full, or where stores are kept is away.

@@ -28,7 +28,9 @@ use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, Unused};
 use crate::http::kinds;
 use crate::http::lists::{self, List, Listed, Page, Paging, Query};
-use crate::http::openapi::{Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, named, one_of, query};
+use crate::http::openapi::{
+    Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, named, one_of, or_null, query,
+};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
@@ -115,6 +117,10 @@ fn subscriptions() -> RefOr<Schema> {
     utoipa::openapi::ArrayBuilder::new().items(event).min_items(Some(1)).max_items(Some(10)).into()
 }
 
+fn subscriptions_or_null() -> RefOr<Schema> {
+    or_null(subscriptions())
+}
+
 fn event_type() -> RefOr<Schema> {
     named("EventType", one_of(EventType::NAMES, None))
 }
@@ -149,6 +155,7 @@ impl From<endpoints::Endpoint> for Endpoint {
 #[schema(example = json!({"url": "https://example.com/hooks/kitfleet", "events": ["session.completed", "session.failed"]}))]
 struct CreateWebhook {
     /// Where deliveries go: https, without user and password
+    #[schema(max_length = 2_048)]
     url: String,
     /// What it is told of
     #[schema(schema_with = subscriptions)]
@@ -247,9 +254,10 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<WebhookId>) ->
 #[schema(min_properties = 1, example = json!({"active": false}))]
 struct UpdateWebhook {
     /// Where deliveries go
+    #[schema(max_length = 2_048)]
     url: Option<String>,
     /// What it is told of, of what happens from now on
-    #[schema(schema_with = subscriptions)]
+    #[schema(schema_with = subscriptions_or_null)]
     events: Option<Vec<String>>,
     /// What its owner says of it; null for nothing
     #[serde(default, deserialize_with = "given")]

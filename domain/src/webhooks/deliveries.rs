@@ -494,6 +494,9 @@ pub enum Outcome {
     Timeout,
     /// It was not reached, or broke off.
     TransportError,
+    /// It was not asked: the secret that signs cannot be opened here. For whoever counts attempts nothing was reached.
+    #[strum(serialize = "transport_error")]
+    Unsigned,
 }
 
 impl Outcome {
@@ -553,7 +556,8 @@ pub struct Tally {
 }
 
 /// Ends attempts of one endpoint, in the order in which they ended. An attempt whose claim ran out meanwhile changes
-/// nothing. The endpoint's row is locked first, so that its failures in a row are counted one after the other.
+/// nothing. The endpoint's row is locked first, so that its failures in a row are counted one after the other; those that are
+/// ours count for nothing.
 ///
 /// # Errors
 /// When the database fails.
@@ -566,6 +570,7 @@ pub async fn finish(
     let ids: Vec<_> = ended.iter().map(|one| one.id.as_uuid()).collect();
     let claims: Vec<_> = ended.iter().map(|one| one.claimed_until).collect();
     let successes: Vec<_> = ended.iter().map(|one| one.outcome == Outcome::Success).collect();
+    let unsigned: Vec<_> = ended.iter().map(|one| one.outcome == Outcome::Unsigned).collect();
     let statuses: Vec<_> = ended.iter().map(|one| one.response_status).collect();
     let excerpts: Vec<_> = ended.iter().map(|one| one.response_excerpt.clone()).collect();
     let errors: Vec<_> = ended.iter().map(|one| one.error.clone()).collect();
@@ -577,8 +582,10 @@ pub async fn finish(
                select id, disabled_at is not null as disabled, consecutive_failures
                from webhook_endpoints where id = $1 for no key update
            ), attempt as (
-               select * from unnest($2::uuid[], $3::timestamptz[], $4::boolean[], $5::int[], $6::text[], $7::text[], $8::bigint[])
-                   with ordinality as a (id, claimed_until, success, response_status, response_excerpt, error, duration_ms, place)
+               select * from unnest($2::uuid[], $3::timestamptz[], $4::boolean[], $5::int[], $6::text[], $7::text[], $8::bigint[],
+                                    $11::boolean[])
+                   with ordinality as a (id, claimed_until, success, response_status, response_excerpt, error, duration_ms,
+                                         unsigned, place)
            ), ended as (
                update webhook_deliveries d
                set attempts = d.attempts + 1, due = false, updated_at = now(), last_response_status = a.response_status,
@@ -592,12 +599,12 @@ pub async fn finish(
                                           then now() + make_interval(secs => ($9::float8[])[d.attempts + 1]) end
                from attempt a, endpoint
                where d.id = a.id and d.status = 'in_flight' and d.next_attempt_at = a.claimed_until
-               returning d.status, a.success, a.place
+               returning d.status, a.success, a.unsigned, a.place
            ), run as (
                -- Dead letters in a row: a run ends where something was delivered, and the first one goes on from before.
-               select deliveries, count(*) filter (where status = 'dlq')
+               select deliveries, count(*) filter (where status = 'dlq' and not unsigned)
                           + case when deliveries = 0 then (select consecutive_failures from endpoint) else 0 end as length
-               from (select status, count(*) filter (where status = 'delivered') over (order by place) as deliveries
+               from (select status, unsigned, count(*) filter (where status = 'delivered') over (order by place) as deliveries
                      from ended) ended
                group by deliveries
            ), tally as (
@@ -628,6 +635,7 @@ pub async fn finish(
         &durations,
         &pauses,
         schedule.disable_after,
+        &unsigned,
     )
     .fetch_one(conn)
     .await

@@ -169,12 +169,19 @@ impl Turns {
 
     /// Learns from how an attempt went.
     pub(super) fn note(&mut self, (account, endpoint): Recipient, outcome: Outcome, now: Instant) {
-        if outcome == Outcome::Timeout {
-            let slow = self.slow.entry(account).or_insert_with(|| Slow { seen: now, answering: HashSet::new() });
-            slow.seen = now;
-            slow.answering.remove(&endpoint);
-        } else if let Some(slow) = self.slow.get_mut(&account) {
-            slow.answering.insert(endpoint);
+        match outcome {
+            Outcome::Timeout => {
+                let slow = self.slow.entry(account).or_insert_with(|| Slow { seen: now, answering: HashSet::new() });
+                slow.seen = now;
+                slow.answering.remove(&endpoint);
+            }
+            Outcome::Success | Outcome::HttpError | Outcome::TransportError => {
+                if let Some(slow) = self.slow.get_mut(&account) {
+                    slow.answering.insert(endpoint);
+                }
+            }
+            // It was not asked.
+            Outcome::Unsigned => {}
         }
     }
 

@@ -254,11 +254,11 @@ fn keeper_of(host: &Path) -> PathBuf {
 /// Where a family's programs are, of which the host may be named without its folder.
 ///
 /// # Errors
-/// When one is not there, which nothing that confines it could tell from an obstacle of its own.
-pub fn located(host: &Path) -> Result<PathBuf, String> {
+/// With the one that is not there, which nothing that confines it could tell from an obstacle of its own.
+pub fn located(host: &Path) -> Result<PathBuf, PathBuf> {
     let host = searched(host);
     let missing = [host.clone(), keeper_of(&host)].into_iter().find(|program| !program.is_file());
-    missing.map_or(Ok(host), |program| Err(format!("there is no {} (worker.host_program)", program.display())))
+    missing.map_or(Ok(host), Err)
 }
 
 fn searched(program: &Path) -> PathBuf {

@@ -106,7 +106,7 @@ impl Slots {
     async fn start(config: &WorkerConfig) -> Result<Self, StartError> {
         let spawner = Spawner::start().map_err(StartError::Threads)?;
         let directory = WorkerDirectory::claim(&config.data_dir).map_err(StartError::Directory)?;
-        let program = located(&config.host_program).map_err(StartError::Host)?;
+        let program = located(&config.host_program).map_err(StartError::Missing)?;
         let trial = directory.browser().map_err(StartError::Directory)?;
         let confinement = Confinement::find(&spawner, config.sandbox, &program, &trial.session()).await;
         trial.remove().await;

@@ -89,21 +89,7 @@ impl Target {
     pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Ended {
         let began = Instant::now();
         let answered = self.ask(attempt, secrets).await;
-        let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let (outcome, response_status, response_excerpt, error) = match answered {
-            Ok(Answered { status, excerpt, in_time }) => {
-                let (outcome, error) = match (in_time, (200..300).contains(&status)) {
-                    (false, _) => (Outcome::Timeout, Some(TIMEOUT.to_owned())),
-                    (true, true) => (Outcome::Success, None),
-                    (true, false) => (Outcome::HttpError, None),
-                };
-                (outcome, Some(status), Some(excerpt), error)
-            }
-            Err(NotAnswered { outcome, told }) => (outcome, None, None, Some(told)),
-        };
-        metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome.name()).increment(1);
-        let Attempt { id, claimed_until, .. } = *attempt;
-        Ended { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }
+        ended(attempt, began.elapsed(), answered)
     }
 
     async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Answered, NotAnswered> {
@@ -125,6 +111,27 @@ impl Target {
 
 const TIMEOUT: &str = "timeout";
 const REFUSED: &str = "refused: the target's address is not in the public internet";
+const UNKNOWN_NAME: &str = "the target's name does not resolve";
+const UNSIGNED: &str = "not sent: the service cannot open the endpoint's secret, which signs it";
+
+/// What an attempt came to that took so long.
+pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered, NotAnswered>) -> Ended {
+    let (outcome, response_status, response_excerpt, error) = match answered {
+        Ok(Answered { status, excerpt, in_time }) => {
+            let (outcome, error) = match (in_time, (200..300).contains(&status)) {
+                (false, _) => (Outcome::Timeout, Some(TIMEOUT.to_owned())),
+                (true, true) => (Outcome::Success, None),
+                (true, false) => (Outcome::HttpError, None),
+            };
+            (outcome, Some(status), Some(excerpt), error)
+        }
+        Err(NotAnswered { outcome, told }) => (outcome, None, None, Some(told)),
+    };
+    metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome.name()).increment(1);
+    let duration_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+    let Attempt { id, claimed_until, .. } = *attempt;
+    Ended { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }
+}
 
 fn literal_address(url: &Url) -> Option<IpAddr> {
     match url.host()? {
@@ -144,14 +151,14 @@ fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::hea
     Ok(headers)
 }
 
-struct Answered {
+pub(super) struct Answered {
     status: i32,
     excerpt: String,
     /// Whether the body ended in time.
     in_time: bool,
 }
 
-struct NotAnswered {
+pub(super) struct NotAnswered {
     outcome: Outcome,
     told: String,
 }
@@ -159,6 +166,11 @@ struct NotAnswered {
 impl NotAnswered {
     fn transport(error: &(impl ToString + ?Sized)) -> Self {
         Self { outcome: Outcome::TransportError, told: kept(&error.to_string(), ERROR_CHARS) }
+    }
+
+    /// Nobody was asked.
+    pub(super) fn unsigned() -> Self {
+        Self { outcome: Outcome::Unsigned, told: UNSIGNED.to_owned() }
     }
 }
 
@@ -168,15 +180,44 @@ impl From<reqwest::Error> for NotAnswered {
             return Self { outcome: Outcome::Timeout, told: TIMEOUT.to_owned() };
         }
         let mut innermost: &(dyn Error + 'static) = &error;
-        while let Some(source) = innermost.source() {
-            innermost = source;
+        while let Some(cause) = cause(innermost) {
+            innermost = cause;
             match innermost.downcast_ref::<io::Error>().map(io::Error::kind) {
                 Some(io::ErrorKind::ConnectionRefused) => return Self::transport("connection refused"),
                 Some(io::ErrorKind::ConnectionReset) => return Self::transport("connection reset"),
                 _ => {}
             }
         }
-        Self::transport(&innermost.to_string())
+        match innermost.downcast_ref::<rustls::Error>() {
+            Some(error) => Self::transport(broken_trust(error)),
+            None => Self::transport(&innermost.to_string()),
+        }
+    }
+}
+
+/// What an error comes from. That of another kind which an `io::Error` carries is not what it calls its source.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    carried.map(|carried| carried as &(dyn Error + 'static)).or_else(|| error.source())
+}
+
+/// Why nobody could be spoken to in private, in words: rustls's own are those of its source.
+fn broken_trust(error: &rustls::Error) -> &'static str {
+    use rustls::CertificateError as Certificate;
+    match error {
+        rustls::Error::InvalidCertificate(why) => match why {
+            Certificate::UnknownIssuer => "the target's certificate was issued by nobody who is trusted",
+            Certificate::Expired | Certificate::ExpiredContext { .. } => "the target's certificate has expired",
+            Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
+                "the target's certificate is not valid yet"
+            }
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+                "the target's certificate is for another name"
+            }
+            _ => "the target's certificate is not valid",
+        },
+        rustls::Error::AlertReceived(_) => "the target refused to speak TLS with the service",
+        _ => "the target does not speak TLS as it should",
     }
 }
 
@@ -214,7 +255,7 @@ impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
         let (names, judge) = (Arc::clone(&self.names), self.judge.clone());
         Box::pin(async move {
-            let found = names.addresses(name.as_str()).await?;
+            let found = names.addresses(name.as_str()).await.map_err(|_| io::Error::other(UNKNOWN_NAME))?;
             let dialled = found.into_iter().filter(|address| judge.permits(*address));
             let dialled: Vec<_> = dialled.map(|address| SocketAddr::new(address, 0)).collect();
             if dialled.is_empty() {

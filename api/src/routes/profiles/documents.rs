@@ -324,7 +324,10 @@ async fn import(caller: Caller, State(app): State<App>, request: Request) -> Res
         () = too_slow(&received, limit, app.config.body_timeout) => None,
     };
     unknown_fields::note(&parts.extensions, unknown.iter().map(String::as_str));
-    let document = read.ok_or_else(Problem::body_too_slow)??;
+    let document = match read.ok_or_else(Problem::body_too_slow)? {
+        Err(DocumentError::Body(_)) if app.bodies_given_up.is_cancelled() => return Err(Problem::stopping()),
+        read => read?,
+    };
     let name = check(document.missing, &document.name, &document.archetype)?;
     require_room(&app, &caller).await?;
 

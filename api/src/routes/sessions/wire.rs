@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::http::lists::{Listed, Page};
-use crate::http::openapi::{named, one_of};
+use crate::http::openapi::{named, one_of, or_null};
 use crate::routes::webhooks::events::EgressCapabilities;
 
 /// Body of `POST /v1/sessions`; every field is optional.
@@ -83,7 +83,7 @@ fn refuse_proxy<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
 }
 
 fn behavioral_profile() -> RefOr<Schema> {
-    named("BehavioralProfile", one_of(&["casual", "regular", "power_user"], Some("regular")))
+    or_null(named("BehavioralProfile", one_of(&["casual", "regular", "power_user"], Some("regular"))))
 }
 
 impl CreateBody {

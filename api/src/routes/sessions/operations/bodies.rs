@@ -14,13 +14,14 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::json;
-use crate::http::openapi::{named, one_of, tagged};
+use crate::http::openapi::{named, one_of, or_null, tagged};
 
 /// Body of `navigate`
 #[derive(Deserialize, ToSchema)]
 #[schema(as = Navigate, example = json!({"url": "https://example.com/", "wait_until": "load"}))]
 pub struct NavigateBody {
     /// An http or https address
+    #[schema(max_length = 32_768)]
     pub url: String,
     /// How far the page has to come
     #[schema(schema_with = wait_until)]
@@ -31,11 +32,11 @@ pub struct NavigateBody {
 }
 
 fn wait_until() -> RefOr<Schema> {
-    named("WaitUntil", one_of(&["load", "domcontentloaded", "networkidle"], Some("load")))
+    or_null(named("WaitUntil", one_of(&["load", "domcontentloaded", "networkidle"], Some("load"))))
 }
 
 fn on_timeout() -> RefOr<Schema> {
-    named("OnTimeout", one_of(&["fail", "return"], Some("fail")))
+    or_null(named("OnTimeout", one_of(&["fail", "return"], Some("fail"))))
 }
 
 /// Body of `interact`
@@ -57,7 +58,7 @@ pub struct InteractBody {
 #[derive(Deserialize, ToSchema)]
 struct Tap {
     /// CSS
-    #[schema(max_length = 4_096)]
+    #[schema(min_length = 1, max_length = 4_096)]
     selector: String,
 }
 
@@ -65,7 +66,7 @@ struct Tap {
 #[derive(Deserialize, ToSchema)]
 struct Type {
     /// CSS
-    #[schema(max_length = 4_096)]
+    #[schema(min_length = 1, max_length = 4_096)]
     selector: String,
     #[schema(max_length = 10_000)]
     text: String,
@@ -81,7 +82,7 @@ struct Type {
 #[derive(Deserialize, ToSchema)]
 struct Scroll {
     /// CSS; the page when absent
-    #[schema(max_length = 4_096)]
+    #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
     /// Pixels to the right
     #[schema(default = 0)]
@@ -149,7 +150,7 @@ pub struct WaitBody {
 #[derive(Deserialize, ToSchema)]
 struct Selector {
     /// CSS
-    #[schema(max_length = 4_096)]
+    #[schema(min_length = 1, max_length = 4_096)]
     selector: String,
 }
 
@@ -252,7 +253,7 @@ struct ExtractionBody {
     #[schema(min_length = 1, max_length = 120)]
     name: String,
     /// CSS
-    #[schema(max_length = 4_096)]
+    #[schema(min_length = 1, max_length = 4_096)]
     selector: String,
     /// What to take: the first match's trimmed text or named attribute, or all matches
     #[serde(rename = "type")]
@@ -274,7 +275,7 @@ struct ExtractionBody {
 #[schema(as = SubExtraction)]
 struct SubExtractionBody {
     /// CSS, inside the match
-    #[schema(max_length = 4_096)]
+    #[schema(min_length = 1, max_length = 4_096)]
     selector: String,
     /// What to take
     #[serde(rename = "type")]
@@ -294,7 +295,7 @@ fn take_of_match() -> RefOr<Schema> {
 }
 
 fn transform() -> RefOr<Schema> {
-    one_of(&["number"], None)
+    or_null(named("ExtractionTransform", one_of(&["number"], None)))
 }
 
 impl ExtractBody {

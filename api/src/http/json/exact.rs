@@ -1,0 +1,72 @@
+//! Integers that a JSON value would round.
+//!
+//! Whatever 64 bits do not hold is read as a floating-point number, of which nobody can tell later that it was another one.
+
+/// The names of an object's members, given as JSON, in which there is an integer that 64 bits do not hold.
+pub fn rounded(object: &[u8]) -> Vec<String> {
+    let (mut depth, mut at, mut text, mut found) = (0_usize, 0, &b"\"\""[..], Vec::new());
+    let mut member = String::new();
+    // Any other integer is shorter.
+    if !object.split(|byte| !byte.is_ascii_digit()).any(|digits| digits.len() > 18) {
+        return found;
+    }
+    while let Some(byte) = object.get(at) {
+        let part = match byte {
+            b'"' => {
+                text = &object[at..][..text_len(&object[at..])];
+                text
+            }
+            b'-' | b'0'..=b'9' => {
+                let number = &object[at..][..number_len(&object[at..])];
+                if !holds(number) && !found.contains(&member) {
+                    found.push(member.clone());
+                }
+                number
+            }
+            _ => &object[at..=at],
+        };
+        match byte {
+            b':' if depth == 1 => member = serde_json::from_slice(text).unwrap_or_default(),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += part.len();
+    }
+    found
+}
+
+/// Whether a number is not rounded by 64 bits, or is none of those that must not be.
+fn holds(number: &[u8]) -> bool {
+    let is_integer = !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+    let fits = |number: &str| number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
+    !is_integer || std::str::from_utf8(number).is_ok_and(fits)
+}
+
+fn number_len(json: &[u8]) -> usize {
+    json.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')).count()
+}
+
+/// With both quotes.
+fn text_len(json: &[u8]) -> usize {
+    let mut escaped = false;
+    let end = json.iter().skip(1).position(|byte| {
+        let ends = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or(json.len(), |inside| inside + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_with_integers_that_are_rounded_are_named() {
+        let json = br#"{"a": 18446744073709551615, "b": {"c": [1, -9223372036854775809]}, "d": "99999999999999999999",
+                        "\"e\\": [18446744073709551616], "f": 1e30, "g": 0.12345678901234567890, "h": -9223372036854775808}"#;
+        assert_eq!(rounded(json), ["b", "\"e\\"]);
+        assert!(rounded(br#"{"a": 1}"#).is_empty());
+    }
+}

@@ -1,0 +1,140 @@
+//! How mistakes are told: in one line that names the key, and shows no secret (contract: configuration 4).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use kitfleet_domain::limits::MOST_RESULT_BYTES;
+use kitfleet_domain::workers::MOST_SESSIONS;
+use tracing_subscriber::EnvFilter;
+
+use super::{Config, Variable};
+use crate::descriptors;
+
+/// Why there is no configuration: one line that names the key.
+#[derive(Debug, thiserror::Error)]
+#[error("configuration: {0}")]
+pub struct ConfigError(pub(super) String);
+
+impl Config {
+    /// What no single value can say of itself.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let limits = &self.limits;
+        let rules = [
+            (self.database.max_connections >= 8, "database.max_connections", "must be at least 8"),
+            ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
+            (!self.worker.name.trim().is_empty(), "worker.name", "must not be empty"),
+            (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
+            (!self.server.header_timeout.is_zero(), "server.header_timeout", "must be longer than nothing"),
+            (!self.server.body_timeout.is_zero(), "server.body_timeout", "must be longer than nothing"),
+            (!self.server.write_timeout.is_zero(), "server.write_timeout", "must be longer than nothing"),
+            (self.server.max_connections >= 4, "server.max_connections", "must be at least 4"),
+            (self.server.max_connections_per_address >= 1, "server.max_connections_per_address", "must be at least 1"),
+            (
+                self.worker.session_connections >= descriptors::LEAST_SESSION_CONNECTIONS,
+                "worker.session_connections",
+                "must be at least 24",
+            ),
+            (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
+            (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
+            (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),
+            (self.auth.oauth_token_ttl >= Duration::from_secs(1), "auth.oauth_token_ttl", "must be at least a second"),
+            (
+                limits.default_form_timeout <= limits.max_form_timeout,
+                "limits.default_form_timeout",
+                "must not exceed limits.max_form_timeout",
+            ),
+            (limits.password_min_chars >= 1, "limits.password_min_chars", "must be at least 1"),
+            (
+                limits.password_min_chars <= limits.password_max_chars,
+                "limits.password_min_chars",
+                "must not exceed limits.password_max_chars",
+            ),
+            (
+                limits.device_state_min_chars <= limits.device_state_max_chars,
+                "limits.device_state_min_chars",
+                "must not exceed limits.device_state_max_chars",
+            ),
+            (!self.webhooks.timeout.is_zero(), "webhooks.timeout", "must be longer than nothing"),
+            (self.webhooks.auto_disable_after >= 1, "webhooks.auto_disable_after", "must be at least 1"),
+            (limits.webhook_events >= 1, "limits.webhook_events", "must be at least 1"),
+            (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),
+            (limits.challenge_guesses >= 1, "limits.challenge_guesses", "must be at least 1"),
+            (limits.mfa_guesses >= 1, "limits.mfa_guesses", "must be at least 1"),
+            (limits.page_default >= 1, "limits.page_default", "must be at least 1"),
+            (limits.page_default <= limits.page_max, "limits.page_default", "must not exceed limits.page_max"),
+            (limits.audit_export_rows >= 1, "limits.audit_export_rows", "must be at least 1"),
+            (limits.usage_days_default >= 1, "limits.usage_days_default", "must be at least 1"),
+            (
+                limits.usage_days_default <= limits.usage_days_max,
+                "limits.usage_days_default",
+                "must not exceed limits.usage_days_max",
+            ),
+            (limits.url_chars >= 1, "limits.url_chars", "must be at least 1"),
+            (
+                (1..=MOST_RESULT_BYTES).contains(&limits.result_bytes),
+                "limits.result_bytes",
+                "must be 1 to 15728640, 15 MiB",
+            ),
+            (limits.usage_days_max <= 3_650, "limits.usage_days_max", "must be at most 3650"),
+        ];
+        if let Some((_, key, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
+            return Err(ConfigError(format!("`{key}` {rule}")));
+        }
+        self.webhooks()?;
+        self.stores()?;
+        self.email.mail_at(&self.server.base_url_at(self.server.listen)).map(drop)
+    }
+}
+
+/// Where an unknown key stands.
+pub(super) fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String, Variable>) -> String {
+    if let Some(name) = variable_of(key, variables) {
+        return format!(", environment variable {name}");
+    }
+    file.map(|file| format!(", in {}", file.display())).unwrap_or_default()
+}
+
+/// The variable that sets `key`, or something below it.
+fn variable_of<'a>(key: &str, variables: &'a HashMap<String, Variable>) -> Option<&'a str> {
+    let name = format!("KITFLEET_{}", key.to_uppercase().replace('.', "__"));
+    let sets = |ours: &str| {
+        let ours = ours.to_uppercase();
+        ours == name || ours.strip_prefix(&name).is_some_and(|rest| rest.starts_with("__"))
+    };
+    variables.iter().find(|(ours, _)| sets(ours)).map(|(_, variable)| variable.name.as_str())
+}
+
+pub(super) fn bad_value(
+    error: &serde_path_to_error::Error<config::ConfigError>,
+    variables: &HashMap<String, Variable>,
+) -> ConfigError {
+    let key = error.path().to_string();
+    let reason = one_line(error.inner()).0;
+    // The crate appends the key to some of its messages, and its own name for the environment.
+    let reason = reason.split(" for key `").next().unwrap_or(&reason);
+    // Of the wrong type may also be a secret that stands where its table should.
+    let reason = match reason.rsplit_once(", expected ") {
+        Some((found, expected)) if found.starts_with("invalid type") => format!("must be {expected}"),
+        _ => reason.to_owned(),
+    };
+    let place = variable_of(&key, variables).map(|name| format!(", environment variable {name}")).unwrap_or_default();
+    ConfigError(format!("`{key}`{place}: {reason}"))
+}
+
+/// Says of a file that is no TOML where it is not (contract: configuration 4), and of one that cannot be read why. The parser would
+/// show the line, which may hold a secret, and whoever reads the file next would say of a folder that it is not there.
+pub(super) fn check_syntax(path: &Path) -> Result<(), ConfigError> {
+    let text =
+        fs::read_to_string(path).map_err(|error| ConfigError(format!("{} cannot be read: {error}", path.display())))?;
+    text.parse::<toml::Table>().map(drop).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        ConfigError(format!("{}, line {line}: {}", path.display(), error.message()))
+    })
+}
+
+pub(super) fn one_line(error: &dyn fmt::Display) -> ConfigError {
+    ConfigError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+}
