@@ -34,7 +34,7 @@ use kitfleet_domain::limits::{Limits, MOST_RESULT_BYTES};
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::retention::Terms;
 use kitfleet_domain::workers::{Driver, MOST_SESSIONS, Placement};
-use kitfleet_worker::config::Sandbox;
+use kitfleet_worker::config::{Clock, Sandbox, WarmPool};
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
@@ -45,7 +45,7 @@ pub use self::machine::memory_bytes;
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
 use self::teams::Teams;
-use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, word};
+use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, warm_pool, word};
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
 use crate::descriptors;
@@ -114,6 +114,9 @@ pub struct Config {
     /// Which of these somebody has set.
     #[serde(skip)]
     unused: Vec<&'static str>,
+    /// What time it is for this process, which whoever starts it may put forward.
+    #[serde(skip)]
+    pub clock: Clock,
 }
 
 impl Default for Config {
@@ -140,6 +143,7 @@ impl Default for Config {
             agents: later::Agents::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
+            clock: Clock::default(),
         }
     }
 }
@@ -336,8 +340,9 @@ pub struct Worker {
     pub placement: Placement,
     /// Connections that one session's browser may have under way.
     pub session_connections: usize,
-    /// Hot slots kept ready.
-    pub warm_pool: u32,
+    /// Browsers that are kept hot.
+    #[serde(with = "warm_pool")]
+    pub warm_pool: WarmPool,
     /// Where `kitfleet worker` serves its health and its metrics, which `kitfleet up` has beside everything else.
     pub listen: Option<SocketAddr>,
     /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
@@ -363,7 +368,7 @@ impl Default for Worker {
             max_sessions: machine::sessions_that_fit(memory_bytes()),
             placement: Placement::Spread,
             session_connections: 256,
-            warm_pool: 1,
+            warm_pool: WarmPool::Auto,
             listen: None,
             host_program: machine::host_program(),
             sandbox: Sandbox::Preferred,
@@ -688,6 +693,16 @@ mod tests {
     }
 
     #[test]
+    fn a_warm_pool_is_a_number_or_as_large_as_it_has_to_be() {
+        let pool = |file: &str, variables: &[(&str, &str)]| read(file, variables).map(|config| config.worker.warm_pool);
+        assert_eq!(pool("", &[]), Ok(WarmPool::Auto));
+        assert_eq!(pool("[worker]\nwarm_pool = 0", &[]), Ok(WarmPool::Exactly(0)));
+        let variable = "KITFLEET_WORKER__WARM_POOL";
+        assert_eq!(pool("[worker]\nwarm_pool = \"auto\"", &[(variable, "12")]), Ok(WarmPool::Exactly(12)));
+        assert_eq!(pool("[worker]\nwarm_pool = 3", &[(variable, "auto")]), Ok(WarmPool::Auto));
+    }
+
+    #[test]
     fn bare_names_are_read_and_ours_win() {
         let bare = ("DATABASE_URL", "postgres://bare/a");
         let config = read("", &[bare]).expect("a good configuration");
@@ -709,6 +724,8 @@ mod tests {
             ("[worker]\ndriver = \"chrome\"", "`worker.driver`", ["`webkit`", "`simulated`", "`none`"]),
             ("[email]\ntransport = \"pigeon\"", "`email.transport`", ["`file`", "`smtp`", "`postmark`"]),
             ("[log]\nformat = \"loud\"", "`log.format`", ["`loud`", "`json`", "`pretty`"]),
+            ("[worker]\nwarm_pool = \"some\"", "`worker.warm_pool`", ["must be", "`auto`", "a number"]),
+            ("[worker]\nwarm_pool = -1", "`worker.warm_pool`", ["must be", "`auto`", "a number"]),
             ("[sessions]\ndirect_driver = \"x\"", "`sessions.direct_driver`", ["`x`", "`reported`", "`real`"]),
         ] {
             let told = mistake(file, &[]);
