@@ -182,6 +182,10 @@ impl Browser {
         self.window.show_all();
         self.view.grab_focus();
         activate(&self.window);
+        // Nobody looks at it, so that GTK need not copy to the display what a page has painted.
+        if let Some(surface) = self.window.window() {
+            surface.freeze_updates();
+        }
     }
 
     /// Hears the reports of our own world's listeners.
