@@ -35,7 +35,7 @@ use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::retention::Terms;
 use kitfleet_domain::workers::{Driver, Placement};
-use kitfleet_worker::config::Sandbox;
+use kitfleet_worker::config::{Clock, Sandbox, WarmPool};
 use serde::{Deserialize, Serialize};
 
 use self::auth::{ApiKeys, Auth, Mfa};
@@ -47,7 +47,7 @@ use self::mistakes::{bad_value, check_syntax, one_line, origin};
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
 use self::teams::Teams;
-use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, word};
+use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, warm_pool, word};
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
 use crate::descriptors;
@@ -115,6 +115,9 @@ pub struct Config {
     /// Which of these somebody has set.
     #[serde(skip)]
     unused: Vec<&'static str>,
+    /// What time it is for this process, which whoever starts it may put forward.
+    #[serde(skip)]
+    pub clock: Clock,
 }
 
 impl Default for Config {
@@ -141,6 +144,7 @@ impl Default for Config {
             agents: later::Agents::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
+            clock: Clock::default(),
         }
     }
 }
@@ -337,8 +341,9 @@ pub struct Worker {
     pub placement: Placement,
     /// Connections that one session's browser may have under way.
     pub session_connections: usize,
-    /// Hot slots kept ready.
-    pub warm_pool: u32,
+    /// Browsers that are kept hot.
+    #[serde(with = "warm_pool")]
+    pub warm_pool: WarmPool,
     /// Where `kitfleet worker` serves its health and its metrics, which `kitfleet up` has beside everything else.
     pub listen: Option<SocketAddr>,
     /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
@@ -364,7 +369,7 @@ impl Default for Worker {
             max_sessions: machine::sessions_that_fit(memory_bytes()),
             placement: Placement::Spread,
             session_connections: 256,
-            warm_pool: 1,
+            warm_pool: WarmPool::Auto,
             listen: None,
             host_program: machine::host_program(),
             sandbox: Sandbox::Preferred,

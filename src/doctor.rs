@@ -14,7 +14,7 @@ use kitfleet_domain::workers::{self, Driver, Standing};
 use kitfleet_domain::{mfa, webhooks};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
-use kitfleet_worker::config::MailTransport;
+use kitfleet_worker::config::{MailTransport, WarmPool};
 use serde::Serialize;
 use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
@@ -348,7 +348,7 @@ fn count_fonts(folder: &Path) -> usize {
 /// Starts what a worker starts, down to a blank page.
 async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
     let (subject, program) = ("WebKit", worker.host_program.display().to_string());
-    worker.warm_pool = worker.warm_pool.max(1);
+    worker.warm_pool = WarmPool::Exactly(1);
     match Pool::start(&worker).await {
         Ok(pool) => {
             pool.shut_down().await;

@@ -291,6 +291,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         max_sessions: sessions.count,
         session_connections: sessions.connections,
         warm_pool: config.worker.warm_pool,
+        clock: config.clock.clone(),
         data_dir: config.data_dir.clone(),
         host_program: config.worker.host_program.clone(),
         destinations: config.sessions.destinations(),

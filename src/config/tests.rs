@@ -29,6 +29,16 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
 }
 
 #[test]
+fn a_warm_pool_is_a_number_or_as_large_as_it_has_to_be() {
+    let pool = |file: &str, variables: &[(&str, &str)]| read(file, variables).map(|config| config.worker.warm_pool);
+    assert_eq!(pool("", &[]), Ok(WarmPool::Auto));
+    assert_eq!(pool("[worker]\nwarm_pool = 0", &[]), Ok(WarmPool::Exactly(0)));
+    let variable = "KITFLEET_WORKER__WARM_POOL";
+    assert_eq!(pool("[worker]\nwarm_pool = \"auto\"", &[(variable, "12")]), Ok(WarmPool::Exactly(12)));
+    assert_eq!(pool("[worker]\nwarm_pool = 3", &[(variable, "auto")]), Ok(WarmPool::Auto));
+}
+
+#[test]
 fn bare_names_are_read_and_ours_win() {
     let bare = ("DATABASE_URL", "postgres://bare/a");
     let config = read("", &[bare]).expect("a good configuration");
@@ -50,6 +60,8 @@ fn every_mistake_is_one_line_that_names_the_key() {
         ("[worker]\ndriver = \"chrome\"", "`worker.driver`", ["`webkit`", "`simulated`", "`none`"]),
         ("[email]\ntransport = \"pigeon\"", "`email.transport`", ["`file`", "`smtp`", "`postmark`"]),
         ("[log]\nformat = \"loud\"", "`log.format`", ["`loud`", "`json`", "`pretty`"]),
+        ("[worker]\nwarm_pool = \"some\"", "`worker.warm_pool`", ["must be", "`auto`", "a number"]),
+        ("[worker]\nwarm_pool = -1", "`worker.warm_pool`", ["must be", "`auto`", "a number"]),
         ("[sessions]\ndirect_driver = \"x\"", "`sessions.direct_driver`", ["`x`", "`reported`", "`real`"]),
     ] {
         let told = mistake(file, &[]);

@@ -307,6 +307,27 @@ pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserialize
     T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map(Some).map_err(de::Error::custom)
 }
 
+/// A number of browsers, or `auto`. Variables have numbers as texts, and a file may.
+pub mod warm_pool {
+    use kitfleet_worker::config::WarmPool;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<WarmPool, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "auto" => Ok(WarmPool::Auto),
+            count => count.parse().map(WarmPool::Exactly).map_err(|_| de::Error::custom("must be `auto` or a number")),
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it serializes by reference")]
+    pub fn serialize<S: Serializer>(pool: &WarmPool, serializer: S) -> Result<S::Ok, S::Error> {
+        match *pool {
+            WarmPool::Auto => serializer.serialize_str("auto"),
+            WarmPool::Exactly(count) => serializer.serialize_u32(count),
+        }
+    }
+}
+
 /// A list of [`duration`]s.
 pub mod durations {
     use std::time::Duration;

@@ -594,7 +594,7 @@ async fn every_listed_key_has_its_default() {
         "/sessions/free_tier_cap": "20m",
         "/sessions/require_customer_egress": false,
         "/sessions/allow_private_targets": false,
-        "/worker/warm_pool": 1,
+        "/worker/warm_pool": "auto",
         "/auth/session_ttl": "30d",
         "/auth/verification_ttl": "30m",
         "/auth/magic_link_ttl": "15m",

@@ -510,7 +510,7 @@ async fn callers_that_leave_break_nothing() {
 /// Contract: workers 13. What sessions used is given back, to the last process, folder, socket and descriptor.
 #[tokio::test]
 async fn sessions_leave_nothing_behind() {
-    let scene = Scene::start().await;
+    let scene = Scene::of(App::webkit().set("worker.warm_pool", "1").start().await).await;
     let (app, client) = (&scene.app, &scene.client);
     let api = scene.app.base_url.trim_start_matches("http://").parse().expect("an address");
     let service = app.pid(0);

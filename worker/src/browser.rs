@@ -1,6 +1,6 @@
 //! Browsers: what a session is made of on this machine.
 //!
-//! A [`Pool`] keeps hot slots, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a
+//! A [`Pool`] keeps hot browsers, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a
 //! session opens. A browser obeys one operation at a time; dropping or closing it leaves no process, no socket and no
 //! file. Its only way out to the network is the guard of `egress.rs`.
 //!
@@ -10,17 +10,20 @@
 
 mod bounds;
 mod confinement;
+mod demand;
 mod directories;
 mod egress;
 mod forms;
 mod host;
 mod input;
+mod memory;
 mod numbers;
 mod pace;
 mod page;
 mod pool;
 mod processes;
 mod reading;
+mod shelf;
 mod simulated;
 mod sites;
 mod webkit;
@@ -37,6 +40,7 @@ use serde_json::{Map, Value};
 
 use self::host::driver_failure;
 pub use self::pool::Pool;
+use self::shelf::Counted;
 use self::simulated::Simulated;
 use self::webkit::Webkit;
 
@@ -44,7 +48,8 @@ use self::webkit::Webkit;
 pub struct Browser(Engine);
 
 enum Engine {
-    Webkit(Box<Webkit>),
+    /// With its place among those that the worker may have.
+    Webkit(Box<Webkit>, Counted),
     Simulated(Simulated),
 }
 
@@ -54,7 +59,7 @@ impl Browser {
     /// Dropping the future abandons the operation midway: the browser is then good for nothing but [`Browser::close`].
     pub async fn run(&mut self, operation: &Operation) -> Ended {
         match &mut self.0 {
-            Engine::Webkit(browser) => browser.run(operation).await,
+            Engine::Webkit(browser, _) => browser.run(operation).await,
             Engine::Simulated(browser) => browser.run(operation).await,
         }
     }
@@ -62,7 +67,7 @@ impl Browser {
     /// Resolves when the browser has ended by itself. Dropping the future loses nothing.
     pub async fn died(&mut self) -> Failure {
         match &mut self.0 {
-            Engine::Webkit(browser) => browser.died().await,
+            Engine::Webkit(browser, _) => browser.died().await,
             Engine::Simulated(_) => std::future::pending().await,
         }
     }
@@ -73,7 +78,7 @@ impl Browser {
     /// When what the profile holds cannot be had, or the browser does not take it.
     pub async fn restore(&mut self, stores: &Stores, held: &Held) -> Result<(), Failure> {
         match &mut self.0 {
-            Engine::Webkit(browser) => browser.restore(stores, held).await,
+            Engine::Webkit(browser, _) => browser.restore(stores, held).await,
             Engine::Simulated(_) => Ok(()),
         }
     }
@@ -87,14 +92,14 @@ impl Browser {
     /// When it is not there to give it away, or that cannot be saved. Nothing is left of it then either.
     pub async fn save(self, stores: &Stores, held: &Held) -> Result<Option<Saved>, NotSaved> {
         match self.0 {
-            Engine::Webkit(browser) => browser.save(stores, held).await.map(Some),
+            Engine::Webkit(browser, _place) => browser.save(stores, held).await.map(Some),
             Engine::Simulated(_) => Ok(None),
         }
     }
 
     /// Kills it, whatever it is doing, and waits until nothing is left of it.
     pub async fn close(self) {
-        if let Engine::Webkit(browser) = self.0 {
+        if let Engine::Webkit(browser, _place) = self.0 {
             browser.close().await;
         }
     }

@@ -13,6 +13,7 @@ use kitfleet_domain::workers::Driver;
 use kitfleet_profiles::StoresConfig;
 use serde::{Deserialize, Serialize};
 
+pub use crate::clock::Clock;
 use crate::emails::{PostmarkAccount, Relay, Sender};
 use crate::webhooks::ExtraRoots;
 
@@ -25,8 +26,10 @@ pub struct WorkerConfig {
     pub name: String,
     /// Live sessions at most.
     pub max_sessions: u32,
-    /// Hot slots kept ready, of the default archetype's device pixel ratio.
-    pub warm_pool: u32,
+    /// Browsers that are kept hot, of the default archetype's device pixel ratio.
+    pub warm_pool: WarmPool,
+    /// What time it is, for what is remembered of the last minutes.
+    pub clock: Clock,
     /// Where customers find the service, which is where links in mails go.
     pub base_url: String,
     /// How mails are sent.
@@ -63,6 +66,15 @@ pub struct WorkerConfig {
     pub limits: Limits,
     /// How webhooks are delivered.
     pub webhooks: WebhookConfig,
+}
+
+/// How many browsers are kept hot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmPool {
+    /// As many as the bursts of the last minutes asked for, as far as there are sessions and memory for them.
+    Auto,
+    /// So many.
+    Exactly(u32),
 }
 
 /// What a browser may take of its machine, in bytes. One that takes more is ended.

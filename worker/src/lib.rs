@@ -4,6 +4,7 @@
 //! lease: when it finds itself declared lost, somebody else has already ended what it was doing.
 
 pub mod browser;
+mod clock;
 pub mod config;
 pub mod emails;
 pub mod incarnations;
@@ -328,6 +329,7 @@ async fn drain(context: &Context) {
         intents::fail_sessions_of(&mut tx, context.id).await?;
         tx.commit().await
     };
+    context.browsers.wind_down();
     let result = async {
         persist("begin to drain", begin_to).await?;
         wait_until_idle(context).await?;

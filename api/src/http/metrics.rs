@@ -26,6 +26,7 @@ const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
 const PURGED: &str = "service_retention_purge_total";
 const CREATES_WAITING: &str = "service_session_creates_waiting";
 const CREATES_REFUSED: &str = "service_session_create_refusal_total";
+const BROWSERS_HOT: &str = "service_browsers_hot";
 const WAKEUPS: &str = "service_wakeup_total";
 
 /// How an authentication ended.
@@ -197,10 +198,12 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
         describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
         describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
+        describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
         gauge!(CREATES_WAITING).set(0.0);
+        gauge!(BROWSERS_HOT).set(0.0);
         for refusal in Refusal::ALL {
             counter!(CREATES_REFUSED, "reason" => refusal.label()).absolute(0);
         }

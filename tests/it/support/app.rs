@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use kitfleet_domain::api_keys::{self, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sign_ups;
+use kitfleet_worker::config::Clock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reqwest::Method;
@@ -50,6 +51,8 @@ pub struct App {
     pub database: Database,
     pub base_url: String,
     pub data_dir: TempDir,
+    /// What a service in the test's own process goes by.
+    pub clock: Clock,
     settings: BTreeMap<String, String>,
     parts: Vec<(Role, Part)>,
     mark: String,
@@ -422,6 +425,15 @@ impl Builder {
         self
     }
 
+    /// Runs the service in the test's own process, browsers or not, for who puts its clock forward.
+    pub fn here(mut self) -> Self {
+        self.in_processes = false;
+        // It is not beside this program.
+        let host = Path::new(env!("CARGO_BIN_EXE_kitfleet")).with_file_name("kitfleet-host");
+        self.settings.entry("worker.host_program".to_owned()).or_insert_with(|| host.display().to_string());
+        self
+    }
+
     /// Runs these processes instead of one `kitfleet up`.
     pub fn roles(mut self, roles: &[Role]) -> Self {
         self.roles = roles.to_vec();
@@ -466,6 +478,7 @@ impl Builder {
             database,
             base_url: format!("http://127.0.0.1:{port}"),
             data_dir,
+            clock: Clock::default(),
             settings,
             parts: Vec::new(),
             mark: Uuid::now_v7().to_string(),
@@ -479,7 +492,7 @@ impl Builder {
                 app.start(role);
             }
         } else {
-            app.parts.push((Role::Up, Part::Here(Service::start(app.variables()))));
+            app.parts.push((Role::Up, Part::Here(Service::start(app.variables(), app.clock.clone()))));
         }
         app.ready().await;
         app

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use std::{panic, thread};
 
 use kitfleet::Config;
+use kitfleet_worker::config::Clock;
 use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -32,10 +33,11 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a service with these variables, as if they were its environment.
-    pub fn start(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+    /// Starts a service with these variables, as if they were its environment, that goes by this clock.
+    pub fn start(variables: impl IntoIterator<Item = (OsString, OsString)>, clock: Clock) -> Self {
         kitfleet::raise_descriptors().expect("a limit of open files");
-        let config = Config::from_variables(variables).unwrap_or_else(|error| panic!("{error}"));
+        let mut config = Config::from_variables(variables).unwrap_or_else(|error| panic!("{error}"));
+        config.clock = clock;
         log_panics();
         kitfleet::log_to(&config, || Line);
         let runtime = runtime::Builder::new_multi_thread().thread_name("service").enable_all().build();

@@ -27,9 +27,6 @@ use crate::{Arguments, failure, screen};
 /// Nothing listens there: until it is configured, a browser has no way out.
 const NOWHERE: &str = "socks5://127.0.0.1:1";
 
-/// The size of a blank host's window, in CSS pixels: that of the most common device.
-const BLANK_SIZE: (i32, i32) = (393, 852);
-
 /// Farther than the screen reaches, in pixels of either scale.
 const BESIDE: i32 = 1_000;
 
@@ -75,7 +72,7 @@ impl Browser {
         let scripts = UserContentManager::new();
         let view = WebView::builder().web_context(&context).settings(&settings).user_content_manager(&scripts).build();
         let browser = Rc::new(Self {
-            window: window(&view),
+            window: window(&view, arguments.viewport),
             view,
             navigation: Navigation::default(),
             scripts: Scripts::default(),
@@ -100,7 +97,9 @@ impl Browser {
             }
         });
         navigation::follow(&browser);
+        // The page's process starts while GTK looks for its theme and its fonts.
         navigation::load_blank(&browser, move || output.send(&Message::Ready));
+        browser.show();
         Ok(browser)
     }
 
@@ -111,7 +110,7 @@ impl Browser {
         }
         self.lengths.set((device.uri_chars, device.title_chars));
         let size = |value: u32| i32::try_from(value).map_err(|_| failure::engine("the size is out of range"));
-        screen::resize(size(device.screen_width)?, size(device.screen_height)?);
+        screen::resize((size(device.screen_width)?, size(device.screen_height)?));
         self.window.resize(size(device.viewport_width)?, size(device.viewport_height)?);
         self.settings.set_user_agent(Some(&device.user_agent));
         let languages: Vec<&str> = device.languages.iter().map(String::as_str).collect();
@@ -174,6 +173,18 @@ impl Browser {
                 return Err(failure::engine(format!("the page is {size} instead of {wanted}")));
             }
             glib::timeout_future(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Shows the window, which takes itself for the active one: X has no window manager that would say so, and an inactive
+    /// page fires no focus events.
+    fn show(&self) {
+        self.window.show_all();
+        self.view.grab_focus();
+        activate(&self.window);
+        // Nobody looks at it, so that GTK need not copy to the display what a page has painted.
+        if let Some(surface) = self.window.window() {
+            surface.freeze_updates();
         }
     }
 
@@ -310,18 +321,14 @@ fn settings() -> Settings {
     settings
 }
 
-/// A window of the view alone, which takes itself for the active one: X has no window manager that would say so, and
-/// an inactive page fires no focus events.
-fn window(view: &WebView) -> gtk::Window {
+/// A window of the view alone.
+fn window(view: &WebView, (width, height): (i32, i32)) -> gtk::Window {
     let window = gtk::Window::new(gtk::WindowType::Toplevel);
     window.set_decorated(false);
-    window.set_default_size(BLANK_SIZE.0, BLANK_SIZE.1);
+    window.set_default_size(width, height);
     // Beside the screen, where nothing is drawn and no pointer is: WebKit paints its pictures by itself.
     window.move_(BESIDE, BESIDE);
     window.add(view);
-    window.show_all();
-    view.grab_focus();
-    activate(&window);
     window
 }
 

@@ -16,7 +16,9 @@ mod screen;
 mod script;
 mod touch;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::{FromRawFd, RawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -36,12 +38,30 @@ struct Arguments {
     /// The device pixel ratio.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4))]
     scale: u32,
+    /// The viewport, in CSS pixels.
+    #[arg(long, value_parser = size)]
+    viewport: Size,
+    /// The screen, in CSS pixels.
+    #[arg(long, value_parser = size)]
+    screen: Size,
+    /// The open file from which the number of the display can be read.
+    #[arg(long)]
+    display_from: RawFd,
     /// Where the storage of web sites lives. Cookies are in memory only.
     #[arg(long)]
     data_dir: PathBuf,
     /// Run web processes in bubblewrap.
     #[arg(long)]
     sandbox: bool,
+}
+
+/// Width and height.
+type Size = (i32, i32);
+
+/// As in `393x852`.
+fn size(text: &str) -> Result<Size, String> {
+    let sides = text.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
+    sides.ok_or_else(|| format!("{text:?} is no size such as 393x852"))
 }
 
 fn main() -> ExitCode {
@@ -57,7 +77,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), String> {
     let output = Output::claim().map_err(|error| format!("standard output: {error}"))?;
+    screen::set(arguments.screen);
     prepare_environment(arguments.scale)?;
+    set("DISPLAY", &display(arguments.display_from)?)?;
     gtk::init().map_err(|error| error.to_string())?;
 
     let browser = Browser::start(arguments, output.clone())?;
@@ -69,6 +91,23 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     // A page that never yields would keep its process for another ten seconds.
     browser.view.terminate_web_process();
     Ok(())
+}
+
+/// The display's name, as soon as its server listens, which has started beside this process.
+fn display(number: RawFd) -> Result<String, String> {
+    // SAFETY: whoever started this process has opened the file for it, and nothing else here knows of it.
+    let number = unsafe { File::from_raw_fd(number) };
+    let mut line = String::new();
+    // One that does not start ends, and says nothing.
+    BufReader::new(number).read_line(&mut line).map_err(|error| format!("the display's number: {error}"))?;
+    match line.trim().parse::<u32>() {
+        Ok(number) => Ok(format!(":{number}")),
+        Err(_) => Err("there is no display".to_owned()),
+    }
+}
+
+fn set(name: &str, value: &str) -> Result<(), String> {
+    glib::setenv(name, value, true).map_err(|error| format!("{name}: {error}"))
 }
 
 /// Runs a command beside those that are under way.
@@ -122,7 +161,7 @@ fn prepare_environment(scale: u32) -> Result<(), String> {
         ("NO_AT_BRIDGE", "1"),
     ];
     for (name, value) in variables {
-        glib::setenv(name, value, true).map_err(|error| format!("{name}: {error}"))?;
+        set(name, value)?;
     }
     // Either would open a port.
     for name in ["WEBKIT_INSPECTOR_SERVER", "WEBKIT_INSPECTOR_HTTP_SERVER"] {

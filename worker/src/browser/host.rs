@@ -10,6 +10,7 @@ use std::time::Duration;
 use std::{env, io};
 
 use futures_util::{FutureExt, StreamExt};
+use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::heavy::heavy;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_host_protocol::{Command, HostError, MOST_LINE_BYTES, Message, Outcome, Request};
@@ -43,8 +44,8 @@ const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FIL
 pub struct Start<'a> {
     /// The executable.
     pub program: &'a Path,
-    /// The device pixel ratio.
-    pub scale: u32,
+    /// The device that it is to be: one of the same pixel ratio can still be made of it, but takes longer.
+    pub archetype: &'a Archetype,
     /// How it is kept apart.
     pub confinement: &'a Confinement,
     /// A folder of its own, which goes with it.
@@ -101,11 +102,13 @@ impl Host {
     /// # Errors
     /// When the program cannot be started, or ends instead.
     pub async fn start(start: Start<'_>) -> Result<Self, Failure> {
-        let Start { program, scale, confinement, directory, watchdog, spawner, stopping, tasks } = start;
+        let Start { program, archetype, confinement, directory, watchdog, spawner, stopping, tasks } = start;
         let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
         confinement.hand_over(&directory.session()).map_err(failed)?;
         let mut command = confinement.family(program, &directory.session());
-        command.arg("--scale").arg(scale.to_string());
+        let size = |Size { width, height }: Size| format!("{width}x{height}");
+        command.args(["--scale", &archetype.device_pixel_ratio.to_string()]);
+        command.args(["--viewport", &size(archetype.viewport), "--screen", &size(archetype.screen)]);
         let mut family = spawner.spawn(command).await.map_err(failed)?;
         let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;
         let leader = family.id();

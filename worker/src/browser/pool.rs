@@ -1,20 +1,27 @@
-//! Hot slots: hosts that already show a blank page, so that a session opens in milliseconds.
+//! Hot browsers: hosts that already show a blank page, so that a session opens in milliseconds.
 //!
-//! A slot is kept for the device pixel ratio of the default archetype, which GTK fixes as it starts; everything else
-//! about a device is set on a running host. Other ratios start cold.
+//! They are as the default archetype is, whose device pixel ratio GTK fixes as it starts; everything else about a device is
+//! set on a running host. Other ratios start cold.
+//!
+//! How many there are is the business of `demand.rs`. What was taken is replaced at once, and several start side by side, but
+//! in no processor's turn that a customer waits for. A customer who finds none hot takes his turn or the next one that is hot,
+//! whichever comes first.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::future::try_join_all;
+use futures_util::stream::FuturesUnordered;
 use kitfleet_domain::archetypes::{self, Archetype};
 use kitfleet_domain::operations::{Failure, FailureClass};
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::workers::Driver;
-use tokio::sync::{Notify, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -24,16 +31,17 @@ use super::directories::WorkerDirectory;
 use super::egress::Rules;
 use super::host::{Host, Start, driver_failure};
 use super::processes::Spawner;
+use super::shelf::{Counted, Shelf};
 use super::simulated::Simulated;
 use super::webkit::Webkit;
 use super::{Browser, Engine, StartError};
 use crate::config::WorkerConfig;
 
-/// How often slots are looked after: one may have died.
+/// How often hot browsers are looked after: one may have died, be forgotten by those who wanted it, or be in memory's way.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a session that has just taken a slot has the processors to itself before the next slot starts.
-const REFILL_AFTER: Duration = Duration::from_millis(200);
+/// How long none is started after one that did not start.
+const REST: Duration = Duration::from_secs(1);
 
 /// How long everything that was killed may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -50,7 +58,7 @@ enum Kind {
 }
 
 impl Pool {
-    /// Starts what the configured driver needs, and warms the slots.
+    /// Starts what the configured driver needs, and the hot browsers.
     ///
     /// # Errors
     /// When the machine lacks something that browsers need.
@@ -69,7 +77,10 @@ impl Pool {
     /// When the worker has none, or it does not open.
     pub async fn open(&self, archetype: &'static Archetype, profile: BehavioralProfile) -> Result<Browser, Failure> {
         let engine = match &self.0 {
-            Kind::Webkit(slots) => Engine::Webkit(Box::new(slots.hosts.open(archetype, profile).await?)),
+            Kind::Webkit(slots) => {
+                let (browser, place) = slots.hosts.open(archetype, profile).await?;
+                Engine::Webkit(Box::new(browser), place)
+            }
             Kind::Simulated => Engine::Simulated(Simulated::new()),
             Kind::None => {
                 let detail = "This worker has no browsers.".to_owned();
@@ -77,6 +88,13 @@ impl Pool {
             }
         };
         Ok(Browser(engine))
+    }
+
+    /// Keeps none hot any more. Whoever has still to be served is.
+    pub fn wind_down(&self) {
+        if let Kind::Webkit(slots) = &self.0 {
+            slots.hosts.shelf.close();
+        }
     }
 
     /// Whether every browser is confined to its own folder and its own way out.
@@ -118,16 +136,15 @@ impl Slots {
             directory,
             watchdog: Arc::new(Watchdog::new(config.bounds)),
             spawner,
-            hot: Mutex::default(),
-            taken: Notify::new(),
+            shelf: Arc::new(Shelf::new(config.warm_pool, config.max_sessions)),
             starts: Semaphore::new(thread::available_parallelism().map_or(1, usize::from)),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
         // A machine that cannot start a browser says so now, not to its first customer.
-        hosts.warm().await.map_err(|failure| StartError::Host(failure.detail))?;
+        hosts.fill().await.map_err(|failure| StartError::Host(failure.detail))?;
         let keeper = Arc::clone(&hosts);
-        hosts.tasks.spawn(async move { keeper.stopping.run_until_cancelled(keeper.keep_warm()).await });
+        hosts.tasks.spawn(async move { keeper.stopping.run_until_cancelled(keeper.keep_hot()).await });
         let looking = Arc::clone(&hosts.watchdog).run();
         let stopping = hosts.stopping.clone();
         hosts.tasks.spawn(async move { stopping.run_until_cancelled(looking).await });
@@ -144,43 +161,75 @@ struct Hosts {
     directory: WorkerDirectory,
     watchdog: Arc<Watchdog>,
     spawner: Spawner,
-    hot: Mutex<VecDeque<Host>>,
-    taken: Notify,
+    shelf: Arc<Shelf>,
     /// Starting a host keeps a processor busy: more at once would only be slower.
     starts: Semaphore,
     stopping: CancellationToken,
-    /// The keeper of slots, and the burial of every host.
+    /// The keeper of hot browsers, and the burial of every host.
     tasks: TaskTracker,
 }
 
+/// What a customer waits for.
+enum Found<'a> {
+    /// A hot browser.
+    Hot(Host),
+    /// His turn to have one started.
+    Turn(SemaphorePermit<'a>),
+}
+
 impl Hosts {
-    async fn open(&self, archetype: &Archetype, profile: BehavioralProfile) -> Result<Webkit, Failure> {
+    /// A browser, and its place among those that this worker may have, which it keeps until nothing is left of it.
+    async fn open(&self, archetype: &Archetype, profile: BehavioralProfile) -> Result<(Webkit, Counted), Failure> {
         let opening = async {
-            if let Some(host) = self.take_hot(archetype.device_pixel_ratio) {
-                match self.dress(host, archetype, profile).await {
-                    Ok(browser) => return Ok(browser),
-                    Err(failure) => tracing::warn!(failure.detail, "a hot slot was of no use: starting cold"),
-                }
-            }
-            let host = self.start_host(archetype.device_pixel_ratio).await?;
-            self.dress(host, archetype, profile).await
+            let place = self.shelf.place();
+            let turn = match self.find(archetype).await? {
+                Found::Hot(host) => match self.dress(host, archetype, profile).await {
+                    Ok(browser) => return Ok((browser, place)),
+                    Err(failure) => {
+                        tracing::warn!(failure.detail, "a hot browser was of no use: starting cold");
+                        self.turn().await?
+                    }
+                },
+                Found::Turn(turn) => turn,
+            };
+            let host = self.start_host(archetype, turn).await?;
+            Ok((self.dress(host, archetype, profile).await?, place))
         };
         let opened = self.stopping.run_until_cancelled(opening).await;
         opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
     }
 
+    async fn find(&self, archetype: &Archetype) -> Result<Found<'_>, Failure> {
+        if archetype.device_pixel_ratio != archetypes::launch().device_pixel_ratio {
+            return self.turn().await.map(Found::Turn);
+        }
+        self.shelf.note(self.config.clock.now());
+        if let Some(host) = self.shelf.take() {
+            return Ok(Found::Hot(host));
+        }
+        tokio::select! {
+            biased;
+            host = self.shelf.take_next() => Ok(Found::Hot(host)),
+            turn = self.turn() => turn.map(Found::Turn),
+        }
+    }
+
     async fn dress(&self, host: Host, archetype: &Archetype, profile: BehavioralProfile) -> Result<Webkit, Failure> {
+        let _dressing = self.shelf.dressing();
         let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
         Webkit::open(host, archetype, profile, &self.rules, limits, confinement).await
     }
 
-    async fn start_host(&self, scale: u32) -> Result<Host, Failure> {
-        let _turn = self.starts.acquire().await.map_err(|error| driver_failure(error.to_string()))?;
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        self.starts.acquire().await.map_err(|error| driver_failure(error.to_string()))
+    }
+
+    async fn start_host(&self, archetype: &Archetype, _turn: SemaphorePermit<'_>) -> Result<Host, Failure> {
         let directory = self.directory.browser();
         let directory = directory.map_err(|error| driver_failure(format!("no folder for a browser: {error}")))?;
         let start = Start {
             program: &self.program,
-            scale,
+            archetype,
             confinement: &self.confinement,
             directory,
             watchdog: &self.watchdog,
@@ -191,44 +240,40 @@ impl Hosts {
         Host::start(start).await
     }
 
-    fn take_hot(&self, scale: u32) -> Option<Host> {
-        if scale != warm_scale() {
-            return None;
-        }
-        let host = self.with_hot(|hot| {
-            hot.retain(Host::is_alive);
-            hot.pop_front()
-        });
-        self.taken.notify_one();
-        host
+    async fn start_hot(&self, turn: SemaphorePermit<'_>) -> Result<(), Failure> {
+        let start = timeout(self.config.open_timeout, self.start_host(archetypes::launch(), turn));
+        let host = start.await.map_err(|_| driver_failure("the browser did not start in time"))??;
+        self.shelf.put(host);
+        Ok(())
     }
 
-    async fn keep_warm(&self) {
-        loop {
-            if timeout(LOOK_AFTER, self.taken.notified()).await.is_ok() {
-                sleep(REFILL_AFTER).await;
-            }
-            if let Err(failure) = self.warm().await {
-                tracing::error!(failure.detail, "a slot does not start");
-                sleep(LOOK_AFTER).await;
-            }
-        }
+    /// Starts as many hot browsers as there are to be.
+    async fn fill(&self) -> Result<(), Failure> {
+        let missing = self.shelf.settle(self.config.clock.now());
+        let started = (0..missing).map(|_| async { self.start_hot(self.turn().await?).await });
+        try_join_all(started).await.map(drop)
     }
 
-    /// Starts hosts until there are as many slots as there should be.
-    async fn warm(&self) -> Result<(), Failure> {
-        let wanted = usize::try_from(self.config.warm_pool).unwrap_or(usize::MAX);
+    /// Keeps as many of them as there are to be.
+    async fn keep_hot(&self) {
+        static FAILED: Seldom = Seldom::new();
+        let (mut starting, mut resting_until) = (FuturesUnordered::new(), Instant::now());
         loop {
-            let living = self.with_hot(|hot| {
-                hot.retain(Host::is_alive);
-                hot.len()
-            });
-            if living >= wanted {
-                return Ok(());
+            let missing = self.shelf.settle(self.config.clock.now());
+            while starting.len() < missing
+                && resting_until <= Instant::now()
+                && let Ok(turn) = self.starts.try_acquire()
+            {
+                starting.push(self.start_hot(turn));
             }
-            let start = timeout(self.config.open_timeout, self.start_host(warm_scale()));
-            let host = start.await.map_err(|_| driver_failure("the browser did not start in time"))??;
-            self.with_hot(|hot| hot.push_back(host));
+            tokio::select! {
+                Some(started) = starting.next() => if let Err(failure) = started {
+                    FAILED.say(|held_back| tracing::error!(failure.detail, held_back, "a hot browser does not start"));
+                    resting_until = Instant::now() + REST;
+                },
+                () = self.shelf.changed() => {}
+                () = sleep(LOOK_AFTER) => {}
+            }
         }
     }
 
@@ -240,12 +285,4 @@ impl Hosts {
         }
         self.directory.remove();
     }
-
-    fn with_hot<T>(&self, change: impl FnOnce(&mut VecDeque<Host>) -> T) -> T {
-        change(&mut self.hot.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-fn warm_scale() -> u32 {
-    archetypes::launch().device_pixel_ratio
 }

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, PipeReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -25,36 +25,24 @@ const PROTOCOL: &[u8] = b"MIT-MAGIC-COOKIE-1";
 /// A running X server.
 pub struct Display {
     server: Child,
-    name: String,
     authority: PathBuf,
     stopped: Cell<bool>,
 }
 
 impl Display {
-    /// Starts the server and waits until it listens.
-    pub fn start(directory: &Path) -> io::Result<Self> {
+    /// Starts the server. It says its number as soon as it listens, which whoever draws there waits for.
+    pub fn start(directory: &Path) -> io::Result<(Self, PipeReader)> {
         let authority = directory.join(AUTHORITY);
         write_authority(&authority)?;
         let mut command = servant(Path::new("Xvfb"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let (number, told) = io::pipe()?;
+        command.stdin(Stdio::null()).stdout(told);
         command.args(["-displayfd", "1", "-screen", "0", SCREEN, "-nolisten", "tcp", "-noreset", "-auth"]);
         // Nothing draws with OpenGL or through shared memory, and both cost more of it than the screen.
         command.arg(&authority).args(["-extension", "GLX", "-extension", "MIT-SHM"]);
         // What was freed goes back at once instead of staying in its heap.
         command.env("MALLOC_ARENA_MAX", "1").env("MALLOC_MMAP_THRESHOLD_", "131072");
-        let mut server = command.spawn()?;
-        let mut number = String::new();
-        if let Some(output) = server.stdout.take() {
-            // One that does not start ends, and its output with it.
-            BufReader::new(output).read_line(&mut number)?;
-        }
-        let number: u32 = number.trim().parse().map_err(io::Error::other)?;
-        Ok(Self { server, name: format!(":{number}"), authority, stopped: Cell::new(false) })
-    }
-
-    /// What `DISPLAY` has to be.
-    pub fn name(&self) -> &str {
-        &self.name
+        Ok((Self { server: command.spawn()?, authority, stopped: Cell::new(false) }, number))
     }
 
     /// What `XAUTHORITY` has to be.

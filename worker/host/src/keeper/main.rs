@@ -11,7 +11,7 @@ mod way_out;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, PipeReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt, parent_id};
 use std::path::{Path, PathBuf};
@@ -53,8 +53,10 @@ fn keep(arguments: &Arguments) -> Result<ExitCode, String> {
     if arguments.confined {
         way_out::open(&arguments.data_dir).map_err(|error| format!("no way out: {error}"))?;
     }
-    let display = Display::start(&arguments.data_dir).map_err(|error| format!("Xvfb did not start: {error}"))?;
-    let host = start_host(&arguments.host, &display).map_err(|error| format!("the host did not start: {error}"))?;
+    let (display, number) =
+        Display::start(&arguments.data_dir).map_err(|error| format!("Xvfb did not start: {error}"))?;
+    let host =
+        start_host(&arguments.host, &display, number).map_err(|error| format!("the host did not start: {error}"))?;
     // The host has the pipes. Its end is theirs, which the worker would not hear of if they were here too.
     let_go_of_pipes().map_err(|error| format!("standard input and output: {error}"))?;
     Ok(wait(&host, &display))
@@ -99,10 +101,20 @@ fn step_back() {
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
 }
 
-fn start_host(program: &[OsString], display: &Display) -> io::Result<Child> {
+/// The host loads its libraries while the display starts, and then reads the display's number.
+fn start_host(program: &[OsString], display: &Display, number: PipeReader) -> io::Result<Child> {
     let (program, arguments) = program.split_first().ok_or(io::ErrorKind::NotFound)?;
     let mut command = servant(Path::new(program));
-    command.args(arguments).env("DISPLAY", display.name()).env("XAUTHORITY", display.authority()).spawn()
+    command.args(arguments).arg("--display-from").arg(number.as_raw_fd().to_string());
+    command.env("XAUTHORITY", display.authority());
+    let inherit = move || {
+        // SAFETY: the descriptor is open for as long as this closure owns it, and no memory is touched.
+        let done = unsafe { libc::fcntl(number.as_raw_fd(), libc::F_SETFD, 0) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork and exec it does nothing but this.
+    unsafe { command.pre_exec(inherit) };
+    command.spawn()
 }
 
 fn let_go_of_pipes() -> io::Result<()> {

@@ -1,0 +1,105 @@
+//! Bursts: how many browsers wait for the next customers.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::Method;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::{App, Builder, Client, at_once, eventually};
+use crate::webkit::processes::below;
+
+/// How long a burst is remembered.
+const REMEMBERED: Duration = Duration::from_mins(5);
+
+/// A service in this process that tells how many browsers are hot.
+fn telling() -> Builder {
+    App::webkit().here().set("metrics.scrape_token", "scrape")
+}
+
+/// Waits until so many browsers are hot, and no others are there but those of so many sessions.
+async fn until_hot(app: &App, hot: usize, sessions: usize) {
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    let told = format!("service_browsers_hot {hot}");
+    eventually(Duration::from_secs(30), &format!("{told}, beside {sessions} sessions"), async || {
+        let text = scraper.request(Method::GET, "/metrics").send().await.ok()?.text().await.ok()?;
+        let hosts = below(Pid::this(), "kitfleet-host").len();
+        (text.lines().any(|line| line == told) && hosts == hot + sessions).then_some(())
+    })
+    .await;
+}
+
+/// So many sessions, all asked for at once.
+async fn burst(client: &Client, size: usize) -> Vec<String> {
+    at_once((0..size).map(|_| {
+        let client = client.clone();
+        async move { client.session().await }
+    }))
+    .await
+}
+
+async fn end_all(client: &Client, sessions: Vec<String>) {
+    for session in sessions {
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+}
+
+/// Issue "bursts". As many browsers are hot as the largest burst of the last minutes asked for, of the slots that no customer
+/// has; one that dies is replaced; and when no burst comes for some minutes, they go.
+#[tokio::test]
+async fn as_many_browsers_are_hot_as_the_last_burst_asked_for() {
+    let app = telling().set("worker.max_sessions", "4").start().await;
+    let client = app.client().await;
+    until_hot(&app, 1, 0).await;
+
+    let sessions = burst(&client, 3).await;
+    until_hot(&app, 1, 3).await;
+    end_all(&client, sessions).await;
+    until_hot(&app, 3, 0).await;
+    let victim = below(Pid::this(), "kitfleet-host")[0];
+    kill(victim, Signal::SIGKILL).expect("it runs");
+    eventually(Duration::from_secs(10), "it is dead", async || {
+        (!below(Pid::this(), "kitfleet-host").contains(&victim)).then_some(())
+    })
+    .await;
+    until_hot(&app, 3, 0).await;
+
+    // Customers come first: they get all slots there are.
+    let sessions = burst(&client, 4).await;
+    client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
+    until_hot(&app, 0, 4).await;
+    end_all(&client, sessions).await;
+    until_hot(&app, 4, 0).await;
+
+    app.clock.advance(REMEMBERED / 2);
+    end_all(&client, burst(&client, 2).await).await;
+    app.clock.advance(REMEMBERED / 2);
+    until_hot(&app, 2, 0).await;
+    app.clock.advance(REMEMBERED);
+    until_hot(&app, 1, 0).await;
+    app.stop().await;
+}
+
+/// Issue "bursts". A worker on which browsers do not start for a while fails the creates that come meanwhile, and no other.
+#[tokio::test]
+async fn browsers_that_do_not_start_are_tried_again() {
+    let programs = TempDir::new().expect("a folder");
+    let built = Path::new(env!("CARGO_BIN_EXE_kitfleet"));
+    for name in ["kitfleet-host", "kitfleet-keeper"] {
+        fs::copy(built.with_file_name(name), programs.path().join(name)).expect("a copy");
+    }
+    let (host, away) = (programs.path().join("kitfleet-host"), programs.path().join("away"));
+    let app = telling().set("worker.host_program", &host.display().to_string()).start().await;
+    let client = app.client().await;
+    fs::rename(&host, &away).expect("it is moved");
+    let session = client.session().await;
+    client.post("/v1/sessions", json!({})).await.problem(502, "driver-error");
+    fs::rename(&away, &host).expect("it is moved");
+    until_hot(&app, 2, 1).await;
+    end_all(&client, vec![session, client.session().await]).await;
+    app.stop().await;
+}

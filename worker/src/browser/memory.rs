@@ -1,0 +1,94 @@
+//! Memory that is left: the machine's, and that of the control groups that this process is in, which is a container's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// What can be had without anybody's being the worse for it.
+    pub left: u64,
+    /// What there is at all.
+    pub all: u64,
+}
+
+impl Memory {
+    /// As it is now; `None` where the kernel does not tell.
+    pub fn now() -> Option<Self> {
+        Self::told_below(Path::new("/"))
+    }
+
+    /// As the files of the kernel tell that lie below `root`. Who is narrowest decides.
+    fn told_below(root: &Path) -> Option<Self> {
+        let narrower = |one: Self, other: Self| Self { left: one.left.min(other.left), all: one.all.min(other.all) };
+        let groups = groups(root).into_iter().filter_map(|group| of_group(&group));
+        Some(groups.fold(of_machine(root)?, narrower))
+    }
+}
+
+fn of_machine(root: &Path) -> Option<Memory> {
+    let told = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let bytes = |name| Some(number(&told, name)? * 1024);
+    Some(Memory { left: bytes("MemAvailable:")?, all: bytes("MemTotal:")? })
+}
+
+/// The control group of this process, and those that it is in. In a container it is the root of what there is to see.
+fn groups(root: &Path) -> Vec<PathBuf> {
+    let told = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let group = told.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let mounted = root.join("sys/fs/cgroup");
+    Path::new(group).ancestors().map(|group| mounted.join(group)).collect()
+}
+
+/// `None` for a group without a limit.
+fn of_group(group: &Path) -> Option<Memory> {
+    let read = |file: &str| fs::read_to_string(group.join(file)).ok();
+    let bytes = |file: &str| read(file)?.trim().parse::<u64>().ok();
+    // Above the lower one nothing is killed, but everything is slowed down.
+    let all = bytes("memory.max").into_iter().chain(bytes("memory.high")).min()?;
+    // What was read of files, and not lately, is given up first.
+    let spare = number(&read("memory.stat")?, "inactive_file")?;
+    Some(Memory { left: all.saturating_sub(bytes("memory.current")?.saturating_sub(spare)), all })
+}
+
+/// The number behind a name at the beginning of a line.
+fn number(told: &str, name: &str) -> Option<u64> {
+    let mut words = told.lines().map(str::split_whitespace);
+    words.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1024 * 1024 * 1024;
+
+    #[test]
+    fn the_narrowest_limit_counts() {
+        let root = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string());
+        let write = |file: &str, text: &str| {
+            let path = root.join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        assert_eq!(Memory::told_below(&root), None);
+        write("proc/meminfo", "MemTotal:        8388608 kB\nMemFree:          100 kB\nMemAvailable:    4194304 kB\n");
+        assert_eq!(Memory::told_below(&root), Some(Memory { left: 4 * GIB, all: 8 * GIB }));
+
+        // What a slice has is limited, and a service in it is not.
+        write("proc/self/cgroup", "0::/some.slice/kitfleet.service\n");
+        write("sys/fs/cgroup/some.slice/kitfleet.service/memory.max", "max\n");
+        write("sys/fs/cgroup/some.slice/memory.max", &format!("{}\n", 2 * GIB));
+        write("sys/fs/cgroup/some.slice/memory.high", "max\n");
+        write("sys/fs/cgroup/some.slice/memory.current", &format!("{}\n", 2 * GIB));
+        write("sys/fs/cgroup/some.slice/memory.stat", &format!("anon 1\ninactive_file {GIB}\nactive_file 2\n"));
+        assert_eq!(Memory::told_below(&root), Some(Memory { left: GIB, all: 2 * GIB }));
+        fs::remove_dir_all(root).expect("it is removed");
+    }
+
+    #[test]
+    fn this_machine_tells() {
+        let Memory { left, all } = Memory::now().expect("Linux tells");
+        assert!(0 < left && left <= all, "{left} of {all}");
+    }
+}
