@@ -51,7 +51,7 @@ async fn look_around(app: &App, client: &Client, scraper: &Client, session: &str
     tokio::time::sleep(Duration::from_secs(2)).await;
     let before = scans(app).await;
     app.count_statements().await;
-    for _ in 0..3 {
+    for _ in 0..2 {
         app.hurry_chains().await;
         for filter in ["", "?status=errored", "?status=ready", "?label=rare", "?label=nightly&status=errored"] {
             client.get(&format!("/v1/sessions{filter}")).await.expect(200);
@@ -65,7 +65,7 @@ async fn look_around(app: &App, client: &Client, scraper: &Client, session: &str
         }
         scraper.get("/metrics").await;
         client.navigate(session, "https://example.com/").await;
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(Duration::from_secs(4)).await;
     }
     for chain in areas::chains() {
         eventually(Duration::from_mins(1), chain.name, async || {
@@ -92,24 +92,32 @@ async fn scans(app: &App) -> Vec<(String, i64)> {
     sqlx::query_as(scans).fetch_all(&app.database.pool).await.expect("the counts")
 }
 
-/// Statements a second that a worker may send which has nothing to do and runs all chains, in a half minute that has the chains of a minute.
-const IDLE: f64 = 6.5;
+/// Workers that have nothing to do.
+const WORKERS: usize = 4;
+/// Statements a second that each of them may send. Of fewer, each runs more of the chains; of many, next to none.
+const IDLE: f64 = 2.5;
+/// How long they are counted.
+const WINDOW: Duration = Duration::from_secs(24);
 
-/// A worker that has nothing to do asks the database for little: it renews its lease every two seconds, looks once a second for
-/// operations and for deliveries that it may not have been told of, and keeps the time of the chains. The only one runs all of them.
+/// Workers that have nothing to do ask the database for little: each renews its lease every two seconds, and looks as often for
+/// operations and for deliveries that it may not have been told of; and one of them keeps the time of the chains.
 #[tokio::test]
-async fn a_worker_that_has_nothing_to_do_asks_for_little() {
-    let mut app = App::simulated().counting_statements().roles(&[Role::Api, Role::Worker]).start().await;
+async fn workers_that_have_nothing_to_do_ask_for_little() {
+    let roles = [&[Role::Api][..], &[Role::Worker; WORKERS]].concat();
+    let mut app = App::simulated().counting_statements().roles(&roles).start().await;
+    let there = "select count(*) from workers where status = 'active'";
+    let all = i64::try_from(WORKERS).expect("a few");
+    eventually(Duration::from_secs(30), "all are there", async || (app.count(there).await == all).then_some(())).await;
     app.signal(0, Signal::SIGTERM).await;
-    // What it does when it starts.
-    tokio::time::sleep(Duration::from_secs(8)).await;
+    // What they do when they start.
+    tokio::time::sleep(Duration::from_secs(6)).await;
     app.count_statements().await;
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    tokio::time::sleep(WINDOW).await;
     let mut statements = app.statements().await;
     statements.sort_by_key(|statement| -statement.calls);
     let calls: i64 = statements.iter().map(|statement| statement.calls).sum();
-    #[expect(clippy::cast_precision_loss, reason = "some dozens")]
-    let rate = calls as f64 / 30.0;
+    #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+    let rate = calls as f64 / WINDOW.as_secs_f64() / WORKERS as f64;
     assert!(rate <= IDLE, "{rate} a second: {}", list(&statements));
     app.stop().await;
 }

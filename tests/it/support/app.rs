@@ -107,9 +107,11 @@ impl App {
         Builder::new().set("worker.driver", "simulated")
     }
 
-    /// A service on real WebKit, whose browsers may reach the test's own site.
+    /// A service on real WebKit, whose browsers may reach the test's own site. One browser is hot: others would be started for
+    /// bursts that do not come, and take the processors of the tests beside this one.
     pub fn webkit() -> Builder {
-        Builder::new().in_processes().set("worker.driver", "webkit").set("sessions.allow_private_targets", "true")
+        let builder = Builder::new().in_processes().set("worker.driver", "webkit").set("worker.warm_pool", "1");
+        builder.set("sessions.allow_private_targets", "true")
     }
 
     /// A client with a fresh account of this tier and a key with these scopes.

@@ -18,7 +18,7 @@ const REMEMBERED: Duration = Duration::from_mins(5);
 
 /// A service in this process that tells how many browsers are hot.
 fn telling() -> Builder {
-    App::webkit().here().set("metrics.scrape_token", "scrape")
+    App::webkit().here().set("worker.warm_pool", "auto").set("metrics.scrape_token", "scrape")
 }
 
 /// Waits until so many browsers are hot, and no others are there but those of so many sessions.
@@ -48,7 +48,7 @@ async fn end_all(client: &Client, sessions: Vec<String>) {
     }
 }
 
-/// Issue "bursts". As many browsers are hot as the largest burst of the last minutes asked for, of the slots that no customer
+/// As many browsers are hot as the largest burst of the last minutes asked for, of the slots that no customer
 /// has; one that dies is replaced; and when no burst comes for some minutes, they go.
 #[tokio::test]
 async fn as_many_browsers_are_hot_as_the_last_burst_asked_for() {
@@ -84,7 +84,7 @@ async fn as_many_browsers_are_hot_as_the_last_burst_asked_for() {
     app.stop().await;
 }
 
-/// Issue "bursts". A worker on which browsers do not start for a while fails the creates that come meanwhile, and no other.
+/// A worker on which browsers do not start for a while fails the creates that come meanwhile, and no other.
 #[tokio::test]
 async fn browsers_that_do_not_start_are_tried_again() {
     let programs = TempDir::new().expect("a folder");

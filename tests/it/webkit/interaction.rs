@@ -73,7 +73,7 @@ async fn a_typed_text_arrives_as_it_was_sent() {
     scene.app.stop().await;
 }
 
-/// Issue "sensitive typing": never logged, never stored in clear.
+/// What is sensitive is never logged, and never stored in clear.
 pub async fn assert_nowhere_in_clear(scene: &Scene, secrets: &[&str]) {
     let rows: Vec<String> = sqlx::query_scalar(
         "select i::text from intents i union all select convert_from(job, 'UTF8') from apalis.jobs

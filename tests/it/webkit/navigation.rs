@@ -135,7 +135,7 @@ async fn a_page_that_never_finishes_runs_out_of_its_time() {
 /// hostage.
 #[tokio::test]
 async fn a_page_that_spins_can_be_left() {
-    let mut scene = Scene::of(App::webkit().set("worker.warm_pool", "1").start().await).await;
+    let mut scene = Scene::start().await;
     let spin = async |scene: &Scene| {
         let before = scene.site.hits();
         scene.visit("/spin").await;

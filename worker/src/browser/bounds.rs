@@ -220,7 +220,8 @@ mod tests {
         let processes = Processes::now().expect("there is a /proc");
         let family = processes.below(Pid::this());
         assert!(family.iter().any(|process| process.pid.unsigned_abs() == child.id()));
-        let (resident, shares) = (memory(&family, u64::MAX), memory(&family, 0));
+        // Both grow meanwhile.
+        let (shares, resident) = (memory(&family, 0), memory(&family, u64::MAX));
         assert!(0 < shares && shares <= resident, "{shares} of {resident}");
         child.kill().and_then(|()| child.wait()).expect("it ends");
     }
