@@ -382,7 +382,7 @@ async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Res
 async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<Held, ChangeError> {
     let held = hold(&mut *conn, account, id).await?;
     let session = sqlx::query_scalar!(
-        "select id from sessions where profile_id = $1 and status in ('creating', 'ready', 'busy')",
+        "select id from sessions where profile_id = $1 and live",
         id as _,
     )
     .fetch_optional(conn)
@@ -619,7 +619,7 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
                          where s.profile_id = $1 and s.account_id = $2 and s.profile_in_hand
-                           and s.status in ('destroyed', 'errored')
+                           and not s.live
                            and w.status in ('active', 'draining')) as "kept!""#,
         id as _,
         account as _,

@@ -336,18 +336,18 @@ pub async fn list(
                 where $2::text is null and $3::text is null and account_id = $1 and id < $4 order by id desc limit $5)
                union all
                select id from sessions
-               where ($2 is not null or $3 is not null) and account_id = $1 and status in ('creating', 'ready', 'busy')
+               where ($2 is not null or $3 is not null) and account_id = $1 and live
                  and ($2 is null or status = $2) and ($3 is null or label = $3) and id < $4
                union all
                (select id from sessions
-                where $2 is not null and $3 is null and account_id = $1 and status in ('destroyed', 'errored')
-                  and status = $2 and id < $4 order by id desc limit $5)
+                where $2 is not null and $3 is null and account_id = $1 and not live and ended = $2
+                  and id < $4 order by id desc limit $5)
                union all
                select ended.id from unnest(array['destroyed', 'errored']) wanted (status)
                cross join lateral (
                    select id from sessions
-                   where account_id = $1 and label = $3 and status in ('destroyed', 'errored') and status = wanted.status
-                     and id < $4 order by id desc limit $5
+                   where account_id = $1 and label = $3 and not live and ended = wanted.status and id < $4
+                   order by id desc limit $5
                ) ended
                where $3 is not null and ($2 is null or wanted.status = $2)
            )) order by id desc limit $5"#,
@@ -440,7 +440,7 @@ pub async fn destroy(
     let ended = sqlx::query!(
         r#"with live as (
                select id, operation_id from sessions
-               where id = $1 and account_id = $2 and status in ('creating', 'ready', 'busy') for update
+               where id = $1 and account_id = $2 and live for update
            )
            update sessions s
            set status = 'destroyed', operation_id = null, updated_at = clock_timestamp(), destroyed_at = clock_timestamp()
@@ -484,7 +484,7 @@ pub async fn destroy(
 /// When the database fails.
 pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SessionId>> {
     sqlx::query_scalar!(
-        "select id from sessions where account_id = $1 and status in ('creating', 'ready', 'busy') order by id",
+        "select id from sessions where account_id = $1 and live order by id",
         account as _,
     )
     .fetch_all(conn)
@@ -503,7 +503,7 @@ pub async fn ended_among(
     let open: Vec<_> = open.iter().map(SessionId::as_uuid).collect();
     sqlx::query_scalar!(
         "select id from sessions where id = any($1)
-           and not (worker_id = $2 and status in ('creating', 'ready', 'busy'))",
+           and not (worker_id = $2 and live)",
         &open,
         worker as _,
     )
@@ -519,9 +519,9 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     let purged = sqlx::query!(
         "with old as (
              select id from sessions
-             where status in ('destroyed', 'errored') and updated_at < now() - make_interval(secs => $1)
+             where not live and ended_at < now() - make_interval(secs => $1)
                and not profile_in_hand
-             order by updated_at limit $2 for update skip locked
+             order by ended_at limit $2 for update skip locked
          ), operations as (
              delete from intents where session_id = any(array(select id from old))
          )
@@ -546,7 +546,7 @@ pub async fn over_free_tier_cap(
 ) -> sqlx::Result<Vec<(AccountId, SessionId)>> {
     let rows = sqlx::query!(
         "with live as materialized (
-             select account_id, id, created_at from sessions where status in ('creating', 'ready', 'busy')
+             select account_id, id, created_at from sessions where live
          )
          select s.account_id, s.id from live s join accounts a on a.id = s.account_id
          where a.tier = 'free' and s.created_at <= now() - make_interval(secs => $1) and ($3::uuid is null or s.id > $3)

@@ -158,7 +158,7 @@ async fn used(
                union all
                select lived.day, 'session_minute', lived.minutes
                from sessions s, session_minutes(s.created_at, now()) lived
-               where s.account_id = $1 and s.status in ('ready', 'busy') and lived.day >= $2 and lived.day < $3
+               where s.account_id = $1 and s.live and s.status in ('ready', 'busy') and lived.day >= $2 and lived.day < $3
            )
            select day as "day!", record as "record!: Record", sum(count)::bigint as "count!" from used group by day, record"#,
         account as _,

@@ -273,9 +273,9 @@ pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Res
         Forsaker,
         r#"select w.id as "id: _", w.status = 'lost' as "was_lost!" from workers w
            where w.status = 'stopped' and exists(
-                     select from sessions s where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy'))
+                     select from sessions s where s.worker_id = w.id and s.live)
               or w.status = 'lost' and w.last_seen_at < now() - make_interval(secs => $1) and exists(
-                     select from sessions s where s.worker_id = w.id and s.status = 'ready')
+                     select from sessions s where s.worker_id = w.id and s.live and s.status = 'ready')
            order by w.id"#,
         patience.as_secs_f64(),
     )
@@ -303,7 +303,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
              select w.id from workers w
              where w.status in ('stopped', 'lost') and w.last_seen_at < now() - make_interval(secs => $1)
                and not exists (select from sessions s
-                               where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy'))
+                               where s.worker_id = w.id and s.live)
                and not exists (select from sessions s where s.worker_id = w.id and s.profile_in_hand)
              order by w.id limit $2 for update skip locked))",
         age.as_secs_f64(),
@@ -335,7 +335,7 @@ pub async fn list(conn: &mut PgConnection, all: bool) -> sqlx::Result<Vec<Worker
         Worker,
         r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at,
                   (select count(*) from sessions s
-                   where s.worker_id = w.id and s.status in ('creating', 'ready', 'busy')) as "live_sessions!"
+                   where s.worker_id = w.id and s.live) as "live_sessions!"
            from workers w where $1 or w.status in ('active', 'draining') order by w.id desc limit 1000"#,
         all,
     )

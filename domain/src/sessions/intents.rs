@@ -248,7 +248,7 @@ pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: O
     sqlx::query!(
         "update intents i set status = 'queued', started_at = null
          from sessions s
-         where s.worker_id = $1 and s.status in ('creating', 'busy') and i.id = s.operation_id
+         where s.worker_id = $1 and s.live and s.status in ('creating', 'busy') and i.id = s.operation_id
            and i.status = 'running' and ($2::timestamptz is null or i.started_at > $2)",
         worker as _,
         since as _,
@@ -517,7 +517,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     let stranded = sqlx::query!(
         r#"select i.id, i.status = 'running' and i.kind <> 'open' as "under_way!"
            from sessions s join intents i on i.id = s.operation_id join workers w on w.id = s.worker_id
-           where i.status <> 'done' and s.status in ('creating', 'busy') and w.status in ('lost', 'stopped')
+           where i.status <> 'done' and s.live and s.status in ('creating', 'busy') and w.status in ('lost', 'stopped')
            order by s.account_id, i.id limit $1 for update of s, i skip locked"#,
         limit,
     )
@@ -583,7 +583,7 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
 pub async fn any_open(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join intents i on i.id = s.operation_id
-                         where s.worker_id = $1 and i.status <> 'done') as "open!""#,
+                         where s.worker_id = $1 and s.live and i.status <> 'done') as "open!""#,
         worker as _,
     )
     .fetch_one(conn)
@@ -613,7 +613,7 @@ async fn fail_sessions(
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
-           from sessions where worker_id = $1 and status in ('creating', 'ready', 'busy') and status = any($2)
+           from sessions where worker_id = $1 and live and status = any($2)
            order by account_id, id for update"#,
         worker as _,
         statuses as _,

@@ -165,7 +165,7 @@ pub async fn forsake(conn: &mut PgConnection, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"
            from sessions s join workers w on w.id = s.worker_id
-           where s.profile_in_hand and s.profile_id is not null and s.status in ('destroyed', 'errored')
+           where s.profile_in_hand and s.profile_id is not null and not s.live
              and w.status in ('lost', 'stopped')
            order by s.account_id, s.id limit $1 for update of s skip locked"#,
         limit,
