@@ -58,7 +58,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 const STEADY: Duration = Duration::from_mins(1);
 
 /// What differs from PostgreSQL's defaults: no network, and the sizes of a small machine.
-const SETTINGS: [&str; 13] = [
+const SETTINGS: [&str; 14] = [
     "listen_addresses=",
     "unix_socket_directories=.",
     "cluster_name=kitfleet",
@@ -67,6 +67,8 @@ const SETTINGS: [&str; 13] = [
     "max_wal_size=512MB",
     "wal_compression=on",
     "jit=off",
+    // Microseconds that a commit waits for others when several are on their way, to go to the disk with them. One alone waits for nobody.
+    "commit_delay=500",
     // Sessions and jobs are small tables that change all the time.
     "autovacuum_naptime=10s",
     "log_destination=stderr",
