@@ -381,12 +381,9 @@ async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Res
 /// The same of one that no live session has.
 async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<Held, ChangeError> {
     let held = hold(&mut *conn, account, id).await?;
-    let session = sqlx::query_scalar!(
-        "select id from sessions where profile_id = $1 and live",
-        id as _,
-    )
-    .fetch_optional(conn)
-    .await?;
+    let session = sqlx::query_scalar!("select id from sessions where profile_id = $1 and live", id as _,)
+        .fetch_optional(conn)
+        .await?;
     session.map_or(Ok(held), |session| Err(ChangeError::InUse(session)))
 }
 

@@ -483,12 +483,9 @@ pub async fn destroy(
 /// # Errors
 /// When the database fails.
 pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SessionId>> {
-    sqlx::query_scalar!(
-        "select id from sessions where account_id = $1 and live order by id",
-        account as _,
-    )
-    .fetch_all(conn)
-    .await
+    sqlx::query_scalar!("select id from sessions where account_id = $1 and live order by id", account as _,)
+        .fetch_all(conn)
+        .await
 }
 
 /// Which of these sessions, whose browsers `worker` has open, are not live any more.

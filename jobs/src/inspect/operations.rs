@@ -22,7 +22,8 @@ const COLUMNS: &str = "
     i.outcome as result";
 
 /// What has not ended holds its session; the others are found from the end of the primary key.
-const UNDER_WAY: &str = "sessions s join intents i on i.id = s.operation_id and s.live and s.status in ('creating', 'busy')";
+const UNDER_WAY: &str =
+    "sessions s join intents i on i.id = s.operation_id and s.live and s.status in ('creating', 'busy')";
 
 pub(super) async fn list(
     conn: &mut PgConnection,
