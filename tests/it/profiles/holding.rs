@@ -442,8 +442,10 @@ async fn what_a_session_left_is_waited_for() {
     // Another one that was destroyed, and whose worker still has it in hand.
     let keeping = uuid_of(&unknown_id("ses"));
     sqlx::query(
-        "insert into sessions select (jsonb_populate_record(s, jsonb_build_object('id', $1, 'profile_in_hand', true))).*
-         from sessions s where id = $2",
+        "insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, profile_id, destroyed_at,
+                               profile_in_hand)
+         select $1, account_id, worker_id, status, archetype, purpose, behavioral_profile, profile_id, destroyed_at, true
+         from sessions where id = $2",
     )
     .bind(keeping)
     .bind(uuid_of(&session))
