@@ -107,8 +107,11 @@ pub async fn claim(
         .await?;
         match found {
             None => return Ok(Claim::NoSession),
-            Some(found) if found.status != SessionStatus::Ready || found.stands && found.heard => {
-                return Ok(Claim::Lost(found.status));
+            Some(found) if found.status != SessionStatus::Ready => return Ok(Claim::Lost(found.status)),
+            // Its worker was heard of in this very moment, or whoever had the session has just let go of it.
+            Some(found) if found.stands && found.heard => {
+                let taken = take_session(&mut *conn, &wanted, true).await?;
+                return Ok(taken.map_or(Claim::Lost(SessionStatus::Busy), |worker| Claim::Won { worker }));
             }
             Some(found) if found.stands => return Ok(Claim::WorkerSilent),
             Some(_) => {}
