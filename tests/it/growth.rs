@@ -94,8 +94,9 @@ async fn scans(app: &App) -> Vec<(String, i64)> {
 
 /// Workers that have nothing to do.
 const WORKERS: usize = 4;
-/// Statements a second that each of them may send. Of fewer, each runs more of the chains; of many, next to none.
-const IDLE: f64 = 2.5;
+/// Statements a second that each of them may send while chains of a minute are due: of fewer workers each runs more of those, of many
+/// next to none.
+const IDLE: f64 = 3.5;
 /// How long they are counted.
 const WINDOW: Duration = Duration::from_secs(24);
 
