@@ -176,6 +176,10 @@ async fn redis_carries_wake_ups_as_long_as_it_can() {
         assert!(carried(&app, "postgres").await > before);
     };
     eventually(Duration::from_secs(20), "Redis carries them", by_redis).await;
+    // What is published is not kept.
+    redis.fill();
+    eventually(Duration::from_secs(20), "Redis carries them though its memory is full", by_redis).await;
+    redis.make_room();
     redis.signal(Signal::SIGSTOP);
     without().await;
     redis.signal(Signal::SIGCONT);

@@ -61,8 +61,8 @@ async fn metrics(base_url: &str) -> String {
     scraper.request(reqwest::Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text")
 }
 
-/// Contract: rate-limits 3, 8. Three requests a minute and address; replicas share them through Redis, and when it is frozen or
-/// dead requests are answered as before, and that is counted.
+/// Contract: rate-limits 3, 8. Three requests a minute and address; replicas share them through Redis, and when its memory is full, or
+/// it is frozen or dead, requests are answered as before, and that is counted.
 #[tokio::test]
 async fn replicas_share_the_limit_of_an_address() {
     let mut redis = Redis::start();
@@ -104,6 +104,10 @@ async fn replicas_share_the_limit_of_an_address() {
         }
     };
     eventually(Duration::from_secs(20), "they share a limit", share).await;
+    redis.fill();
+    alone("198.51.100.1").await;
+    redis.make_room();
+    eventually(Duration::from_secs(20), "they share it when there is room", share).await;
     redis.signal(Signal::SIGSTOP);
     alone("198.51.100.2").await;
     redis.signal(Signal::SIGCONT);

@@ -37,6 +37,25 @@ impl Redis {
         self.process.wait().expect("Redis is ours");
     }
 
+    /// Leaves it no memory for anything that it would have to keep.
+    pub fn fill(&self) {
+        self.limit_memory("1");
+    }
+
+    /// Gives it memory again.
+    pub fn make_room(&self) {
+        self.limit_memory("0");
+    }
+
+    fn limit_memory(&self, bytes: &str) {
+        let client = redis::Client::open(self.url()).expect("a URL");
+        let mut connection = client.get_connection().expect("Redis runs");
+        redis::cmd("CONFIG")
+            .arg(&["SET", "maxmemory", bytes, "maxmemory-policy", "noeviction"])
+            .exec(&mut connection)
+            .expect("Redis takes it");
+    }
+
     /// Starts it again, where it was.
     pub fn restart(&mut self) {
         self.process = spawn(self.port, &self.folder);
