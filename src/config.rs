@@ -338,6 +338,7 @@ pub struct Worker {
     /// Live sessions at most; by default what the machine's memory holds.
     pub max_sessions: u32,
     /// On which worker an API process places a session.
+    #[serde(deserialize_with = "word")]
     pub placement: Placement,
     /// Connections that one session's browser may have under way.
     pub session_connections: usize,

@@ -1,5 +1,6 @@
 //! Which database a command works on: the configured one, or the embedded one, whoever runs it.
 
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use sqlx::{Connection as _, PgConnection, PgPool};
 use crate::config::Config;
 use crate::embedded::{Cluster, Folder, Lock};
 
-/// How long a process that is just starting or stopping the embedded database is waited for.
+/// How long a process that is just starting or stopping the embedded database is waited for, and any database's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A database that can be connected to for as long as this lives.
@@ -104,7 +105,7 @@ impl Database {
 
     /// One connection.
     pub async fn connect(&self) -> Result<PgConnection> {
-        PgConnection::connect_with(&self.options()).await.with_context(|| self.unreachable())
+        connect(&self.options()).await.with_context(|| self.unreachable())
     }
 
     /// A pool of the configured size.
@@ -158,9 +159,15 @@ pub async fn is_migrated(conn: &mut PgConnection) -> sqlx::Result<bool> {
     }
 }
 
+/// A connection. A database that stands still would let whoever asks wait for ever.
+async fn connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection> {
+    let connected = tokio::time::timeout(PATIENCE, PgConnection::connect_with(options)).await;
+    connected.unwrap_or_else(|late| Err(io::Error::from(late).into()))
+}
+
 /// The way to the embedded database that another process runs.
 pub async fn attach(data_dir: &Path) -> Result<Folder> {
     let folder = Folder::open(data_dir)?;
-    PgConnection::connect_with(&folder.options()).await.context("nobody answers")?.close().await?;
+    connect(&folder.options()).await.context("nobody answers")?.close().await?;
     Ok(folder)
 }

@@ -215,8 +215,9 @@ async fn redis(config: &Config) -> Check {
     let Some(url) = &config.redis.url else {
         return Check::ok(subject, "not needed: rate limits are each process's own unless redis.url is set");
     };
-    let mend = "start it, let it run scripts (EVALSHA, SCRIPT LOAD, TIME, GET, SET), or mend redis.url; until then \
-                rate limits are each process's own";
+    let mend = "start it, let it run scripts (EVALSHA, SCRIPT LOAD, TIME, GET, SET) and use the channels kitfleet:wakeups:* \
+                (PUBLISH, SUBSCRIBE), or mend redis.url; until then rate limits are each process's own, and wake-ups go \
+                by PostgreSQL";
     match redis_latency(url).await {
         Ok(latency) if latency > REDIS_ANSWERS_WITHIN => {
             Check::warn(subject, format!("answers in {latency:.0?}, later than a request waits for it"), mend)
@@ -226,10 +227,16 @@ async fn redis(config: &Config) -> Check {
     }
 }
 
-/// How long it takes a Redis that is connected to and knows the script to run it.
+/// How long it takes a Redis that is connected to and knows the script to run it; it has to carry wake-ups, too.
 async fn redis_latency(url: &RedisUrl) -> redis::RedisResult<Duration> {
-    let settings = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(2)));
-    let mut connection = url.client()?.get_multiplexed_async_connection_with_config(&settings).await?;
+    const CHANNEL: &str = "kitfleet:wakeups:doctor";
+    let patience = Duration::from_secs(2);
+    let client = url.client()?;
+    let settings = redis::AsyncConnectionConfig::new().set_response_timeout(Some(patience));
+    let mut connection = client.get_multiplexed_async_connection_with_config(&settings).await?;
+    let subscribed = async { client.get_async_pubsub().await?.subscribe(CHANNEL).await };
+    tokio::time::timeout(patience, subscribed).await.map_err(io::Error::from)??;
+    let _: i64 = redis::cmd("PUBLISH").arg(&[CHANNEL, ""]).query_async(&mut connection).await?;
     let script = redis::Script::new("return redis.call('TIME')[1]");
     let _: i64 = script.invoke_async(&mut connection).await?;
     let asked = Instant::now();

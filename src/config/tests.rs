@@ -62,6 +62,7 @@ fn every_mistake_is_one_line_that_names_the_key() {
         ("[log]\nformat = \"loud\"", "`log.format`", ["`loud`", "`json`", "`pretty`"]),
         ("[worker]\nwarm_pool = \"some\"", "`worker.warm_pool`", ["must be", "`auto`", "a number"]),
         ("[worker]\nwarm_pool = -1", "`worker.warm_pool`", ["must be", "`auto`", "a number"]),
+        ("[worker]\nplacement = \"fill\"", "`worker.placement`", ["`fill`", "`spread`", "`pack`"]),
         ("[sessions]\ndirect_driver = \"x\"", "`sessions.direct_driver`", ["`x`", "`reported`", "`real`"]),
     ] {
         let told = mistake(file, &[]);

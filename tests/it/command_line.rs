@@ -655,6 +655,15 @@ async fn the_doctor_names_what_is_missing() {
     command.env("DATABASE_URL", format!("postgres://127.0.0.1:{}/none", free_port()));
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.to_lowercase().contains("database"), "{ill:?}");
+    // One that takes connections and then stands still.
+    let still = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    for asked in [&["doctor"][..], &["workers", "list"]] {
+        let mut command = app.command(asked);
+        command.env("DATABASE_URL", format!("postgres://{}/none", still.local_addr().expect("an address")));
+        let ill = run(command, "").await.code(1);
+        let told = format!("{}{}", ill.stdout, ill.stderr);
+        assert!(told.contains("(database.url) cannot be reached"), "{told}");
+    }
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", "/nowhere/kitfleet-host");
     let ill = run(command, "").await.code(1);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
+use crate::support::commands::run;
 use crate::support::{Answer, App, Client, Redis, eventually};
 
 fn header(answer: &Answer, name: &str) -> u64 {
@@ -124,14 +125,18 @@ async fn replicas_share_the_limit_of_an_address() {
 async fn the_doctor_asks_redis() {
     let mut redis = Redis::start();
     let app = App::simulated().set("redis.url", &redis.url()).start().await;
-    let found = async || {
-        let checks = app.run(&["doctor", "--json"]).await.json();
+    let found = async |url: &str| {
+        let mut command = app.command(&["doctor", "--json"]);
+        command.env("KITFLEET_REDIS__URL", url);
+        let checks = run(command, "").await.json();
         let redis = checks.as_array().expect("checks").iter().find(|check| check["subject"] == "Redis").cloned();
         redis.expect("a check")["status"].clone()
     };
-    eventually(Duration::from_secs(20), "Redis is well", async || (found().await == "ok").then_some(())).await;
+    let well = async || (found(&redis.url()).await == "ok").then_some(());
+    eventually(Duration::from_secs(20), "Redis is well", well).await;
+    assert_eq!(found(&redis.url_without_channels()).await, "warn", "it carries no wake-ups");
     redis.kill();
-    assert_eq!(found().await, "warn");
+    assert_eq!(found(&redis.url()).await, "warn");
     app.client().await.get("/v1/sessions").await.expect(200);
     app.stop().await;
 }

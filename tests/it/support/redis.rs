@@ -48,12 +48,19 @@ impl Redis {
     }
 
     fn limit_memory(&self, bytes: &str) {
+        self.tell(&["CONFIG", "SET", "maxmemory", bytes, "maxmemory-policy", "noeviction"]);
+    }
+
+    /// Where a user comes in who may do everything but use channels.
+    pub fn url_without_channels(&self) -> String {
+        self.tell(&["ACL", "SETUSER", "deaf", "on", ">password", "~*", "+@all", "resetchannels"]);
+        format!("redis://deaf:password@127.0.0.1:{}", self.port)
+    }
+
+    fn tell(&self, command: &[&str]) {
         let client = redis::Client::open(self.url()).expect("a URL");
         let mut connection = client.get_connection().expect("Redis runs");
-        redis::cmd("CONFIG")
-            .arg(&["SET", "maxmemory", bytes, "maxmemory-policy", "noeviction"])
-            .exec(&mut connection)
-            .expect("Redis takes it");
+        redis::cmd(command[0]).arg(&command[1..]).exec(&mut connection).expect("Redis takes it");
     }
 
     /// Starts it again, where it was.
