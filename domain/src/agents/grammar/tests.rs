@@ -339,6 +339,8 @@ fn a_message_has_at_most_twenty_steps_and_ten_thousand_characters() {
 /// Contract: agent-grammar 2. A hostile message costs nobody else anything.
 #[test]
 fn reading_takes_time_that_is_linear_in_the_message() {
+    // Without optimization it takes ten times as long, on a machine that does other things too.
+    let most = Duration::from_millis(if cfg!(debug_assertions) { 100 } else { 10 });
     let cut = |message: String| message.chars().take(10_000).collect::<String>();
     let repeated = |text: &str| text.repeat(10_000 / text.chars().count() + 1);
     let texts = [
@@ -375,13 +377,12 @@ fn reading_takes_time_that_is_linear_in_the_message() {
         ["tap ", "type x ", "fill ", "select ", "wait for ", "extract ", "scroll ", "press ", "open ", "\"", "tap 'a"];
     let begun = verbs.iter().flat_map(|verb| texts.iter().map(move |text| format!("{verb}{}", repeated(text))));
     for message in texts.iter().map(|text| repeated(text)).chain(begun).map(cut) {
-        // On a machine that does other things too.
         let quickest = (0..5).map(|_| {
             let started = Instant::now();
             let _ = reading(&message);
             started.elapsed()
         });
         let took = quickest.min().unwrap_or_default();
-        assert!(took < Duration::from_millis(10), "{took:?} for {}…", message.chars().take(20).collect::<String>());
+        assert!(took < most, "{took:?} for {}…", message.chars().take(20).collect::<String>());
     }
 }
