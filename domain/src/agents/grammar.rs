@@ -94,7 +94,7 @@ fn plan(context: Context<'_>) -> Result<Vec<Wish>, Complaint> {
         match (wish, plan.last_mut()) {
             // What is read in one breath is read at one time.
             (Wish::Extract { items: more }, Some(Wish::Extract { items })) if !begins_with_verb(step) => {
-                items.extend(more)
+                items.extend(more);
             }
             (wish, _) => plan.push(wish),
         }
@@ -148,10 +148,15 @@ fn read_step<'m>(
         }
         (None, _) => return Err(Complaint::at(first.span.clone(), Trouble::Unknown)),
     };
-    let wish = steps::wish(verb, said, rest, context).map_err(|error| Complaint::of(error).in_step(verb, said))?;
+    let is_taken_over = rest.len() == step.len();
+    let wish = steps::wish(verb, said, rest, context).map_err(|error| {
+        let complaint = Complaint::of(error).in_step(verb, said);
+        // Such a step begins with what is typed.
+        if is_taken_over { complaint.hiding_but(&(0..0)) } else { complaint }
+    })?;
     let at = |trouble: Trouble| Complaint::hidden(said.span.clone(), trouble).in_step(verb, said);
     let is_alike = before.is_none_or(|before| before.kind == discriminant(&wish));
-    if std::ptr::eq(said, first) && rest.len() == step.len() && !is_alike {
+    if is_taken_over && !is_alike {
         return Err(at(Trouble::says("does not go on as the step before; begin it with a verb")));
     }
     match too_long(&wish, context.rules.limits) {

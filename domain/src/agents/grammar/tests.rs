@@ -166,6 +166,8 @@ fn what_may_be_a_secret_is_not_repeated() {
         "set \"hunter2",
         "type \"ada\" into \"Name\" and hunter2 into \"Password\"",
         "type \"ada\" into \"Name\" then \"hunter2\" into \"Password\"",
+        "type \"ada\" into \"Name\" and \"hunter2\"",
+        "fill \"a\" with \"b\", \"hunter2\"",
         "type hunter2; into \"Password\"",
         "type 'a' into 'b' 'hunter2'",
         "type a or hunter2 into 'b'",
