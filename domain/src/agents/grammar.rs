@@ -181,13 +181,16 @@ fn too_long(wish: &Wish, limits: &Limits) -> Option<String> {
     };
     match wish {
         Wish::Navigate { url } => most("an address", url, limits.url_chars),
-        Wish::Tap { target: sought } | Wish::Select { target: sought, .. } => target(sought),
+        Wish::Tap { target: sought }
+        | Wish::Select { target: sought, .. }
+        | Wish::Wait { condition: WishedCondition::Visible(sought) | WishedCondition::Hidden(sought) } => {
+            target(sought)
+        }
         Wish::Type { target: sought, value } => {
             target(sought).or_else(|| most("a text", value, limits.type_text_chars))
         }
         Wish::Press { key } => most("a key", key, limits.press_key_chars),
         Wish::Scroll { target: sought, .. } => sought.as_ref().and_then(target),
-        Wish::Wait { condition: WishedCondition::Visible(sought) | WishedCondition::Hidden(sought) } => target(sought),
         Wish::Wait { condition: WishedCondition::Url(pattern) } => {
             most("a regular expression", pattern, limits.pattern_chars)
         }

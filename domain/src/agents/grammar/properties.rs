@@ -11,8 +11,8 @@ use crate::operations::CaptureKind;
 /// A text that can be said in quotes, whatever is in it.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
-        4 => r#"[ -~äß“”‘’\n]{0,12}"#,
-        1 => r##"[#.\[][a-z'"\\]{0,6}"##,
+        4 => r"[ -~äß“”‘’\n]{0,12}",
+        1 => r#"[#.\[][a-z'"\\]{0,6}"#,
         1 => prop::sample::select(vec!["and", "then", "the", "Enter", "first", "it", "a, b; c.", "don't", r#"\""#])
             .prop_map(str::to_owned),
     ]

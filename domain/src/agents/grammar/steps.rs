@@ -129,7 +129,7 @@ fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<W
         return says("has to say what to type and into what");
     };
     let is_quoted = text_tokens.iter().all(Token::is_quote);
-    if !is_quoted && count(rest, INTO) > 1 + usize::from(into.is("in") && target.first().is_none()) {
+    if !is_quoted && count(rest, INTO) > 1 {
         return says("could be read in more than one way; put the text in quotes");
     }
     if !is_quoted && !into.is("into") && !is_certain(target) {
@@ -289,8 +289,7 @@ fn capture(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Wish> {
     let default = said.is("screenshot").then_some(crate::operations::CaptureKind::Screenshot);
     articles.parse_next(&mut input)?;
     let kind = match (opt(one_of(captures)).parse_next(&mut input)?, default) {
-        (Some(kind), None) | (None, Some(kind)) => kind,
-        (Some(_), Some(kind)) => kind,
+        (_, Some(kind)) | (Some(kind), None) => kind,
         (None, None) => {
             return stop(Complaint::at(said.span.clone(), Trouble::says("has to say of what kind: a screenshot")));
         }

@@ -143,7 +143,7 @@ fn exactly<'m>(input: &mut Tokens<'m>) -> Parsed<Sought> {
 }
 
 /// Something whose name is quoted: `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
-fn named<'m>(input: &mut Tokens<'m>, several: bool) -> Parsed<Sought> {
+fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<Sought> {
     articles.parse_next(input)?;
     let before = opt(noun(several)).parse_next(input)?;
     let is_text = opt(phrase(CALLED)).parse_next(input)?.is_some() || before.is_some_and(|noun| noun.role.is_none());
