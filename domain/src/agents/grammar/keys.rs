@@ -1,11 +1,12 @@
 //! Keys, and what is none.
 
+use winnow::combinator::opt;
 use winnow::prelude::*;
 use winnow::stream::TokenSlice;
 
 use super::complaints::{Complaint, Trouble};
 use super::lexing::{Token, same};
-use super::targets::{Parsed, articles, stop};
+use super::targets::{Parsed, complaint, phrase, stop};
 use super::vocabulary::{KEYS, KeyName, MODIFIERS};
 
 /// The key that is pressed. None when something is tapped.
@@ -14,13 +15,17 @@ use super::vocabulary::{KEYS, KeyName, MODIFIERS};
 /// When it could be either, or is a key that does not exist.
 pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     let mut input = TokenSlice::new(rest);
-    articles.parse_next(&mut input)?;
+    let the = opt(phrase(&["the"])).parse_next(&mut input)?.is_some();
     let words = input.finish();
     let is_key = |token: &Token<'_>| token.is("key") || token.is("keys");
     let said = match words {
         [first, said @ ..] | [said @ .., first] if is_key(first) => Some(said),
         _ => None,
     };
+    // "The a key" is one, "a key" is any.
+    if said.is_some_and(<[_]>::is_empty) || (!the && matches!(words, [a, key] if a.is("a") && is_key(key))) {
+        return stop(complaint(words, Trouble::says("does not say which key")));
+    }
     if let Some(said @ [first, ..]) = said {
         let trouble = || Trouble::says("is no key that I know; a key is a character or a name such as Enter");
         let Some(key) = key(&written(said)) else { return stop(Complaint::at(first.span.clone(), trouble())) };

@@ -186,6 +186,8 @@ fn keys_are_pressed_and_buttons_tapped() {
         ("press the Enter key", "press the \"Enter\" key"),
         ("press \"Enter\" key", "press the \"Enter\" key"),
         ("press key a", "press the \"a\" key"),
+        ("press the a key", "press the \"a\" key"),
+        ("press the button", "tap the button"),
         ("hit Esc", "press the \"Escape\" key"),
         ("press cmd+Shift+Arrow", "tap \"cmd+Shift+Arrow\""),
         ("press F5", "press the \"F5\" key"),
@@ -194,9 +196,15 @@ fn keys_are_pressed_and_buttons_tapped() {
         ("press the Enter site button", "tap the button \"Enter site\""),
         ("press C++", "tap \"C++\""),
     ]);
-    for message in
-        ["press Delete", "press \"Enter\"", "press Home", "press Enter in the Search field", "press the Foo key"]
-    {
+    for message in [
+        "press a key",
+        "press the key",
+        "press Delete",
+        "press \"Enter\"",
+        "press Home",
+        "press Enter in the Search field",
+        "press the Foo key",
+    ] {
         asked(message);
     }
     assert!(asked("press Control+Shift+ArrowDown").contains("more than 20 characters"));
