@@ -21,6 +21,7 @@ use super::vocabulary::{
     VERBS, Verb, WITH,
 };
 use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
+use crate::operations::CaptureKind;
 
 /// How far a scroll goes that does not say: most of a phone's screen.
 const A_SCREEN: i64 = 600;
@@ -286,13 +287,10 @@ fn address_test(rest: &[Token<'_>]) -> Parsed<Option<String>> {
 fn capture(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Wish> {
     let captures = CAPTURES.iter().flat_map(|(kind, names)| names.iter().map(|name| (*name, *kind)));
     let mut input = TokenSlice::new(rest);
-    let default = said.is("screenshot").then_some(crate::operations::CaptureKind::Screenshot);
+    let default = said.is("screenshot").then_some(CaptureKind::Screenshot);
     articles.parse_next(&mut input)?;
-    let kind = match (opt(one_of(captures)).parse_next(&mut input)?, default) {
-        (_, Some(kind)) | (Some(kind), None) => kind,
-        (None, None) => {
-            return stop(Complaint::at(said.span.clone(), Trouble::says("has to say of what kind: a screenshot")));
-        }
+    let Some(kind) = opt(one_of(captures)).parse_next(&mut input)?.or(default) else {
+        return stop(Complaint::at(said.span.clone(), Trouble::says("has to say of what kind: a screenshot")));
     };
     let of = opt((phrase(&["of"]), articles, opt(phrase(&["this", "current"])), phrase(&["page", "screen"])));
     all(input.finish(), of, Wish::Capture { capture: kind })
