@@ -71,7 +71,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "auth", "oauth", "{provider}", ..] => with(template.replace("{provider}", "nobody"), json!({})),
         ["v1", "auth", ..] | ["v1", "oauth", "token"] | ["v1", "archetypes"] => with(of(""), json!({})),
         ["errors", "{slug}"] => with("/errors/forbidden".to_owned(), json!({})),
-        ["openapi.json" | "docs" | "errors" | "healthz" | "readyz" | "metrics"] => with(of(""), json!({})),
+        ["openapi.json" | "errors" | "healthz" | "readyz" | "metrics"] | ["docs", ..] => with(of(""), json!({})),
         ["activate" | "verify-email" | "magic-link" | "reset-password" | "confirm-sign-in"] => with(of(""), json!({})),
         _ => panic!("no sample of {method} {template}: add one"),
     }

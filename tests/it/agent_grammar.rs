@@ -1,0 +1,49 @@
+//! The page that shows what agents understand (contract: agent-grammar). What they understand is tested where it is read.
+
+use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::agents::grammar::{self, NOUNS, Rules, VERBS};
+use kitfleet_domain::agents::wishes::Reading;
+use kitfleet_domain::limits::Limits;
+use regex::Regex;
+use reqwest::Method;
+
+use crate::support::App;
+
+/// Contract: agent-grammar 14. Whoever copies an example gets what stands beside it, and no word that is understood is missing.
+#[tokio::test]
+async fn each_example_of_the_page_is_understood_as_it_shows() {
+    let app = App::simulated().start().await;
+    let answer = app.stranger().request(Method::GET, "/docs/agent-grammar").send().await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    let policy = answer.headers()["content-security-policy"].to_str().expect("text");
+    assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let page = answer.text().await.expect("a text");
+    app.stop().await;
+
+    let (destinations, limits) = (Destinations::default(), Limits::default());
+    let rules = Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 };
+    let (examples, words) = page.split_once("Kinds of things").expect("examples, and then words");
+    let row = Regex::new("<tr><td><code>(?<said>.*?)</code><td><code>(?<means>.*?)</code>\n").expect("a pattern");
+    let mut shown = 0;
+    for found in row.captures_iter(examples) {
+        let [said, means] = ["said", "means"].map(|cell| text(&found[cell]));
+        match grammar::read(&said, &rules) {
+            Reading::Plan(plan) => assert_eq!(grammar::print(&plan), means, "{said}"),
+            other => panic!("{said}: {other:?}"),
+        }
+        shown += 1;
+    }
+    assert_eq!(shown, VERBS.iter().map(|verb| verb.examples.len()).sum::<usize>());
+    assert!(shown > 30, "{shown}");
+    for phrase in VERBS.iter().filter(|verb| !verb.examples.is_empty()).flat_map(|verb| verb.phrases) {
+        assert!(examples.contains(&format!("<code>{phrase}</code>")), "{phrase}");
+    }
+    for name in NOUNS.iter().flat_map(|noun| noun.names) {
+        assert!(words.contains(&format!("<code>{name}</code>")), "{name}");
+    }
+}
+
+/// As somebody copies it.
+fn text(cell: &str) -> String {
+    cell.replace("<br>", "\n").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
