@@ -44,25 +44,27 @@ impl Line {
             }
             Actor::System => (None, None, None, None),
         };
-        let columns = json!({
+        let Entry { action, target, payload } = entry;
+        let mut columns = json!({
             "id": Uuid::now_v7(),
             "account_id": account.as_uuid(),
             "actor_type": actor.kind(),
             "actor_account_id": by_account.map(|by| by.as_uuid()),
             "actor_key_id": by_key.map(|key| key.as_uuid()),
-            "action": entry.action,
-            "target_resource_id": entry.target,
-            "payload": entry.payload,
+            "action": action,
+            "target_resource_id": target,
             "ip_address": ip_address,
             "user_agent": user_agent,
         });
-        Self { columns, actor: actor.kind(), action: entry.action }
+        columns["payload"] = payload;
+        Self { columns, actor: actor.kind(), action }
     }
 
     /// Counts it, which was written.
     pub fn count(&self) {
         let prefix = self.action.split('.').next().unwrap_or_default().to_owned();
-        metrics::counter!("service_account_audit_emit_total", "prefix" => prefix, "actor_type" => self.actor).increment(1);
+        metrics::counter!("service_account_audit_emit_total", "prefix" => prefix, "actor_type" => self.actor)
+            .increment(1);
     }
 }
 

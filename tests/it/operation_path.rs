@@ -117,7 +117,8 @@ async fn a_destroy_ends_the_operation_of_a_claim_that_it_waits_for() {
         let (client, path) = (client.clone(), format!("/v1/sessions/{session}"));
         async move { client.delete(&path).await }
     });
-    let waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    let waiting =
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
     eventually(Duration::from_secs(10), "the destroy waits", async || (app.count(waiting).await == 1).then_some(()))
         .await;
     claiming.commit().await.expect("a commit");

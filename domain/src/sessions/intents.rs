@@ -38,7 +38,7 @@ pub enum Claim {
         /// Who owns the browser.
         worker: WorkerId,
     },
-    /// The session is in no state to take it, or it was ready, and somebody else was faster.
+    /// The session is in no state to take it. It may be ready again by now: somebody else was faster.
     Lost(SessionStatus),
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
@@ -96,6 +96,8 @@ pub async fn claim(
         Found { taken: true, worker, .. } => return Ok(Claim::Won { worker }),
         Found { status: SessionStatus::Ready, stands: false, .. } => worker_gone(),
         Found { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
+        // Somebody was faster, who claimed it or ended it.
+        Found { status: SessionStatus::Ready, .. } => return Ok(Claim::Lost(status_now(conn, session).await?)),
         Found { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
@@ -105,6 +107,13 @@ pub async fn claim(
     } else {
         Ok(Claim::Lost(SessionStatus::Errored))
     }
+}
+
+/// Where a session stands now.
+async fn status_now(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<SessionStatus> {
+    sqlx::query_scalar!(r#"select status as "status: SessionStatus" from sessions where id = $1"#, session as _)
+        .fetch_one(conn)
+        .await
 }
 
 /// What a claim is for.
@@ -512,4 +521,3 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
     })
     .transpose()
 }
-

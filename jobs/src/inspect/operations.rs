@@ -22,8 +22,7 @@ const COLUMNS: &str = "
     i.outcome as result";
 
 /// What has not ended holds its session; the others are found from the end of the primary key.
-const UNDER_WAY: &str =
-    "sessions s join intents i on i.id = s.operation_id and s.live";
+const UNDER_WAY: &str = "sessions s join intents i on i.id = s.operation_id and s.live";
 
 pub(super) async fn list(
     conn: &mut PgConnection,

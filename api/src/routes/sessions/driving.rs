@@ -110,7 +110,7 @@ async fn seal(
 fn not_ready(status: SessionStatus) -> Problem {
     match status {
         SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
-        // It was ready when it was looked at, and another operation was faster.
+        // Ready by now, but another operation was faster.
         SessionStatus::Busy | SessionStatus::Ready => {
             Problem::new(&kinds::CONFLICT, "the session is busy with another operation")
         }
