@@ -9,9 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use kitfleet_domain::machine::Room;
-use kitfleet_domain::profiles::stores;
 use kitfleet_domain::workers::{self, Driver, Standing};
-use kitfleet_domain::{mfa, webhooks};
+use kitfleet_domain::{vault, webhooks};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::{MailTransport, WarmPool};
@@ -191,18 +190,18 @@ async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
 /// Whether what is sealed in the database opens with the keys that this configuration has.
 async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
     let (subject, configured) = ("sealed secrets", config.auth().vault);
-    let vault = webhooks::secrets::vault(&mut *conn, configured.as_ref()).await?;
-    let endpoints = webhooks::endpoints::count_unopenable(&mut *conn, &vault).await?;
-    let factors = mfa::count_unopenable(&mut *conn, configured.as_ref()).await?;
-    let vault = kitfleet_profiles::vault(&mut *conn, configured.as_ref()).await?;
-    let profiles = stores::count_unopenable(&mut *conn, &vault).await?;
-    let lost = endpoints + factors + profiles;
-    if lost == 0 {
+    let endpoints = webhooks::secrets::vault(&mut *conn, configured.as_ref()).await?;
+    let profiles = kitfleet_profiles::vault(&mut *conn, configured.as_ref()).await?;
+    let lost = vault::count_unopenable(conn, &endpoints, configured.as_ref(), &profiles).await?;
+    if lost.all() == 0 {
         return Ok(Check::ok(subject, "the keys configured open all of them"));
     }
     let finding = format!(
-        "{lost} cannot be opened by the keys configured: of webhook endpoints {endpoints}, second factors {factors}, \
-         profiles {profiles}"
+        "{} cannot be opened by the keys configured: of webhook endpoints {}, second factors {}, profiles {}",
+        lost.all(),
+        lost.endpoints,
+        lost.factors,
+        lost.profiles,
     );
     let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; then \
                 `kitfleet deliveries requeue` sends what could not be signed";

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +30,7 @@ use crate::postgres::Postgres;
 use crate::report::Samples;
 use crate::service::{Client, Service};
 
-/// Clients of an account, each of which has two sessions at most: as many as an account of the largest tier may have.
+/// Clients of an account at most, each of which has two sessions: as many as an account of the largest tier may have.
 const CLIENTS: usize = 16;
 /// How long the load lasts before it is measured.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -54,6 +55,9 @@ struct Options {
     /// What they do.
     #[arg(long, value_enum, default_value_t = Work::Waits)]
     work: Work,
+    /// Accounts that share the clients; without it one a client for creates, and otherwise one for 16 of them.
+    #[arg(long)]
+    accounts: Option<NonZeroUsize>,
     /// Seconds that are measured.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
@@ -69,6 +73,18 @@ struct Options {
     /// Where `load.json` and `load.csv` are written.
     #[arg(long, default_value = "target")]
     into: PathBuf,
+}
+
+impl Options {
+    /// Into how many accounts so many clients go: as many as are wanted, and as have room for their sessions.
+    fn accounts_of(&self, clients: usize) -> usize {
+        let needed = clients.div_ceil(CLIENTS);
+        let wanted = match self.work {
+            Work::Waits => needed,
+            Work::Creates => clients,
+        };
+        self.accounts.map_or(wanted, NonZeroUsize::get).clamp(needed, clients)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -87,6 +103,7 @@ struct Figures {
     api: usize,
     workers: usize,
     clients: usize,
+    accounts: usize,
     commit_delay_us: u64,
     redis: bool,
     seconds: f64,
@@ -112,10 +129,11 @@ struct Figures {
 pub async fn run(arguments: &[String]) -> Result<()> {
     let options = Options::parse_from(arguments);
     println!(
-        "\n{:>3} {:>3} {:>4} {:>8} {:>7} {:>7} {:>7}  {:>6} {:>6} {:>6} {:>6}  {:>5} {:>5} {:>5} {:>6} {:>5}  waits",
+        "\n{:>3} {:>3} {:>4} {:>4} {:>8} {:>7} {:>7} {:>7}  {:>6} {:>6} {:>6} {:>6}  {:>5} {:>5} {:>5} {:>6} {:>5}  waits",
         "api",
         "wrk",
         "clts",
+        "accs",
         "op/s",
         "p50 ms",
         "p95 ms",
@@ -192,12 +210,13 @@ async fn measure(
 ) -> Result<Figures> {
     let load = Arc::new(Load::default());
     let mut running = JoinSet::new();
-    for first in (0..clients).step_by(CLIENTS) {
-        let account = service.client(&format!("load-{workers}-{clients}-{first}"))?;
-        for n in first..clients.min(first + CLIENTS) {
-            let caller = Caller::connect(&account.at(&service.base_urls[n % service.base_urls.len()])).await?;
-            running.spawn(keep_on(caller, options.work, Arc::clone(&load)));
-        }
+    let accounts = options.accounts_of(clients);
+    let owners = (0..accounts).map(|account| service.client(&format!("load-{workers}-{clients}-{account}")));
+    let owners = owners.collect::<Result<Vec<_>>>()?;
+    for n in 0..clients {
+        let owner = owners[n % accounts].at(&service.base_urls[n % service.base_urls.len()]);
+        let caller = Caller::connect(&owner).await?;
+        running.spawn(keep_on(caller, options.work, Arc::clone(&load)));
     }
     tokio::time::sleep(WARM_UP).await;
     let mut conn = postgres.options().connect().await?;
@@ -222,6 +241,7 @@ async fn measure(
         api: options.api,
         workers,
         clients,
+        accounts,
         commit_delay_us: options.commit_delay,
         redis: options.redis.is_some(),
         seconds: took,
@@ -394,11 +414,11 @@ impl Counts {
 }
 
 fn print(figures: &Figures) {
-    let Figures { api, workers, clients, per_second, p50_ms, p95_ms, p99_ms, waits, .. } = figures;
+    let Figures { api, workers, clients, accounts, per_second, p50_ms, p95_ms, p99_ms, waits, .. } = figures;
     let Figures { postgres_ms, api_ms, worker_ms, client_ms, statements, commits, flushes, wal_bytes, busy, .. } =
         figures;
     println!(
-        "{api:>3} {workers:>3} {clients:>4} {per_second:>8.0} {p50_ms:>7.2} {p95_ms:>7.2} {p99_ms:>7.2}  {postgres_ms:>6.2} \
+        "{api:>3} {workers:>3} {clients:>4} {accounts:>4} {per_second:>8.0} {p50_ms:>7.2} {p95_ms:>7.2} {p99_ms:>7.2}  {postgres_ms:>6.2} \
          {api_ms:>6.2} {worker_ms:>6.2} {client_ms:>6.2}  {statements:>5.1} {commits:>5.1} {flushes:>5.2} {wal_bytes:>6.0} \
          {busy:>5.2}  {waits}"
     );

@@ -2,7 +2,7 @@
 
 pub mod log;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -23,38 +23,58 @@ pub struct Entry {
     pub payload: Value,
 }
 
+/// A row that is written by a statement, or by [`record`].
+#[derive(Debug)]
+pub struct Line {
+    /// What the function `write_audit` of the database takes: all columns but the time.
+    pub columns: Value,
+    actor: &'static str,
+    action: &'static str,
+}
+
+impl Line {
+    /// A row of `account`'s log.
+    #[must_use]
+    pub fn new(account: AccountId, actor: &Actor, entry: Entry) -> Self {
+        let (by_account, by_key, ip_address, user_agent) = match actor {
+            // Where somebody is who acts on another's account is none of its owner's business.
+            Actor::Customer { account: by, key, .. } if *by != account => (Some(*by), *key, None, None),
+            Actor::Customer { account: by, key, ip_address, user_agent } => {
+                (Some(*by), *key, ip_address.as_deref(), user_agent.as_deref())
+            }
+            Actor::System => (None, None, None, None),
+        };
+        let Entry { action, target, payload } = entry;
+        let mut columns = json!({
+            "id": Uuid::now_v7(),
+            "account_id": account.as_uuid(),
+            "actor_type": actor.kind(),
+            "actor_account_id": by_account.map(|by| by.as_uuid()),
+            "actor_key_id": by_key.map(|key| key.as_uuid()),
+            "action": action,
+            "target_resource_id": target,
+            "ip_address": ip_address,
+            "user_agent": user_agent,
+        });
+        columns["payload"] = payload;
+        Self { columns, actor: actor.kind(), action }
+    }
+
+    /// Counts it, which was written.
+    pub fn count(&self) {
+        let prefix = self.action.split('.').next().unwrap_or_default().to_owned();
+        metrics::counter!("service_account_audit_emit_total", "prefix" => prefix, "actor_type" => self.actor)
+            .increment(1);
+    }
+}
+
 /// Writes a row into `account`'s log.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
-    let (by_account, by_key, ip_address, user_agent) = match actor {
-        // Where somebody is who acts on another's account is none of its owner's business.
-        Actor::Customer { account: by, key, .. } if *by != account => (Some(*by), *key, None, None),
-        Actor::Customer { account: by, key, ip_address, user_agent } => {
-            (Some(*by), *key, ip_address.as_deref(), user_agent.as_deref())
-        }
-        Actor::System => (None, None, None, None),
-    };
-    sqlx::query!(
-        "insert into audit_log
-            (id, account_id, actor_type, actor_account_id, actor_key_id, action, target_resource_id, payload, ip_address, user_agent)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-        Uuid::now_v7(),
-        account as _,
-        actor.kind(),
-        by_account as _,
-        by_key as _,
-        entry.action,
-        entry.target,
-        entry.payload,
-        ip_address,
-        user_agent,
-    )
-    .execute(conn)
-    .await?;
-    let prefix = entry.action.split('.').next().unwrap_or_default().to_owned();
-    metrics::counter!("service_account_audit_emit_total", "prefix" => prefix, "actor_type" => actor.kind())
-        .increment(1);
+    let line = Line::new(account, actor, entry);
+    sqlx::query_scalar!("select write_audit($1)", line.columns).fetch_one(conn).await?;
+    line.count();
     Ok(())
 }

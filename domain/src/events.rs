@@ -79,15 +79,9 @@ impl EventType {
 /// When the database fails.
 pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventType, data: Value) -> sqlx::Result<Uuid> {
     let id = Uuid::now_v7();
-    sqlx::query!(
-        "insert into events (id, account_id, type, data) values ($1, $2, $3, $4)",
-        id,
-        account as _,
-        event.name(),
-        data,
-    )
-    .execute(conn)
-    .await?;
+    sqlx::query_scalar!("select write_event($1, $2, $3, $4)", id, account as _, event.name(), data)
+        .fetch_one(conn)
+        .await?;
     Ok(id)
 }
 

@@ -360,19 +360,6 @@ pub async fn judge(
     Ok(Verdict::Proven(via))
 }
 
-/// How many second factors the vault does not open; without one it is all of them.
-///
-/// # Errors
-/// When the database fails.
-pub async fn count_unopenable(conn: &mut PgConnection, vault: Option<&Vault>) -> sqlx::Result<i64> {
-    sqlx::query_scalar!(
-        r#"select count(*) as "count!" from mfa_factors where enrolled_at is not null and substr(sealed_secret, 1, 4) <> all($1)"#,
-        &vault.map(Vault::key_ids).unwrap_or_default(),
-    )
-    .fetch_one(conn)
-    .await
-}
-
 /// A factor whose row is locked.
 struct Factor {
     enrolled: bool,

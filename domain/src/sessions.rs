@@ -2,10 +2,11 @@
 //!
 //! A session's status is its lock: an operation claims it by moving it from `ready` to `busy` under the operation's
 //! id, and only that id may release it. Creating counts as the first claim. What a claim is for stands in
-//! [`intents`].
+//! [`intents`], and what is left when nobody comes back from there is ended by [`leftovers`].
 
 pub mod intents;
 pub mod keeping;
+pub mod leftovers;
 
 mod wishes;
 
@@ -13,16 +14,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-use self::intents::ReplyTo;
+use self::intents::{Notice, OpenRequest, ReplyTo};
 use crate::accounts::{self, Tier};
 use crate::area::{Area, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
-use crate::events::{self, EventType};
+use crate::events::EventType;
 use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
+use crate::operations::Outcome;
 use crate::timestamp::Timestamp;
 use crate::workers::{self, LEASE, Lack, Placement};
 use crate::{archetypes, profiles};
@@ -31,7 +33,7 @@ pub use wishes::Wishes;
 
 pub(crate) const AREA: Area = Area {
     purges: &[
-        Purge::new("operations", "intents", |conn, terms, limit| Box::pin(intents::purge(conn, terms.jobs, limit))),
+        Purge::new("operations", "intents", |conn, terms, limit| Box::pin(leftovers::purge(conn, terms.jobs, limit))),
         Purge::new("sessions", "sessions", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit))),
     ],
     actions: &["session.created", "session.destroyed"],
@@ -98,6 +100,14 @@ pub enum SessionStatus {
     Errored,
 }
 
+impl Session {
+    /// The same when its browser has opened, at that moment.
+    #[must_use]
+    pub fn opened(self, at: Timestamp) -> Self {
+        Self { status: SessionStatus::Ready, updated_at: at, ..self }
+    }
+}
+
 impl SessionStatus {
     /// As the contract spells it.
     #[must_use]
@@ -144,8 +154,8 @@ pub struct NewSession<'a> {
 /// A session whose browser is about to open.
 #[derive(Debug)]
 pub struct Created {
-    /// The session.
-    pub id: SessionId,
+    /// The session, as it was written.
+    pub session: Session,
     /// The intent that opens its browser.
     pub intent: IntentId,
     /// Who owns the browser.
@@ -192,13 +202,12 @@ pub struct Room<'a> {
     pub placement: Option<Placement>,
 }
 
-/// Takes the profile, one of the account's slots and a worker's, and writes the session, the intent that opens its browser
-/// and `session.created`.
+/// Takes the profile, one of the account's slots and a worker's, and writes the session, `intent` to open its browser, and
+/// `session.created`. Without a profile that is one statement, which is a transaction of its own; `conn` is in none. The worker
+/// has to be told.
 ///
-/// The account's row is locked from the statement that takes the slots until the transaction ends, so that creates of one
-/// account count each other. Who takes a profile locks the account before it, as everybody does who needs both.
-///
-/// A session is the device that its profile was made for, also when that has left the catalogue (contract: sessions 5).
+/// The account's row is locked from when the slots are taken until the transaction ends, so that creates of one account count
+/// each other. Who takes a profile locks the account before it, as everybody does who needs both.
 ///
 /// # Errors
 /// When there is no slot, or the database fails.
@@ -207,26 +216,41 @@ pub async fn create(
     new: &NewSession<'_>,
     room: Room<'_>,
     actor: &Actor,
-    reply: ReplyTo<'_>,
+    (intent, reply): (IntentId, ReplyTo<'_>),
 ) -> Result<Created, CreateError> {
-    let profile = match new.profile {
-        Some(profile) => {
-            accounts::lock(&mut *conn, new.account_id).await?.ok_or(CreateError::AccountSuspended)?;
-            Some(profiles::take(&mut *conn, new.account_id, profile).await?)
-        }
-        None => None,
-    };
-    let (id, intent) = (SessionId::generate(), IntentId::generate());
-    let of_profile = profile.as_ref().map(|profile| profile.archetype.as_str());
+    let Some(profile) = new.profile else { return write(conn, new, None, room, actor, (intent, reply)).await };
+    let mut tx = conn.begin().await?;
+    accounts::lock(&mut tx, new.account_id).await?.ok_or(CreateError::AccountSuspended)?;
+    let taken = profiles::take(&mut tx, new.account_id, profile).await?;
+    let created = write(&mut tx, new, Some((profile, taken)), room, actor, (intent, reply)).await?;
+    tx.commit().await?;
+    Ok(created)
+}
+
+/// The part of [`create`] that every session has. It is the device that its profile was made for, also when that has left the
+/// catalogue (contract: sessions 5).
+async fn write(
+    conn: &mut PgConnection,
+    new: &NewSession<'_>,
+    profile: Option<(ProfileId, profiles::Taken)>,
+    room: Room<'_>,
+    actor: &Actor,
+    (intent, reply): (IntentId, ReplyTo<'_>),
+) -> Result<Created, CreateError> {
+    let id = SessionId::generate();
+    let of_profile = profile.as_ref().map(|(_, profile)| profile.archetype.as_str());
     let archetype = new.archetype.or(of_profile).unwrap_or(&archetypes::launch().id);
-    let mut metadata = new.metadata.clone();
-    if let (Some(id), Some(profile)) = (new.profile, &profile) {
-        let metadata = metadata.get_or_insert_default();
-        metadata.insert("profile_id".to_owned(), id.to_string().into());
-        metadata.insert("profile_name".to_owned(), profile.name.clone().into());
-    }
+    let metadata = metadata(new, profile.as_ref());
     let tiers: Vec<_> = Tier::NAMES.iter().map(|name| (*name).to_owned()).collect();
     let limits: Vec<_> = Tier::ALL.iter().map(|tier| i64::from(room.allowed.of(*tier))).collect();
+    let open = OpenRequest {
+        archetype: archetype.to_owned(),
+        behavioral_profile: new.behavioral_profile,
+        profile_id: new.profile,
+    };
+    let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
+    let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
+    let line = audit::Line::new(new.account_id, actor, entry);
     let account = sqlx::query!(
         r#"with account as materialized (
                select live, allowed from count_sessions_locked($2) a
@@ -238,13 +262,14 @@ pub async fn create(
                    (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
                     metadata, profile_id, profile_generation)
                select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11
-               from slot where worker_id is not null returning id, worker_id
+               from slot where worker_id is not null returning id, worker_id, created_at
            ), intent as (
                insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id)
-               select $4, id, worker_id, 'open', '{}', $12, $13 from session
+               select $4, id, worker_id, 'open', $18, $12, $13 from session
            )
-           select live as "live!", allowed as "allowed!", worker_id as "worker_id?: WorkerId"
-           from account left join slot on true"#,
+           select live as "live!", allowed as "allowed!", worker_id as "worker_id?: WorkerId",
+                  created_at as "created_at?: Timestamp", case when id is not null then write_audit($19) end as line
+           from account left join session on true"#,
         id as _,
         new.account_id as _,
         new.api_key_id as _,
@@ -254,15 +279,17 @@ pub async fn create(
         new.behavioral_profile as _,
         new.label,
         // As text: a parameter of its own type would be made jsonb on its way.
-        metadata.map(|data| Value::Object(data).to_string()),
+        metadata,
         new.profile as _,
-        profile.as_ref().map(|profile| profile.generation),
+        profile.as_ref().map(|(_, profile)| profile.generation),
         reply.channel,
         reply.request_id,
         &tiers,
         &limits,
         room.placement.map(|placement| placement == Placement::Pack),
         LEASE.as_secs_f64(),
+        json!(open),
+        line.columns,
     )
     .fetch_optional(&mut *conn)
     .await?
@@ -270,17 +297,42 @@ pub async fn create(
     if account.live >= account.allowed {
         return Err(CreateError::ConcurrencyLimit { current: account.live, limit: account.allowed });
     }
-    let Some(worker) = account.worker_id else {
+    let (Some(worker), Some(created_at)) = (account.worker_id, account.created_at) else {
         return Err(match workers::lack(conn).await? {
             Lack::Slots => CreateError::CapacityExhausted,
             Lack::News => CreateError::WorkersSilent,
             Lack::Workers => CreateError::NoWorker,
         });
     };
-    let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
-    let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
-    audit::record(conn, new.account_id, actor, entry).await?;
-    Ok(Created { id, intent, worker })
+    line.count();
+    let session = Session {
+        id,
+        account_id: new.account_id,
+        api_key_id: new.api_key_id,
+        status: SessionStatus::Creating,
+        archetype: open.archetype,
+        purpose: new.purpose.to_owned(),
+        label: new.label.map(str::to_owned),
+        metadata,
+        egress_capabilities: None,
+        egress_capability_report: None,
+        created_at,
+        updated_at: created_at,
+        last_state_at: None,
+        destroyed_at: None,
+    };
+    Ok(Created { session, intent, worker })
+}
+
+/// What a session's customer said of it, and of which profile it is, as JSON.
+fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::Taken)>) -> Option<String> {
+    let mut metadata = new.metadata.clone();
+    if let Some((id, profile)) = profile {
+        let metadata = metadata.get_or_insert_default();
+        metadata.insert("profile_id".to_owned(), id.to_string().into());
+        metadata.insert("profile_name".to_owned(), profile.name.clone().into());
+    }
+    metadata.map(|data| Value::Object(data).to_string())
 }
 
 /// The account's session of this id.
@@ -361,31 +413,6 @@ pub async fn list(
     .await
 }
 
-/// What a browser has to become.
-#[derive(Debug)]
-pub struct OpenRequest {
-    /// An id of a catalogue: that of the process that created the session, or one before it that a profile is from.
-    pub archetype: String,
-    /// How its user behaves.
-    pub behavioral_profile: BehavioralProfile,
-    /// What it begins with.
-    pub profile_id: Option<ProfileId>,
-}
-
-/// What to open for this session.
-///
-/// # Errors
-/// When the database fails.
-pub async fn open_request(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<OpenRequest> {
-    sqlx::query_as!(
-        OpenRequest,
-        r#"select archetype, behavioral_profile as "behavioral_profile: _", profile_id from sessions where id = $1"#,
-        id as _,
-    )
-    .fetch_one(conn)
-    .await
-}
-
 /// Why a session is destroyed.
 #[derive(Debug, Clone)]
 pub enum Cause {
@@ -416,17 +443,22 @@ impl Cause {
 }
 
 /// What a destroy came upon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Destroyed {
-    /// A live session, whose browser this worker has to close.
-    Now(WorkerId),
+    /// A live session.
+    Now {
+        /// Who has its browser, and closes it.
+        worker: WorkerId,
+        /// For whoever waits for the operation that was under way.
+        notice: Option<Notice>,
+    },
     /// A session that was terminal already.
     Before,
 }
 
-/// Ends the account's session: frees its slot, answers the operation under way, and writes `session.completed` and
-/// `session.destroyed`. Its time is that of the clock: a transaction that had to wait for the one that created the session
-/// may have begun before it. Whoever calls this enqueues the closing of the browser in the same transaction. `None` when the
+/// Ends the account's session: frees its slot, ends the operation under way, and writes `session.completed` and
+/// `session.destroyed`, in one statement. Its time is that of the clock: a transaction that had to wait for the one that created
+/// the session may have begun before it. When that is committed, the worker and whoever waits have to be told. `None` when the
 /// account has no such session.
 ///
 /// # Errors
@@ -437,18 +469,37 @@ pub async fn destroy(
     id: SessionId,
     cause: &Cause,
 ) -> sqlx::Result<Option<Destroyed>> {
+    let (mut event, mut payload) = (json!({"session_id": id}), json!({}));
+    if let Some(reason) = cause.reason() {
+        event["auto_destroyed"] = true.into();
+        event["reason"] = reason.into();
+        payload["reason"] = reason.into();
+    }
+    let entry = Entry { action: "session.destroyed", target: Some(id.to_string()), payload };
+    let line = audit::Line::new(account, cause.actor(), entry);
     let ended = sqlx::query!(
         r#"with live as (
                select id, operation_id from sessions
                where id = $1 and account_id = $2 and live for update
+           ), ended as (
+               update sessions s
+               set status = 'destroyed', operation_id = null, updated_at = clock_timestamp(), destroyed_at = clock_timestamp()
+               from live where s.id = live.id
+               returning s.worker_id, live.operation_id,
+                         (extract(epoch from s.destroyed_at - s.created_at) * 1000)::bigint as duration_ms
            )
-           update sessions s
-           set status = 'destroyed', operation_id = null, updated_at = clock_timestamp(), destroyed_at = clock_timestamp()
-           from live where s.id = live.id
-           returning s.worker_id as "worker_id: WorkerId", live.operation_id as "operation_id?: IntentId",
-                     (extract(epoch from s.destroyed_at - s.created_at) * 1000)::bigint as "duration_ms!""#,
+           select worker_id as "worker_id: WorkerId", operation_id as "operation_id?: IntentId",
+                  case when operation_id is not null then end_operation(operation_id, $3) end as reply_channel,
+                  write_event($4, $2, $5, jsonb_set($6, '{duration_ms}', to_jsonb(duration_ms))) as event,
+                  write_audit(jsonb_set($7, '{payload, duration_ms}', to_jsonb(duration_ms))) as line
+           from ended"#,
         id as _,
         account as _,
+        json!(Outcome::Destroyed),
+        Uuid::now_v7(),
+        EventType::SessionCompleted.name(),
+        event,
+        line.columns,
     )
     .fetch_optional(&mut *conn)
     .await?;
@@ -462,20 +513,10 @@ pub async fn destroy(
         .await?;
         return Ok(exists.then_some(Destroyed::Before));
     };
-    if let Some(operation) = ended.operation_id {
-        intents::abandon(&mut *conn, operation).await?;
-    }
-    let mut event = json!({"session_id": id, "duration_ms": ended.duration_ms});
-    let mut payload = json!({"duration_ms": ended.duration_ms});
-    if let Some(reason) = cause.reason() {
-        event["auto_destroyed"] = true.into();
-        event["reason"] = reason.into();
-        payload["reason"] = reason.into();
-    }
-    events::record(&mut *conn, account, EventType::SessionCompleted, event).await?;
-    let entry = Entry { action: "session.destroyed", target: Some(id.to_string()), payload };
-    audit::record(conn, account, cause.actor(), entry).await?;
-    Ok(Some(Destroyed::Now(ended.worker_id)))
+    line.count();
+    let waited_for = ended.operation_id.zip(ended.reply_channel);
+    let notice = waited_for.map(|(operation, channel)| Notice::destroyed(operation, channel)).transpose()?;
+    Ok(Some(Destroyed::Now { worker: ended.worker_id, notice }))
 }
 
 /// The account's live sessions.

@@ -10,7 +10,9 @@ use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
+use sqlx::PgConnection;
 
+/// Bytes of a key's name, which a sealed secret begins with.
 const KEY_ID: usize = 4;
 const NONCE: usize = 12;
 
@@ -53,8 +55,7 @@ impl Vault {
     }
 
     /// What everything that it opens begins with.
-    #[must_use]
-    pub fn key_ids(&self) -> Vec<Vec<u8>> {
+    fn key_ids(&self) -> Vec<Vec<u8>> {
         std::iter::once(&self.current).chain(&self.retired).map(|key| key.id.to_vec()).collect()
     }
 
@@ -94,6 +95,53 @@ impl Key {
         expanded.expect("32 bytes are a length that HKDF gives");
         Aes256Gcm::new(&derived.into())
     }
+}
+
+/// Secrets that are in use and that no key opens.
+#[derive(Debug)]
+pub struct Unopenable {
+    /// Webhook endpoints with one that signs.
+    pub endpoints: i64,
+    /// Second factors.
+    pub factors: i64,
+    /// Profiles.
+    pub profiles: i64,
+}
+
+impl Unopenable {
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> i64 {
+        self.endpoints + self.factors + self.profiles
+    }
+}
+
+/// How many secrets these do not open: the vault of webhook endpoints, that of second factors, without which it is all of them, and
+/// that of profiles.
+///
+/// # Errors
+/// When the database fails.
+pub async fn count_unopenable(
+    conn: &mut PgConnection,
+    endpoints: &Vault,
+    factors: Option<&Vault>,
+    profiles: &Vault,
+) -> sqlx::Result<Unopenable> {
+    sqlx::query_as!(
+        Unopenable,
+        r#"select (select count(*) from webhook_endpoints
+                   where disabled_at is null
+                     and (substr(sealed_secret, 1, 4) <> all($1)
+                          or grace_expires_at > now() and substr(sealed_prev_secret, 1, 4) <> all($1))) as "endpoints!",
+                  (select count(*) from mfa_factors
+                   where enrolled_at is not null and substr(sealed_secret, 1, 4) <> all($2)) as "factors!",
+                  (select count(*) from profiles where substr(sealed_key, 1, 4) <> all($3)) as "profiles!""#,
+        &endpoints.key_ids(),
+        &factors.map(Vault::key_ids).unwrap_or_default(),
+        &profiles.key_ids(),
+    )
+    .fetch_one(conn)
+    .await
 }
 
 #[cfg(test)]

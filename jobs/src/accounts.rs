@@ -24,7 +24,9 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
     }
     let mut reclaimed = 0;
     for session in sessions::live_of(&mut tx, account).await? {
-        if let Some(Destroyed::Now(_)) = browser::destroy(&mut tx, account, session, &Cause::AccountSuspended).await? {
+        if let Some(Destroyed::Now { .. }) =
+            browser::destroy(&mut tx, account, session, &Cause::AccountSuspended).await?
+        {
             reclaimed += 1;
         }
     }

@@ -14,9 +14,9 @@ use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection, FromRow, PgConnection};
 
-use crate::browser::BrowserJob;
 use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
+use crate::operations::OperationJob;
 use crate::wakeups;
 use crate::webhooks::AttemptJob;
 
@@ -73,7 +73,7 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
     if queue.as_deref() != Some(AttemptJob::QUEUE) {
         jobs.extend(list_queued(&mut *conn, filter).await?);
     }
-    let worker = queue.as_deref().and_then(BrowserJob::worker_of);
+    let worker = queue.as_deref().and_then(OperationJob::worker_of);
     if queue.is_none() || worker.is_some() {
         jobs.extend(operations::list(conn, worker, status.as_deref(), *limit).await?);
     }
@@ -130,7 +130,7 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
 pub enum Retried {
     /// It runs.
     Yes,
-    /// There is no such job that failed or was killed, or it closes a browser that is closed.
+    /// There is no such job that failed or was killed.
     NoSuchJob,
     /// An operator cancelled it, which is for good.
     Cancelled,
@@ -166,7 +166,7 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
         "update apalis.jobs j
          set status = 'Pending', run_at = to_timestamp(0), lock_by = null, lock_at = null, done_at = null
          from (select id, status = 'Killed' and last_result = $2::jsonb as cancelled from apalis.jobs where id = $1 for update) old
-         where j.id = old.id and status in ('Failed', 'Killed') and job_type not like 'browser:%'
+         where j.id = old.id and status in ('Failed', 'Killed')
          returning job_type, convert_from(job, 'UTF8')::jsonb, coalesce(old.cancelled, false)",
     )
     .bind(id)
@@ -187,9 +187,9 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
     Ok(Retried::Yes)
 }
 
-/// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, for operations and jobs of a
-/// browser: destroying its session ends an operation, and answers whoever asked for it; and for deliveries: pausing or
-/// deleting their endpoint ends them, and tells the customer.
+/// Keeps a job that waits from running; a mail is then never sent. `false` when none such waits, for operations: destroying its
+/// session ends one, and answers whoever asked for it; and for deliveries: pausing or deleting their endpoint ends them, and
+/// tells the customer.
 ///
 /// # Errors
 /// When the database fails.
@@ -197,7 +197,7 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let cancelled: Option<(String, Value)> = sqlx::query_as(
         "update apalis.jobs set status = 'Killed', done_at = now(), last_result = $2::jsonb
-         where id = $1 and status = 'Pending' and job_type not like 'browser:%'
+         where id = $1 and status = 'Pending'
          returning job_type, convert_from(job, 'UTF8')::jsonb",
     )
     .bind(id)
@@ -252,7 +252,7 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
                     min(run_at) filter (where run_at > to_timestamp(0) and run_at <= now()) as oldest
              from apalis.jobs group by job_type, status
              union all
-             select 'browser:wrk_' || i.worker_id, {status}, count(*), min(i.created_at)
+             select 'operations:wrk_' || i.worker_id, {status}, count(*), min(i.created_at)
              from intents i group by i.worker_id, i.status
          )
          select queue,
@@ -270,23 +270,20 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     Ok(queues)
 }
 
-/// Kills what waits for browsers of workers that are gone, and jobs that died with the worker that ran them: nobody may
-/// run the former; of the latter a chain's next tick has its own row, and a mail gets another job. Answers how many.
+/// Kills jobs that died with the worker that ran them: a chain's next tick has its own row, and a mail gets another job. Answers
+/// how many.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let killed = sqlx::query(
         "update apalis.jobs set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"its worker is gone\"}'
-         where status in ('Pending', 'Queued', 'Running') and id = any(array(
-             select j.id from workers w join apalis.jobs j on j.job_type = 'browser:wrk_' || w.id
-             where w.status in ('stopped', 'lost') and j.status = 'Pending'
-             union all
+         where status in ('Queued', 'Running') and id = any(array(
              select j.id from workers w cross join unnest($1) queue (name)
              join apalis.jobs j on j.lock_by = queue.name || ':wrk_' || w.id
              where w.status in ('stopped', 'lost') and j.status in ('Queued', 'Running')))",
     )
-    .bind(["browser", MaintenanceJob::QUEUE, EmailJob::QUEUE])
+    .bind([MaintenanceJob::QUEUE, EmailJob::QUEUE])
     .execute(conn)
     .await?;
     Ok(killed.rows_affected())

@@ -54,6 +54,12 @@ impl OperationJob {
     pub fn queue_of(worker: WorkerId) -> String {
         format!("operations:{worker}")
     }
+
+    /// The incarnation whose queue this is, if it is one's.
+    #[must_use]
+    pub fn worker_of(queue: &str) -> Option<WorkerId> {
+        queue.strip_prefix("operations:")?.parse().ok()
+    }
 }
 
 /// Has a worker look for what waits for it, which was committed before.

@@ -38,7 +38,12 @@ pub(crate) fn channel(queue: &str) -> String {
 
 /// Has whoever serves `queue` look at it, when the transaction commits: for whoever has no hub, or nothing that has to be quick.
 pub(crate) async fn wake(conn: &mut PgConnection, queue: &str) -> sqlx::Result<()> {
-    sqlx::query("select pg_notify($1, '')").bind(channel(queue)).execute(conn).await?;
+    notify(conn, &channel(queue), "").await
+}
+
+/// Tells whoever listens on a channel of PostgreSQL's, when the transaction commits.
+pub(crate) async fn notify(conn: &mut PgConnection, channel: &str, payload: &str) -> sqlx::Result<()> {
+    sqlx::query("select pg_notify($1, $2)").bind(channel).bind(payload).execute(conn).await?;
     Ok(())
 }
 

@@ -196,8 +196,8 @@ async fn exit_codes_tell_failure_from_misuse() {
     app.stop().await;
 }
 
-/// Contract: operators 2; command-line 6, 8. The operators' views of workers and jobs, for people and for machines; a browser's job is never
-/// retried.
+/// Contract: operators 2; command-line 6, 8; workers 2. The operators' views of workers and jobs, for people and for machines; an operation
+/// is neither retried nor cancelled.
 #[tokio::test]
 async fn operators_see_workers_and_jobs() {
     let app = App::simulated().set("worker.name", "left").start().await;
@@ -212,7 +212,7 @@ async fn operators_see_workers_and_jobs() {
     assert!(worker["max_sessions"].is_u64());
     assert!(app.run(&["workers", "list"]).await.code(0).stdout.contains("left"));
 
-    let queue = format!("browser:{}", worker["id"].as_str().expect("an id"));
+    let queue = format!("operations:{}", worker["id"].as_str().expect("an id"));
     let listed = async |args: &[&str]| {
         let listed = app.run(&[&["jobs", "list", "--queue", &queue, "--json"], args].concat()).await.code(0).json();
         listed.as_array().expect("a list").clone()
@@ -362,28 +362,6 @@ async fn the_job_of_a_mail_that_waits_can_be_retried() {
     sqlx::query("delete from emails").execute(&app.database.pool).await.expect("a purge");
     app.stands(&job, "Failed").await;
     app.run(&["jobs", "retry", &job]).await.code(1);
-    app.stop().await;
-}
-
-/// Contract: command-line 6; workers 2, 3. An operator neither cancels a browser's job nor has it run again, however it stands.
-#[tokio::test]
-async fn the_job_of_a_browser_is_left_alone() {
-    let app = App::simulated().start().await;
-    let client = app.client().await;
-    let session = client.session().await;
-    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    let closed = "select id from apalis.jobs where job_type like 'browser:%' and status = 'Done'";
-    let job: String = eventually(Duration::from_secs(15), "the browser is closed", async || {
-        sqlx::query_scalar(closed).fetch_optional(&app.database.pool).await.expect("the jobs")
-    })
-    .await;
-    for status in ["Pending", "Running", "Failed", "Killed", "Done"] {
-        app.stands(&job, status).await;
-        for order in ["cancel", "retry"] {
-            app.run(&["jobs", order, &job]).await.code(1);
-            assert_eq!(app.job_status(&job).await, status);
-        }
-    }
     app.stop().await;
 }
 

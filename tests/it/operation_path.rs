@@ -4,15 +4,16 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
-use kitfleet_domain::operations::{Condition, OnTimeout, Operation, Wait};
+use kitfleet_domain::operations::{Condition, OnTimeout, Operation, Outcome, Wait};
 use kitfleet_domain::sessions::intents::{self, Claim, ReplyTo};
+use kitfleet_domain::sessions::{self, Cause, Destroyed};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use sqlx::Executor as _;
+use sqlx::{Executor as _, PgConnection};
 
 use crate::support::records::uuid_of;
-use crate::support::statements::list;
+use crate::support::statements::{Statement, list};
 use crate::support::{App, Client, Redis, Role, at_once, eventually};
 
 /// What an operation may take that nobody was told of: a second until the rows are looked at, the operation, and a busy machine.
@@ -64,6 +65,89 @@ async fn an_operation_takes_few_statements_and_two_durable_commits() {
     }
 }
 
+/// Contract: workers 1, 19. A create is four statements, each a transaction of its own: whose key it is, the session, the start and the
+/// end of its opening. A destroy is two, whose key it is and the end of the session, and a look of the worker at what has ended,
+/// which is one for many. Of these three wait for the disk. What tells another process is three more at most that do not.
+#[tokio::test]
+async fn a_create_and_a_destroy_take_few_statements_and_three_durable_commits() {
+    const PAIRS: i64 = 100;
+    for (builder, told) in [(App::simulated(), 0), (App::simulated().roles(&[Role::Api, Role::Worker]), 3)] {
+        let app = builder.counting_statements().start().await;
+        let client = app.client().await;
+        let pair = async || {
+            let session = client.session().await;
+            client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+        };
+        pair().await;
+        app.database.pool.execute(STEPS).await.expect("the steps of intents");
+        let ends = "create trigger note_step before update on sessions for each row when (new.status = 'destroyed')
+                    execute function note_step()";
+        app.database.pool.execute(ends).await.expect("the end of a session");
+        app.count_statements().await;
+        for _ in 0..PAIRS {
+            pair().await;
+        }
+        let mut statements = app.statements().await;
+        statements.retain(|statement| statement.calls >= PAIRS / 2);
+        let each = statements.iter().map(|statement| statement.calls).sum::<i64>() / PAIRS;
+        assert!((6..=7 + told).contains(&each), "{}", list(&statements));
+        let is_part = |statement: &Statement| ["begin", "commit"].contains(&&*statement.query.to_lowercase());
+        assert!(!statements.iter().any(is_part), "{}", list(&statements));
+        let steps: Vec<(String, bool, i64)> =
+            sqlx::query_as("select step, waits, count(*) from steps group by step, waits order by step")
+                .fetch_all(&app.database.pool)
+                .await
+                .expect("the steps");
+        let expected = [("destroyed", true), ("done", true), ("queued", true), ("running", false)];
+        assert_eq!(steps, expected.map(|(step, waits)| (step.to_owned(), waits, PAIRS)));
+        app.stop().await;
+    }
+}
+
+/// Contract: sessions 17. A destroy that has to wait for a claim ends its operation with the session, though it began to look before
+/// there was one, and whoever waits for the operation is told.
+#[tokio::test]
+async fn a_destroy_ends_the_operation_of_a_claim_that_it_waits_for() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let session = client.session().await;
+    let mut claiming = app.database.pool.begin().await.expect("a transaction");
+    let intent = claim(&mut claiming, account, &session).await;
+    let destroyed = tokio::spawn({
+        let (client, path) = (client.clone(), format!("/v1/sessions/{session}"));
+        async move { client.delete(&path).await }
+    });
+    let waiting =
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    eventually(Duration::from_secs(10), "the destroy waits", async || (app.count(waiting).await == 1).then_some(()))
+        .await;
+    claiming.commit().await.expect("a commit");
+    destroyed.await.expect("a task").expect(204);
+    let mut conn = app.database.pool.acquire().await.expect("a connection");
+    let ending = intents::ending(&mut conn, intent).await.expect("a row").expect("it has ended");
+    assert!(matches!(ending.outcome, Outcome::Destroyed), "{ending:?}");
+    assert_eq!(app.status_of(&session).await, "destroyed");
+    drop(conn);
+    app.stop().await;
+}
+
+/// Contract: workers 13. A browser of which no worker is told that its session has ended is closed when the worker looks.
+#[tokio::test]
+async fn a_session_that_no_worker_was_told_of_is_closed() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let (profile, cause) = (client.profile().await, Cause::FreeTierCap);
+    let session = client.session_with(json!({"profile_id": profile})).await;
+    let mut conn = app.database.pool.acquire().await.expect("a connection");
+    let ended = sessions::destroy(&mut conn, account, SessionId::from(uuid_of(&session)), &cause).await;
+    assert!(matches!(ended, Ok(Some(Destroyed::Now { .. }))), "{ended:?}");
+    drop(conn);
+    // An actor that closes its browser lets go of the profile.
+    let in_hand = "select count(*) from sessions where profile_in_hand";
+    eventually(Duration::from_secs(10), "it is closed", async || (app.count(in_hand).await == 0).then_some(())).await;
+    app.stop().await;
+}
+
 /// Contract: workers 12. Whoever dies between a claim and its wake-up, 224 times, costs a look at the rows: each operation is
 /// carried out within a second or so.
 #[tokio::test]
@@ -78,7 +162,8 @@ async fn an_operation_that_no_worker_was_told_of_is_carried_out() {
     for _ in 0..7 {
         let began = Instant::now();
         for session in &sessions {
-            claim(&app, account, session).await;
+            let mut conn = app.database.pool.acquire().await.expect("a connection");
+            claim(&mut conn, account, session).await;
         }
         let open = "select count(*) from intents where status <> 'done'";
         eventually(UNTOLD, "all are carried out", async || (app.count(open).await == 0).then_some(())).await;
@@ -91,13 +176,14 @@ async fn an_operation_that_no_worker_was_told_of_is_carried_out() {
 }
 
 /// Claims a session as an API process does that dies before it tells anybody.
-async fn claim(app: &App, account: AccountId, session: &str) {
+async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> IntentId {
     let condition = Condition::Time { ms: 1 };
     let operation = Operation::Wait(Wait { condition, timeout: Duration::from_secs(1), on_timeout: OnTimeout::Fail });
     let (whose, reply) = ((account, SessionId::from(uuid_of(session))), ReplyTo { channel: "nobody", request_id: "" });
-    let mut conn = app.database.pool.acquire().await.expect("a connection");
-    let claim = intents::claim(&mut conn, whose, IntentId::generate(), &operation, None, reply).await;
+    let intent = IntentId::generate();
+    let claim = intents::claim(conn, whose, intent, &operation, None, reply).await;
     assert!(matches!(claim, Ok(Claim::Won { .. })), "{claim:?}");
+    intent
 }
 
 /// Contract: workers 12. An outcome of which nobody is told is found; nonsense on a channel, and outcomes that are told twice,

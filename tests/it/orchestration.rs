@@ -437,9 +437,7 @@ async fn stopping_leaves_no_slot_taken_and_no_caller_waiting() {
         assert_eq!(events, ["session.failed"]);
     }
     assert_eq!(app.count("select count(*) from intents where status <> 'done'").await, 0);
-    // No browser waits to be closed either.
-    let jobs = "select count(*) from apalis.jobs
-                where status in ('Queued', 'Running') or status = 'Pending' and job_type like 'browser:%'";
+    let jobs = "select count(*) from apalis.jobs where status in ('Queued', 'Running')";
     assert_eq!(app.count(jobs).await, 0);
     app.stop().await;
 }

@@ -65,6 +65,13 @@ async fn a_session_has_the_fields_of_the_contract() {
     assert_eq!(created["metadata"], metadata);
     let id = created["id"].as_str().expect("an id");
     assert_eq!(client.get(&format!("/v1/sessions/{id}")).await.expect(200).body, created);
+
+    let wish = json!({"profile_id": client.profile().await, "metadata": {"z": 1, "a": 2}});
+    let created = client.post("/v1/sessions", wish.clone()).await.expect(201).body;
+    let expected = json!({"z": 1, "a": 2, "profile_id": wish["profile_id"], "profile_name": "Shop"});
+    assert_eq!(created["metadata"], expected);
+    let id = created["id"].as_str().expect("an id");
+    assert_eq!(client.get(&format!("/v1/sessions/{id}")).await.expect(200).body, created);
     app.stop().await;
 }
 

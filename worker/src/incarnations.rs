@@ -10,7 +10,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use kitfleet_domain::ids::WorkerId;
-use kitfleet_domain::sessions::intents;
+use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::workers;
 use sqlx::{Connection as _, PgConnection};
 
@@ -74,7 +74,7 @@ pub async fn bury_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(), R
 async fn end_what_is_left(conn: &mut PgConnection) -> sqlx::Result<()> {
     loop {
         let mut tx = conn.begin().await?;
-        let ended = intents::rescue(&mut tx, i64::from(BATCH)).await?;
+        let ended = leftovers::rescue(&mut tx, i64::from(BATCH)).await?;
         tx.commit().await?;
         if ended < BATCH as usize {
             break;

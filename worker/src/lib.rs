@@ -23,10 +23,10 @@ use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::seldom::Seldom;
-use kitfleet_domain::sessions::intents;
+use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::workers::{self, NewWorker};
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
-use kitfleet_jobs::browser::{BrowserJob, BrowserTask};
+use kitfleet_jobs::browser::queue_of;
 use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Scheduled};
 use kitfleet_jobs::operations::{OperationBackend, OperationJob};
@@ -53,6 +53,9 @@ const MISSED: Duration = Duration::from_millis(500);
 
 /// How long after they were due the chains are scheduled that another worker had scheduled the last time.
 const LEFT_TO_OTHERS: Duration = Duration::from_secs(2);
+
+/// The least pause between two looks for sessions that have ended: one look is for all of them.
+const GATHERED_FOR: Duration = Duration::from_millis(5);
 
 /// How long it may take to be written that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
@@ -125,7 +128,7 @@ async fn run_with(
 ) -> Result<(), RunError> {
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
-    let (operations, browser_queue) = (OperationJob::queue_of(id), BrowserJob::queue_of(id));
+    let (operations, browser_queue) = (OperationJob::queue_of(id), queue_of(id));
     let queues = [&*operations, &browser_queue, EmailJob::QUEUE, AttemptJob::QUEUE];
     let (_listening, mut receivers) = wakeups.serve(&queues).await?;
     let new = NewWorker {
@@ -151,14 +154,15 @@ async fn run_with(
         let receiver = receivers.remove(name).unwrap_or_else(|| unreachable!("listened for above"));
         (receiver, Arc::clone(&context))
     };
+    let (ended, closing) = queue(&browser_queue);
+    let _closing = AbortOnDropHandle::new(tokio::spawn(close_when_told(closing, ended)));
     // The registry: a line a job type.
-    let (operating, browsing) = (queue(&operations), queue(&browser_queue));
+    let operating = queue(&operations);
     let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
     let (ticking, ticks) = channel(1);
     let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
     let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking).await }));
     queues.spawn(operate(operations, operating));
-    queues.spawn_blocking(move || serve(&browser_queue, browsing, close_browser));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
     queues.spawn(webhooks::deliver(delivering));
@@ -233,11 +237,16 @@ async fn operate(queue: String, (wakeups, context): Duty) -> Result<(), String> 
     WorkerBuilder::new(queue).backend(backend).build(run).run_until(stopped).await.map_err(|error| error.to_string())
 }
 
-/// Closes a browser on this worker.
-async fn close_browser(job: BrowserJob, context: Arc<Context>) -> Result<(), BoxDynError> {
-    let BrowserTask::Close(session) = job.task;
-    context.sessions.close(session);
-    Ok(())
+/// Closes the browsers of sessions that have ended whenever some have, for ever. One that nobody tells of is closed when the lease is
+/// renewed.
+async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
+    let failed = Seldom::new();
+    while ended.recv().await.is_some() {
+        if let Err(error) = context.sessions.close_ended(&context).await {
+            failed.say(|held_back| tracing::warn!(%error, held_back, "cannot see which sessions have ended"));
+        }
+        tokio::time::sleep(GATHERED_FOR).await;
+    }
 }
 
 /// Schedules the chains whenever one of them is due, for ever. Of all workers the first one to do so looks for what is due; the
@@ -293,7 +302,7 @@ async fn heartbeat(context: &Context) -> sqlx::Result<bool> {
 
 /// Waits for what was claimed before the stop, also for what is still on its way here, but no longer than configured.
 async fn wait_until_idle(context: &Context) -> sqlx::Result<()> {
-    let any_open = || async { intents::any_open(&mut *context.lazy.acquire().await?, context.id).await };
+    let any_open = || async { leftovers::any_open(&mut *context.lazy.acquire().await?, context.id).await };
     let idle = async {
         while persist("see what is under way", any_open).await? {
             tokio::time::sleep(IDLE_POLL).await;
@@ -326,7 +335,7 @@ async fn drain(context: &Context) {
     let begin_to = || async { workers::drain(&mut *context.db.acquire().await?, context.id).await };
     let end_what_is_left = || async {
         let mut tx = begin(&context.db).await?;
-        intents::fail_sessions_of(&mut tx, context.id).await?;
+        leftovers::fail_sessions_of(&mut tx, context.id).await?;
         tx.commit().await
     };
     context.browsers.wind_down();

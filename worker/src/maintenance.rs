@@ -13,7 +13,7 @@ use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::{AccountId, ProfileId, SessionId};
 use kitfleet_domain::profiles::{self, Retention};
 use kitfleet_domain::retention::Terms;
-use kitfleet_domain::sessions::{self, Cause, Destroyed, intents};
+use kitfleet_domain::sessions::{self, Cause, Destroyed, leftovers};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
 use kitfleet_domain::webhooks::{self, deliveries};
 use kitfleet_jobs::browser;
@@ -75,7 +75,7 @@ pub async fn sweep_free_tier(db: &PgPool, cap: Duration) -> sqlx::Result<u64> {
         after = Some(*last);
         for (account, session) in over {
             match end_of_free_tier(db, account, session).await {
-                Ok(Some(Destroyed::Now(_))) => {
+                Ok(Some(Destroyed::Now { .. })) => {
                     tracing::info!(%account, %session, "free-tier session reached its age and was destroyed");
                     swept += 1;
                 }
@@ -247,7 +247,7 @@ async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
 /// Wipes results, and deletes finished jobs, as long as there are any.
 async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx::Result<()> {
     let (mut wiped, mut from) = (0, None);
-    while let Some(batch) = intents::wipe_results(&mut *db.acquire().await?, results, from, BATCH).await? {
+    while let Some(batch) = leftovers::wipe_results(&mut *db.acquire().await?, results, from, BATCH).await? {
         wiped += batch.count;
         from = Some(batch.last_done_at);
     }

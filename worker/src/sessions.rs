@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
-use kitfleet_domain::sessions::intents::{self, Ending, Notice, Started};
+use kitfleet_domain::sessions::intents::{self, Ending, Notice, OpenRequest, Request, Started};
 use kitfleet_domain::sessions::keeping::{self, Held, Reason};
+use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_jobs::operations::OperationJob;
 use kitfleet_profiles::{SaveError, Saved};
@@ -97,10 +98,10 @@ impl Sessions {
 /// Does what a caller wanted of one of this worker's browsers, or has its actor do it.
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
-        Ok(Started { session, operation: None, request_id, .. }) => {
-            open(&context, intent, session, span(session, intent, "open", &request_id));
+        Ok(Started { session, request: Request::Open(wanted), request_id, .. }) => {
+            open(&context, intent, session, wanted, span(session, intent, "open", &request_id));
         }
-        Ok(Started { session, operation: Some(operation), sealed, request_id }) => {
+        Ok(Started { session, request: Request::Operate(operation), sealed, request_id }) => {
             let span = span(session, intent, operation.kind(), &request_id);
             operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
         }
@@ -116,7 +117,7 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
 }
 
 /// Opens the browser of a session that is being created, and starts its actor.
-fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, span: tracing::Span) {
+fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: OpenRequest, span: tracing::Span) {
     let (orders, inbox) = mpsc::channel(1);
     let close = CancellationToken::new();
     {
@@ -130,7 +131,7 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, span: trac
         Actor { context: Arc::clone(context), session, inbox, close, last: None, has_profile: false, held: None };
     context.sessions.actors.spawn(
         async move {
-            if let Some(browser) = actor.open(intent).await {
+            if let Some(browser) = actor.open(intent, wanted).await {
                 actor.run(browser).await;
             }
         }
@@ -200,10 +201,10 @@ impl Drop for Actor {
 
 impl Actor {
     /// The open browser, when the session wanted it to the end.
-    async fn open(&mut self, intent: IntentId) -> Option<Browser> {
+    async fn open(&mut self, intent: IntentId, wanted: OpenRequest) -> Option<Browser> {
         let (context, close) = (Arc::clone(&self.context), self.close.clone());
         let opened = tokio::select! {
-            opened = timeout(context.config.open_timeout, self.open_browser()) => opened,
+            opened = timeout(context.config.open_timeout, self.open_browser(wanted)) => opened,
             () = close.cancelled() => {
                 self.let_go().await;
                 return None;
@@ -226,10 +227,8 @@ impl Actor {
         None
     }
 
-    async fn open_browser(&mut self) -> Result<Browser, Failure> {
+    async fn open_browser(&mut self, wanted: OpenRequest) -> Result<Browser, Failure> {
         let unavailable = |detail: String| Failure { class: FailureClass::NotIntegrated, detail };
-        let read = || async { rows::open_request(&mut *self.context.db.acquire().await?, self.session).await };
-        let wanted = persist("read what to open", read).await.map_err(|error| unavailable(error.to_string()))?;
         // A profile outlives the catalogue that it was made with.
         let archetype = archetypes::find(&wanted.archetype)
             .or_else(|| wanted.profile_id.is_some().then(archetypes::launch))
@@ -304,7 +303,7 @@ impl Actor {
         if let Outcome::Failed { failure } = &outcome {
             tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
         }
-        let ending = Ending { outcome, result, browser_time: Some(started.elapsed()) };
+        let ending = Ending { outcome, result, browser_time: Some(started.elapsed()), done_at: None };
         match finish(&self.context, intent, &ending).await {
             Written::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => After::Fail,
             Written::AsItIs => After::GoOn,
@@ -387,7 +386,7 @@ impl Actor {
         tracing::warn!(session = %self.session, detail = failure.detail, "the browser died");
         let fail = || async {
             let mut tx = begin(&self.context.db).await?;
-            let errored = intents::fail_idle(&mut tx, self.context.id, self.session, &failure).await?;
+            let errored = leftovers::fail_idle(&mut tx, self.context.id, self.session, "unknown", &failure).await?;
             tx.commit().await?;
             Ok::<_, sqlx::Error>(errored)
         };

@@ -21,11 +21,6 @@ impl HungUp {
     pub async fn happens(&self) {
         self.0.cancelled().await;
     }
-
-    /// Whether it is so.
-    pub fn has_happened(&self) -> bool {
-        self.0.is_cancelled()
-    }
 }
 
 impl<S: Sync> FromRequestParts<S> for HungUp {

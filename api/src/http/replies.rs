@@ -14,6 +14,7 @@ use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::operations::{Outcome, StoredResult};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::intents::{self, Ending, ReplyTo};
+use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_jobs::wakeups::Wakeups;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -102,14 +103,15 @@ impl Replies {
             outcome: Option<Outcome>,
             result: Option<Box<RawValue>>,
             browser_us: Option<u64>,
+            done_at: Option<Timestamp>,
         }
         match serde_json::from_str::<Notice>(payload) {
             Ok(notice) => {
                 let browser_time = notice.browser_us.map(Duration::from_micros);
                 let result = notice.result.map(|json| StoredResult { json, content: None });
-                let found = notice
-                    .outcome
-                    .map_or(Found::InRow, |outcome| Found::Reply(Ending { outcome, result, browser_time }));
+                let ending =
+                    notice.outcome.map(|outcome| Ending { outcome, result, browser_time, done_at: notice.done_at });
+                let found = ending.map_or(Found::InRow, Found::Reply);
                 self.hand_over(notice.intent, found);
             }
             // Somebody else may know the channel.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::sessions::intents;
+use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::workers;
 use kitfleet_jobs::inspect;
 use sqlx::PgPool;
@@ -73,7 +73,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     }
     loop {
         let mut tx = db.begin().await?;
-        let ended = intents::rescue(&mut tx, BATCH).await?;
+        let ended = leftovers::rescue(&mut tx, BATCH).await?;
         tx.commit().await?;
         if ended > 0 {
             tracing::warn!(ended, "operations of lost workers were ended");

@@ -12,20 +12,19 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::ids::{ProfileId, SessionId};
+use kitfleet_domain::ids::{IntentId, ProfileId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::intents::{self, Ending};
 use kitfleet_domain::sessions::{
-    self, BehavioralProfile, Cause, CreateError, Created, Destroyed, Filter, NewSession, Room, SessionStatus,
+    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, Room, SessionStatus,
 };
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::workers::Placement;
-use kitfleet_jobs::browser::{self, BrowserJob, BrowserTask};
+use kitfleet_jobs::browser;
 use kitfleet_jobs::operations::wake;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
-use sqlx::PgTransaction;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -41,6 +40,7 @@ use crate::http::metrics::{self, Refusal};
 use crate::http::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
+use crate::http::replies::Waiter;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
@@ -138,34 +138,31 @@ async fn open(
         metadata: body.metadata.clone(),
         profile,
     };
-    let (tx, created) = place(app, caller, hung_up, &new, wishes.patience()).await?;
-    tracing::Span::current().record("session", tracing::field::display(created.id));
-    let mut waiter = app.replies.expect(created.intent);
-    tx.commit().await?;
+    let (created, mut waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
+    let id = created.session.id;
+    tracing::Span::current().record("session", tracing::field::display(id));
     wake(&app.wakeups, created.worker);
 
-    match waiter.outcome(app.config.open_timeout).await? {
-        Some(Ending { outcome: Outcome::Done, .. }) => {}
+    let session = match waiter.outcome(app.config.open_timeout).await? {
+        Some(Ending { outcome: Outcome::Done, done_at: Some(at), .. }) => created.session.opened(at).into(),
         Some(other) => return Err(driving::refusal(other.outcome)),
-        None => {
-            if let Some(failure) = give_up(app, &created).await? {
-                return Err(failure.into());
-            }
-        }
-    }
-    let session = read(app, caller, created.id).await?;
-    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{}", created.id))], Answer(session)))
+        None => match give_up(app, &created).await? {
+            Some(failure) => return Err(failure.into()),
+            None => read(app, caller, id).await?,
+        },
+    };
+    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{id}"))], Answer(session)))
 }
 
-/// Writes a session for which there is a slot, as soon as there is one, and leaves it to the caller to commit that. Nobody takes
-/// one before those who wait for it (contract: sessions 24).
+/// Writes a session for which there is a slot, as soon as there is one, and listens for its browser. Nobody takes a slot before
+/// those who wait for it (contract: sessions 24), and nobody who has hung up takes one.
 async fn place(
     app: &App,
     caller: &Caller,
     hung_up: &HungUp,
     new: &NewSession<'_>,
     patience: Option<Duration>,
-) -> Result<(PgTransaction<'static>, Created)> {
+) -> Result<(Created, Waiter)> {
     let placement = Some(app.config.placement);
     let first = try_to_place(app, caller, new, placement.filter(|_| app.line.is_empty())).await;
     let Err(full @ CreateError::CapacityExhausted) = first else { return Ok(first?) };
@@ -178,8 +175,6 @@ async fn place(
         waiting.turn(hung_up).await?;
         match try_to_place(app, caller, new, placement).await {
             Err(CreateError::CapacityExhausted) => {}
-            // What was placed for somebody who is gone is not committed.
-            Ok(_) if hung_up.has_happened() => {}
             ended => return Ok(ended?),
         }
     }
@@ -190,12 +185,13 @@ async fn try_to_place(
     caller: &Caller,
     new: &NewSession<'_>,
     placement: Option<Placement>,
-) -> Result<(PgTransaction<'static>, Created), CreateError> {
-    let mut tx = app.db.begin().await?;
+) -> Result<(Created, Waiter), CreateError> {
+    let mut conn = app.db.acquire().await?;
     let room = Room { allowed: &app.config.limits.concurrent_sessions, placement };
-    let reply_to = app.replies.address(&caller.request_id);
-    let created = sessions::create(&mut tx, new, room, &caller.actor, reply_to).await?;
-    Ok((tx, created))
+    let intent = IntentId::generate();
+    let (waiter, reply_to) = (app.replies.expect(intent), app.replies.address(&caller.request_id));
+    let created = sessions::create(&mut conn, new, room, &caller.actor, (intent, reply_to)).await?;
+    Ok((created, waiter))
 }
 
 /// Errors a session whose browser does not open: its caller does not even know its id, so nobody else could free its
@@ -203,14 +199,11 @@ async fn try_to_place(
 async fn give_up(app: &App, created: &Created) -> Result<Option<Failure>> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the browser did not open in time".to_owned() };
     let outcome = Outcome::Failed { failure: failure.clone() };
-    let mut tx = app.db.begin().await?;
-    if intents::finish(&mut tx, created.intent, &outcome.into()).await?.is_none() {
-        return Ok(None);
-    }
-    let job = BrowserJob { worker: created.worker, task: BrowserTask::Close(created.id) };
-    kitfleet_jobs::enqueue(&mut tx, &job).await?;
-    tx.commit().await?;
-    Ok(Some(failure))
+    let ended = intents::finish(&mut *app.db.acquire().await?, created.intent, &outcome.into()).await?;
+    Ok(ended.map(|_nobody_else_waits| {
+        browser::close(&app.wakeups, created.worker);
+        failure
+    }))
 }
 
 /// The filter of a list, for the contract.
@@ -279,18 +272,11 @@ async fn read(app: &App, caller: &Caller, id: SessionId) -> Result<Session> {
 )]
 async fn destroy(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, _body: Unused) -> Result<StatusCode> {
     let session = path.id()?;
-    let mut tx = app.db.begin().await?;
     let cause = Cause::Customer(caller.actor.clone());
-    let destroyed = browser::destroy_untold(&mut tx, caller.account_id, session, &cause).await?;
-    tx.commit().await?;
-    if let Some(Destroyed::Now(worker)) = destroyed {
-        browser::wake(&app.wakeups, worker);
-    }
+    let destroyed = sessions::destroy(&mut *app.db.acquire().await?, caller.account_id, session, &cause).await?;
+    browser::tell(&app.wakeups, destroyed.ok_or_else(not_found::<SessionId>)?);
     app.line.look();
-    match destroyed {
-        Some(_) => Ok(StatusCode::NO_CONTENT),
-        None => Err(not_found::<SessionId>()),
-    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 impl From<CreateError> for Problem {

@@ -12,8 +12,9 @@ use crate::events::EventType;
 
 /// Who writes into another area's table, and which. There is one reason: an operation's end is one statement
 /// (`sessions::intents::end`), its fence and what it counts. Each statement more would be one that every operation waits for, while
-/// it holds its session. The mails about an account's first session are due at once, without a job of their own.
-const TOGETHER: [(&str, &str); 2] = [("sessions", "usage_counts"), ("sessions", "emails")];
+/// it holds its session. What else sessions write into other areas' tables they write by functions of those areas, which the
+/// migrations have.
+const TOGETHER: [(&str, &str); 1] = [("sessions", "usage_counts")];
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());

@@ -10,7 +10,6 @@ use super::Content;
 use crate::accounts;
 use crate::ids::{AccountId, ProfileId, StoreId};
 use crate::limits::Limits;
-use crate::vault::Vault;
 
 /// Writes the row of a store that is about to be written. It may be removed in an hour, unless somebody refers to it by then.
 ///
@@ -257,19 +256,6 @@ pub async fn sealed_keys(
         limit,
     )
     .fetch_all(conn)
-    .await
-}
-
-/// How many profiles have a key that the vault does not open.
-///
-/// # Errors
-/// When the database fails.
-pub async fn count_unopenable(conn: &mut PgConnection, vault: &Vault) -> sqlx::Result<i64> {
-    sqlx::query_scalar!(
-        r#"select count(*) as "count!" from profiles where substr(sealed_key, 1, 4) <> all($1)"#,
-        &vault.key_ids(),
-    )
-    .fetch_one(conn)
     .await
 }
 

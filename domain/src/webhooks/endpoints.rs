@@ -404,19 +404,3 @@ pub(super) async fn require_told(
     let active = sqlx::query_scalar!("select active from webhook_endpoints where id = $1", id as _);
     if active.fetch_one(conn).await? { Ok(()) } else { Err(ChangeError::Paused) }
 }
-
-/// How many endpoints have a secret that signs, and that the vault does not open.
-///
-/// # Errors
-/// When the database fails.
-pub async fn count_unopenable(conn: &mut PgConnection, vault: &Vault) -> sqlx::Result<i64> {
-    sqlx::query_scalar!(
-        r#"select count(*) as "count!" from webhook_endpoints
-           where disabled_at is null
-             and (substr(sealed_secret, 1, 4) <> all($1)
-                  or grace_expires_at > now() and substr(sealed_prev_secret, 1, 4) <> all($1))"#,
-        &vault.key_ids(),
-    )
-    .fetch_one(conn)
-    .await
-}

@@ -1,4 +1,4 @@
-//! Operations and the opening of browsers, as jobs of their worker's queue, beside those that close browsers.
+//! Operations and the opening of browsers, as jobs of their worker's queue.
 //!
 //! Their rows are their queue, and apalis's tables have none of them. Here each is shown as the job that it is: its id is
 //! `int_…`, what waits is `Pending`, what is under way `Running`, and what has ended `Done`, however that was: its result says
@@ -15,15 +15,14 @@ pub(super) const STATUS: &str =
 
 /// From `intents i`.
 const COLUMNS: &str = "
-    'int_' || i.id as id, 'browser:wrk_' || i.worker_id as queue,
+    'int_' || i.id as id, 'operations:wrk_' || i.worker_id as queue,
     json_build_object('session_id', 'ses_' || i.session_id, 'operation', i.kind) as body,
     case when i.status = 'queued' then 0 else 1 end as attempts, case when i.status = 'queued' then i.created_at end as run_at,
     case when i.started_at is not null then 'wrk_' || i.worker_id end as lock_by, i.started_at as lock_at, i.done_at,
     i.outcome as result";
 
 /// What has not ended holds its session; the others are found from the end of the primary key.
-const UNDER_WAY: &str =
-    "sessions s join intents i on i.id = s.operation_id and s.live and s.status in ('creating', 'busy')";
+const UNDER_WAY: &str = "sessions s join intents i on i.id = s.operation_id and s.live";
 
 pub(super) async fn list(
     conn: &mut PgConnection,

@@ -76,10 +76,10 @@ async fn deliveries_are_listed_and_counted_with_the_jobs() {
     let session = client.session().await;
     let second = send_test(&client, &answering).await;
     stands(&client, &answering, &second, "delivered").await;
-    // A browser's job was made between them.
+    // A browser was opened between them.
     let all = listed(&app, &["--limit", "10000"]).await;
     let place = |is: &dyn Fn(&Value) -> bool| all.iter().position(is).expect("it is listed");
-    let between = place(&|job| job["queue"].as_str().is_some_and(|queue| queue.starts_with("browser:")));
+    let between = place(&|job| job["queue"].as_str().is_some_and(|queue| queue.starts_with("operations:")));
     assert!(place(&|job| job["id"] == second) < between && between < place(&|job| job["id"] == first), "{all:?}");
     assert_eq!(listed(&app, &["--limit", "1"]).await.len(), 1);
     assert!(listed(&app, &["--queue", "emails"]).await.iter().all(|job| job["queue"] == "emails"));

@@ -9,7 +9,7 @@ use kitfleet_domain::ids::{IntentId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sealing;
 use kitfleet_domain::sessions::intents::{self, Claim, Ending};
-use kitfleet_domain::sessions::{self, SessionStatus};
+use kitfleet_domain::sessions::{self, SessionStatus, leftovers};
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::operations::wake;
 use sqlx::PgConnection;
@@ -55,7 +55,7 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: 
     drop(conn);
 
     match waiter.outcome(budget).await? {
-        Some(Ending { outcome: Outcome::Done, result: Some(result), browser_time }) => {
+        Some(Ending { outcome: Outcome::Done, result: Some(result), browser_time, .. }) => {
             let body = result.into_body().map_err(|error| Problem::internal(&error))?;
             Ok(Done { body, browser_time })
         }
@@ -79,7 +79,7 @@ pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Re
 async fn give_up(app: &App, intent: IntentId) -> Result<Failure> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the operation did not begin in time".to_owned() };
     let mut tx = app.db.begin().await?;
-    let ended = intents::give_up(&mut tx, intent, failure.clone()).await?;
+    let ended = leftovers::give_up(&mut tx, intent, failure.clone()).await?;
     tx.commit().await?;
     if ended {
         return Ok(failure);
@@ -110,7 +110,7 @@ async fn seal(
 fn not_ready(status: SessionStatus) -> Problem {
     match status {
         SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
-        // Ready by now, but when it was asked another operation had it.
+        // Ready by now, but another operation was faster.
         SessionStatus::Busy | SessionStatus::Ready => {
             Problem::new(&kinds::CONFLICT, "the session is busy with another operation")
         }

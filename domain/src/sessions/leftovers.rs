@@ -1,0 +1,246 @@
+//! What is left of intents and sessions when nobody ends them on an operation's trip: callers that gave up, browsers and workers
+//! that died, results and rows that have become old.
+
+use std::time::Duration;
+
+use sqlx::{Connection as _, PgConnection, PgTransaction};
+
+use super::intents::{Concerned, finish, finish_and_tell, record_failure};
+use super::keeping;
+use crate::database::may_pass;
+use crate::ids::{IntentId, SessionId, WorkerId};
+use crate::operations::{Failure, FailureClass, Outcome};
+use crate::timestamp::Timestamp;
+use crate::workers;
+
+/// What a `ready` session's browser is when its worker died.
+#[must_use]
+pub fn worker_gone() -> Failure {
+    Failure { class: FailureClass::Driver, detail: "the worker that owned the session's browser is gone".to_owned() }
+}
+
+/// How long a `ready` session of a dead worker is left to its next operation, which is told what has happened. It takes a slot, and
+/// perhaps a profile, and so it is not left for ever.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Ends what dead workers left behind (contract: workers 4, 7): a session whose browser never opened, or whose operation never
+/// started, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is left to
+/// its next operation, and errored when none comes for ten minutes. Of workers that stopped in good order nothing is left,
+/// whatever kept them from seeing to it. What ended sessions had in hand is lost. Answers how many intents were ended. `conn`
+/// is in a transaction.
+///
+/// # Errors
+/// When the database fails. An intent whose end it does not take is logged and left, so that the others are ended.
+pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
+    let stranded = sqlx::query!(
+        r#"select i.id, i.status = 'running' and i.kind <> 'open' as "under_way!"
+           from sessions s join intents i on i.id = s.operation_id join workers w on w.id = s.worker_id
+           where i.status <> 'done' and s.live and w.status in ('lost', 'stopped')
+           order by s.account_id, i.id limit $1 for update of s, i skip locked"#,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut ended = 0;
+    for intent in &stranded {
+        let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
+        let mut alone = conn.begin().await?;
+        let finished = finish_and_tell(&mut alone, intent.id, &outcome.into()).await;
+        ended += usize::from(settle(alone, finished).await?);
+    }
+    for worker in workers::forsakers(&mut *conn, PATIENCE).await? {
+        let mut alone = conn.begin().await?;
+        let failed = if worker.was_lost {
+            fail_sessions(&mut alone, worker.id, &["ready"], &worker_gone()).await
+        } else {
+            fail_sessions_of(&mut alone, worker.id).await
+        };
+        settle(alone, failed).await?;
+    }
+    keeping::forsake(conn, limit).await?;
+    Ok(ended)
+}
+
+/// Keeps what was done in a part of a transaction, or takes back what the database refused. Whether it was done.
+async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>) -> sqlx::Result<bool> {
+    match done {
+        Ok(_) => part.commit().await.map(|()| true),
+        Err(error) if may_pass(&error) => Err(error),
+        Err(error) => {
+            tracing::error!(%error, "something that a dead worker left cannot be ended");
+            part.rollback().await.map(|()| false)
+        }
+    }
+}
+
+/// Ends an intent that no worker has started, so that none can start it any more. `false` when one has, or it has ended.
+///
+/// # Errors
+/// When the database fails.
+pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) -> sqlx::Result<bool> {
+    let session = sqlx::query_scalar!(
+        "select s.id from sessions s join intents i on i.session_id = s.id where i.id = $1 for update of s, i",
+        id as _,
+    );
+    session.fetch_optional(&mut *conn).await?;
+    let queued = sqlx::query_scalar!(
+        r#"select exists(select from intents where id = $1 and status = 'queued') as "queued!""#,
+        id as _,
+    );
+    if queued.fetch_one(&mut *conn).await? {
+        Ok(finish(conn, id, &Outcome::Failed { failure }.into()).await?.is_some())
+    } else {
+        Ok(false)
+    }
+}
+
+/// Whether anything is claimed and not ended on a worker's sessions, begun or not.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_open(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists(select from sessions s join intents i on i.id = s.operation_id
+                         where s.worker_id = $1 and s.live and i.status <> 'done') as "open!""#,
+        worker as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Errors every session that still lives on a worker that stops in an orderly way, so that no slot stays taken.
+///
+/// # Errors
+/// When the database fails.
+pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
+    let failure = Failure {
+        class: FailureClass::NotIntegrated,
+        detail: "the worker that owned the session's browser was stopped".to_owned(),
+    };
+    fail_sessions(conn, worker, &["creating", "ready", "busy"], &failure).await
+}
+
+async fn fail_sessions(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    statuses: &[&str],
+    failure: &Failure,
+) -> sqlx::Result<()> {
+    // Locked first: a claim that comes meanwhile waits, and then finds the session errored. By account, as in [`rescue`]:
+    // an account gets one mail about its first failure, and two workers that stop must not wait for each other's.
+    let live = sqlx::query!(
+        r#"select id, account_id, operation_id as "operation_id?: IntentId",
+                  (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
+           from sessions where worker_id = $1 and live and status = any($2)
+           order by account_id, id for update"#,
+        worker as _,
+        statuses as _,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    for session in live {
+        let ending = Outcome::Failed { failure: failure.clone() }.into();
+        if let Some(operation) = session.operation_id
+            && finish_and_tell(&mut *conn, operation, &ending).await?
+        {
+            continue;
+        }
+        sqlx::query!(
+            "update sessions set status = 'errored', operation_id = null, updated_at = now() where id = $1",
+            session.id as _,
+        )
+        .execute(&mut *conn)
+        .await?;
+        let of = Concerned { session: session.id, account: session.account_id, duration_ms: session.duration_ms };
+        record_failure(&mut *conn, &of, "unknown", failure).await?;
+    }
+    Ok(())
+}
+
+/// Errors an idle session whose browser died on `worker`, by itself or with it, and tells that `operation` found it so. `false` when
+/// an operation or a destroy was faster: then it is theirs to tell.
+///
+/// # Errors
+/// When the database fails.
+pub async fn fail_idle(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    session: SessionId,
+    operation: &str,
+    failure: &Failure,
+) -> sqlx::Result<bool> {
+    let idle = sqlx::query!(
+        r#"update sessions set status = 'errored', updated_at = now()
+           where id = $1 and worker_id = $2 and status = 'ready'
+           returning account_id, (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!""#,
+        session as _,
+        worker as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(idle) = idle else { return Ok(false) };
+    let of = Concerned { session, account: idle.account_id, duration_ms: idle.duration_ms };
+    record_failure(conn, &of, operation, failure).await?;
+    Ok(true)
+}
+
+/// Results that were wiped at once.
+#[derive(Debug)]
+pub struct Wiped {
+    /// How many.
+    pub count: i64,
+    /// When the last of these operations was done.
+    pub last_done_at: Timestamp,
+}
+
+/// Wipes results that are older than `age`, the oldest first, of up to `limit` operations that were done at `from` or later.
+/// `None` when there are none.
+///
+/// Who goes on where he has left off does not pass by what he has wiped: the index knows of that until it is vacuumed.
+///
+/// # Errors
+/// When the database fails.
+pub async fn wipe_results(
+    conn: &mut PgConnection,
+    age: Duration,
+    from: Option<Timestamp>,
+    limit: i64,
+) -> sqlx::Result<Option<Wiped>> {
+    let wiped = sqlx::query!(
+        r#"with old as (
+               select id, done_at from intents
+               where outcome is not null and done_at < now() - make_interval(secs => $1)
+                 and done_at >= coalesce($2::timestamptz, '-infinity')
+               order by done_at limit $3 for update skip locked
+           ), wiped as (
+               update intents set outcome = null, result = null, content = null where id = any(array(select id from old))
+           )
+           select count(*) as "count!", max(done_at) as "last_done_at: Timestamp" from old"#,
+        age.as_secs_f64(),
+        from as _,
+        limit,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(wiped.last_done_at.map(|last_done_at| Wiped { count: wiped.count, last_done_at }))
+}
+
+/// Deletes operations that are older than `age` and have ended, up to `limit`; one whose session still stands busy with it
+/// stays. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from intents where id = any(array(
+             select i.id from intents i
+             where i.id < uuid_v7_of(now() - make_interval(secs => $1)) and i.status = 'done'
+               and not exists (select from sessions s where s.id = i.session_id and s.operation_id = i.id)
+             order by i.id limit $2 for update skip locked))",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
