@@ -141,6 +141,10 @@ pub struct SealedKey {
 }
 
 impl SealedKey {
+    pub(crate) fn new(account: AccountId, provider: Provider, sealed: Vec<u8>) -> Self {
+        Self { account, provider, sealed }
+    }
+
     /// # Errors
     /// When it was sealed with a key that this process does not have.
     pub fn open(&self, vault: &Vault) -> Result<ProviderKey, CannotOpen> {
@@ -219,7 +223,34 @@ pub async fn find_key(
     )
     .fetch_optional(conn)
     .await?;
-    Ok(sealed.map(|sealed| SealedKey { account, provider, sealed }))
+    Ok(sealed.map(|sealed| SealedKey::new(account, provider, sealed)))
+}
+
+/// With what models can be asked for an account.
+#[derive(Debug)]
+pub struct Means {
+    /// Its own keys.
+    pub keys: Vec<SealedKey>,
+    /// Whether the deployment's own key may be used for it.
+    pub consented: bool,
+}
+
+/// With what models can be asked for the account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Means> {
+    let rows = sqlx::query!(
+        r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
+                  k.provider as "provider?: Provider", k.sealed_key as "sealed_key?"
+           from (select) one left join byok_keys k on k.account_id = $1 and k.lost_at is null"#,
+        account as _,
+    )
+    .fetch_all(conn)
+    .await?;
+    let consented = rows.iter().any(|row| row.consented);
+    let keys = rows.into_iter().filter_map(|row| Some(SealedKey::new(account, row.provider?, row.sealed_key?)));
+    Ok(Means { keys: keys.collect(), consented })
 }
 
 /// What a provider says of a key.

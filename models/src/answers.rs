@@ -247,7 +247,7 @@ fn read_step(
         Some(_) => return Err(Unusable::Step(number)),
     };
     let action: Action = serde_json::from_value(step.into()).map_err(|_| Unusable::Step(number))?;
-    if !action.targets().all(|target| refs.contains(target.0.as_str())) {
+    if !action.targets().iter().all(|target| refs.contains(target.0.as_str())) {
         return Err(Unusable::NoElement(number));
     }
     let unexpected = match &action {
@@ -269,22 +269,20 @@ fn is_expected(url: &Url, ask: &Ask<'_>) -> bool {
 
 impl Action {
     /// The elements that it is about.
-    fn targets(&self) -> Box<dyn Iterator<Item = &Ref> + '_> {
+    fn targets(&self) -> Vec<&Ref> {
         match self {
-            Self::Tap { target } | Self::Type { target, .. } | Self::Select { target, .. } => {
-                Box::new(Some(target).into_iter())
-            }
-            Self::Scroll { target, .. } => Box::new(target.iter()),
-            Self::Wait { condition: Condition::Visible { target } | Condition::Hidden { target } } => {
-                Box::new(Some(target).into_iter())
-            }
-            Self::Extract { items } => Box::new(items.iter().map(|item| &item.target)),
+            Self::Tap { target }
+            | Self::Type { target, .. }
+            | Self::Select { target, .. }
+            | Self::Wait { condition: Condition::Visible { target } | Condition::Hidden { target } } => vec![target],
+            Self::Scroll { target, .. } => target.iter().collect(),
+            Self::Extract { items } => items.iter().map(|item| &item.target).collect(),
             Self::Navigate { .. }
             | Self::Press { .. }
             | Self::Wait { .. }
             | Self::Capture { .. }
             | Self::Back
-            | Self::Reload => Box::new(std::iter::empty()),
+            | Self::Reload => Vec::new(),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::prompts::{self, Ask, Said, Speaker};
 use crate::{Failure, Usage};
 
 /// Tokens that an answer may have, with what the model thinks before.
-const MOST_OUTPUT: u32 = 8_192;
+pub const MOST_OUTPUT: u32 = 8_192;
 
 /// How a provider is spoken to.
 pub trait End: Send + Sync {

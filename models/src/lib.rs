@@ -202,6 +202,14 @@ impl Models {
         }
     }
 
+    /// The tokens that asking takes, guessed from above, for who has a budget: a token has more than three bytes in most writing.
+    #[must_use]
+    pub fn guess_tokens(&self, provider: Provider, ask: &Ask<'_>) -> u64 {
+        let (end, settings) = self.end(provider);
+        let bytes = end.body(&Question::of(ask, &settings.model)).to_string().len();
+        u64::try_from(bytes / 3).unwrap_or(u64::MAX).saturating_add(ends::MOST_OUTPUT.into())
+    }
+
     /// Asks a model what to do. Nothing is done yet. What the deployment pays for is counted
     /// (`service_bundled_llm_request_total`).
     pub async fn ask(&self, with: &Credential, ask: &Ask<'_>) -> Asked {

@@ -31,6 +31,7 @@ const CREATES_REFUSED: &str = "service_session_create_refusal_total";
 const BROWSERS_HOT: &str = "service_browsers_hot";
 const BYOK_TESTS: &str = "service_byok_provider_test_total";
 const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
+const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
 const WAKEUPS: &str = "service_wakeup_total";
 
 /// How an authentication ended.
@@ -231,6 +232,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
         describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
         describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
+        describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
@@ -264,6 +266,9 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         }
         for outcome in Failure::OUTCOMES {
             counter!(BUNDLED_REQUESTS, "outcome" => outcome).absolute(0);
+        }
+        for kind in ["consent_missing", "budget_exhausted"] {
+            counter!(BUNDLED_ERRORS, "kind" => kind).absolute(0);
         }
         for carrier in Carrier::ALL {
             counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);

@@ -16,7 +16,7 @@ pub struct Anthropic;
 struct Answer {
     #[serde(default)]
     content: Vec<Block>,
-    usage: Tokens,
+    usage: Counts,
 }
 
 #[derive(Deserialize)]
@@ -32,13 +32,15 @@ enum Block {
 
 /// Each token stands in one of these.
 #[derive(Deserialize)]
-struct Tokens {
-    input_tokens: u32,
-    output_tokens: u32,
-    #[serde(default)]
-    cache_creation_input_tokens: Option<u32>,
-    #[serde(default)]
-    cache_read_input_tokens: Option<u32>,
+struct Counts {
+    #[serde(rename = "input_tokens")]
+    input: u32,
+    #[serde(rename = "output_tokens")]
+    output: u32,
+    #[serde(default, rename = "cache_creation_input_tokens")]
+    cache_write: Option<u32>,
+    #[serde(default, rename = "cache_read_input_tokens")]
+    cache_read: Option<u32>,
 }
 
 impl End for Anthropic {
@@ -77,10 +79,10 @@ impl End for Anthropic {
             _ => None,
         });
         let usage = Usage {
-            input: usage.input_tokens,
-            output: usage.output_tokens,
-            cache_write: usage.cache_creation_input_tokens.unwrap_or_default(),
-            cache_read: usage.cache_read_input_tokens.unwrap_or_default(),
+            input: usage.input,
+            output: usage.output,
+            cache_write: usage.cache_write.unwrap_or_default(),
+            cache_read: usage.cache_read.unwrap_or_default(),
         };
         Ok(Told { call: only(calls.collect()), usage })
     }

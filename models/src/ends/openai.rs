@@ -19,7 +19,7 @@ pub struct Openai;
 struct Answer {
     #[serde(default)]
     output: Vec<Item>,
-    usage: Tokens,
+    usage: Counts,
 }
 
 #[derive(Deserialize)]
@@ -35,11 +35,13 @@ enum Item {
 
 /// What was kept is among what was read.
 #[derive(Deserialize)]
-struct Tokens {
-    input_tokens: u32,
-    output_tokens: u32,
-    #[serde(default)]
-    input_tokens_details: Option<Details>,
+struct Counts {
+    #[serde(rename = "input_tokens")]
+    input: u32,
+    #[serde(rename = "output_tokens")]
+    output: u32,
+    #[serde(default, rename = "input_tokens_details")]
+    details: Option<Details>,
 }
 
 #[derive(Deserialize)]
@@ -89,13 +91,8 @@ impl End for Openai {
         });
         let read = |arguments: String| serde_json::from_str(&arguments).map_err(|_| Unusable::Form);
         let call = calls.map(read).collect::<Result<_, _>>().map_err(Failure::from).and_then(only);
-        let cached = usage.input_tokens_details.map_or(0, |details| details.cached_tokens).min(usage.input_tokens);
-        let usage = Usage {
-            input: usage.input_tokens - cached,
-            output: usage.output_tokens,
-            cache_write: 0,
-            cache_read: cached,
-        };
+        let cached = usage.details.map_or(0, |details| details.cached_tokens).min(usage.input);
+        let usage = Usage { input: usage.input - cached, output: usage.output, cache_write: 0, cache_read: cached };
         Ok(Told { call, usage })
     }
 }
