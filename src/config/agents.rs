@@ -27,9 +27,9 @@ pub struct Agents {
     #[serde(with = "duration")]
     pub byok_reminder_after: Duration,
     /// Anthropic.
-    pub anthropic: Model<{ Provider::Anthropic as u8 }>,
+    pub anthropic: OneProvider<{ Provider::Anthropic as u8 }>,
     /// `OpenAI`.
-    pub openai: Model<{ Provider::Openai as u8 }>,
+    pub openai: OneProvider<{ Provider::Openai as u8 }>,
     /// What the deployment pays for.
     pub bundled: Bundled,
 }
@@ -52,8 +52,8 @@ impl Default for Agents {
 
 /// `agents.anthropic.*` and `agents.openai.*`, of which each has defaults of its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, bound(deserialize = "Model<P>: Default"))]
-pub struct Model<const P: u8> {
+#[serde(default, bound(deserialize = "OneProvider<P>: Default"))]
+pub struct OneProvider<const P: u8> {
     /// Where the provider's API is.
     pub base_url: BaseUrl,
     /// Which of its models is asked.
@@ -68,19 +68,19 @@ pub struct Model<const P: u8> {
     pub cache_read_price: f64,
 }
 
-impl Default for Model<{ Provider::Anthropic as u8 }> {
+impl Default for OneProvider<{ Provider::Anthropic as u8 }> {
     fn default() -> Self {
         Settings::default().anthropic.into()
     }
 }
 
-impl Default for Model<{ Provider::Openai as u8 }> {
+impl Default for OneProvider<{ Provider::Openai as u8 }> {
     fn default() -> Self {
         Settings::default().openai.into()
     }
 }
 
-impl<const P: u8> From<ProviderSettings> for Model<P> {
+impl<const P: u8> From<ProviderSettings> for OneProvider<P> {
     fn from(ProviderSettings { base_url, model, prices }: ProviderSettings) -> Self {
         Self {
             base_url: BaseUrl::known(base_url),
@@ -93,7 +93,7 @@ impl<const P: u8> From<ProviderSettings> for Model<P> {
     }
 }
 
-impl<const P: u8> Model<P> {
+impl<const P: u8> OneProvider<P> {
     fn settings(&self, section: &str) -> Result<ProviderSettings, ConfigError> {
         let refuse = |key: &str, rule: &str| Err(ConfigError(format!("`agents.{section}.{key}` {rule}")));
         if self.model.trim().is_empty() {
