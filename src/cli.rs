@@ -258,6 +258,8 @@ pub enum Sweep {
     Retention(Format),
     /// Mail the owners of webhook secrets that are old, or sign no more soon.
     WebhookSecrets(Format),
+    /// Mail the owners of keys at model providers that were kept for long.
+    ByokKeys(Format),
 }
 
 /// A worker may be called anything but what begins as an id and is none.

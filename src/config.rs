@@ -4,6 +4,7 @@
 //! is refused instead of ignored, because an operator who mistypes `sessions.require_customer_egress` must not believe
 //! it is on.
 
+mod agents;
 mod auth;
 #[cfg(test)]
 mod documented;
@@ -38,6 +39,7 @@ use kitfleet_domain::workers::{Driver, Placement};
 use kitfleet_worker::config::{Clock, Sandbox, WarmPool};
 use serde::{Deserialize, Serialize};
 
+use self::agents::Agents;
 use self::auth::{ApiKeys, Auth, Mfa};
 pub use self::email::Email;
 use self::limits::LimitsTable;
@@ -106,10 +108,10 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// What profiles hold.
     pub profiles: Profiles,
+    /// Sessions that agents drive.
+    pub agents: Agents,
 
     // Of areas that are still to come, from here on.
-    /// Sessions that agents drive.
-    agents: later::Agents,
     /// Who takes money.
     billing: later::Billing,
     /// Which of these somebody has set.
@@ -141,7 +143,7 @@ impl Default for Config {
             teams: Teams::default(),
             webhooks: Webhooks::default(),
             profiles: Profiles::default(),
-            agents: later::Agents::default(),
+            agents: Agents::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),
@@ -433,6 +435,7 @@ impl Retention {
             workers: self.stopped_workers,
             usage: self.usage,
             revoked: self.revoked,
+            deleted_account_secrets: self.deleted_account_secrets,
         }
     }
 }

@@ -197,11 +197,13 @@ async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check>
         return Ok(Check::ok(subject, "the keys configured open all of them"));
     }
     let finding = format!(
-        "{} cannot be opened by the keys configured: of webhook endpoints {}, second factors {}, profiles {}",
+        "{} cannot be opened by the keys configured: of webhook endpoints {}, second factors {}, profiles {}, model \
+         providers' keys {}",
         lost.all(),
         lost.endpoints,
         lost.factors,
         lost.profiles,
+        lost.keys,
     );
     let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; then \
                 `kitfleet deliveries requeue` sends what could not be signed";

@@ -83,6 +83,11 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             })?;
             ensure!(purged.failed == 0, "{} of them could not be purged; the log says why", purged.failed);
         }
+        Order::Sweep(Sweep::ByokKeys(format)) => {
+            let age = config.agents.byok_reminder_after;
+            let reminded = maintenance::remind_byok_keys(&database.pool(config).await?, age).await?;
+            format.print(&json!({"reminded": reminded}), |_| format!("{reminded} owners reminded of old keys"))?;
+        }
         Order::Sweep(Sweep::WebhookSecrets(format)) => {
             let age = config.webhooks.secret_reminder_after;
             let reminded = maintenance::remind_webhook_secrets(&database.pool(config).await?, age).await?;

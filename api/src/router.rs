@@ -15,8 +15,8 @@ use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{auth, deprecation, observe, own_task, problems, pulse, rate_limits, unknown_fields};
 use crate::routes::docs::Contract;
 use crate::routes::{
-    accounts, api_keys, archetypes, audit_log, devices, docs, emails, health, identities, metrics, mfa, oauth, pages,
-    profiles, sessions, sign_ins, teams, usage, web_sessions, webhooks,
+    accounts, api_keys, archetypes, audit_log, byok, devices, docs, emails, health, identities, metrics, mfa, oauth,
+    pages, profiles, sessions, sign_ins, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -28,6 +28,7 @@ pub fn routes() -> Routes {
         .merge(web_sessions::routes())
         .merge(emails::routes())
         .merge(mfa::routes())
+        .merge(byok::routes())
         .merge(api_keys::routes())
         .merge(oauth::routes())
         .merge(devices::routes())

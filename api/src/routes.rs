@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod api_keys;
 pub mod archetypes;
 pub mod audit_log;
+pub mod byok;
 pub mod devices;
 pub mod docs;
 pub mod emails;

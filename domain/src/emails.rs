@@ -86,6 +86,8 @@ pub enum Template {
     WebhookSecretReminder,
     /// A webhook endpoint's secret before the present one signs no more soon.
     WebhookSecretGraceExpiring,
+    /// A key at a model provider has been kept for long.
+    ByokKeyReminder,
 }
 
 impl Template {
@@ -108,7 +110,8 @@ impl Template {
             | Self::ConfirmSignIn
             | Self::TeamInvite
             | Self::WebhookSecretReminder
-            | Self::WebhookSecretGraceExpiring => None,
+            | Self::WebhookSecretGraceExpiring
+            | Self::ByokKeyReminder => None,
             Self::Welcome => Some(EventType::SignupWelcome),
             Self::SessionSuccessFirst => Some(EventType::SessionSuccessFirst),
             Self::SessionFailedFirst => Some(EventType::SessionFailedFirst),
@@ -130,7 +133,8 @@ impl Template {
             | Self::TierChanged
             | Self::TeamInvite
             | Self::WebhookSecretReminder
-            | Self::WebhookSecretGraceExpiring => None,
+            | Self::WebhookSecretGraceExpiring
+            | Self::ByokKeyReminder => None,
         }
     }
 }

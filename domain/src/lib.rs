@@ -12,6 +12,7 @@ pub mod archetypes;
 pub mod area;
 pub mod areas;
 pub mod audit;
+pub mod byok;
 pub mod credentials;
 pub mod crockford;
 pub mod cursors;

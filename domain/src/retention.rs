@@ -18,4 +18,6 @@ pub struct Terms {
     pub usage: Duration,
     /// OAuth clients that are revoked, webhook endpoints that are deleted, and invitations that were accepted.
     pub revoked: Duration,
+    /// The secrets of accounts that are deleted.
+    pub deleted_account_secrets: Duration,
 }

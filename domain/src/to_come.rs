@@ -17,13 +17,9 @@ pub(crate) const AREA: Area = Area {
         "agent_session.mode.changed",
         "agent_session.created",
         "agent_session.destroyed",
-        "account.byok_provider_key_set",
-        "account.byok_provider_key_cleared",
-        "account.byok_provider_key_tested",
         "proxy.created",
         "proxy.updated",
         "proxy.deleted",
-        "account.bundled_llm_consent_changed",
     ],
     events: &[
         "session.egress_capability_changed",

@@ -106,25 +106,27 @@ pub struct Unopenable {
     pub factors: i64,
     /// Profiles.
     pub profiles: i64,
+    /// Customers' keys at model providers.
+    pub keys: i64,
 }
 
 impl Unopenable {
     /// All of them.
     #[must_use]
     pub fn all(&self) -> i64 {
-        self.endpoints + self.factors + self.profiles
+        self.endpoints + self.factors + self.profiles + self.keys
     }
 }
 
-/// How many secrets these do not open: the vault of webhook endpoints, that of second factors, without which it is all of them, and
-/// that of profiles.
+/// How many secrets these do not open: the vault of webhook endpoints, the deployment's, which second factors and providers' keys are
+/// sealed with and without which it is all of them, and that of profiles.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn count_unopenable(
     conn: &mut PgConnection,
     endpoints: &Vault,
-    factors: Option<&Vault>,
+    deployment: Option<&Vault>,
     profiles: &Vault,
 ) -> sqlx::Result<Unopenable> {
     sqlx::query_as!(
@@ -135,9 +137,11 @@ pub async fn count_unopenable(
                           or grace_expires_at > now() and substr(sealed_prev_secret, 1, 4) <> all($1))) as "endpoints!",
                   (select count(*) from mfa_factors
                    where enrolled_at is not null and substr(sealed_secret, 1, 4) <> all($2)) as "factors!",
-                  (select count(*) from profiles where substr(sealed_key, 1, 4) <> all($3)) as "profiles!""#,
+                  (select count(*) from profiles where substr(sealed_key, 1, 4) <> all($3)) as "profiles!",
+                  (select count(*) from byok_keys
+                   where lost_at is null and substr(sealed_key, 1, 4) <> all($2)) as "keys!""#,
         &endpoints.key_ids(),
-        &factors.map(Vault::key_ids).unwrap_or_default(),
+        &deployment.map(Vault::key_ids).unwrap_or_default(),
         &profiles.key_ids(),
     )
     .fetch_one(conn)

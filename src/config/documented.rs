@@ -93,6 +93,7 @@ fn the_page_of_the_configuration_has_the_defaults() {
         assert!(same, "the default of {key} is {value} and not {default}");
         let expected = match value {
             Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
             Value::Number(_) => "integer",
             Value::Array(_) => "list of ",
             Value::String(text) if humantime::parse_duration(text).is_ok() => "duration",

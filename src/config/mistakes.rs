@@ -85,6 +85,7 @@ impl Config {
         }
         self.webhooks()?;
         self.stores()?;
+        self.models()?;
         self.email.mail_at(&self.server.base_url_at(self.server.listen)).map(drop)
     }
 }

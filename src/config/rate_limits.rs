@@ -21,5 +21,6 @@ pub(super) struct RateLimitsTable {
     device_exchange_per_minute: NonZeroU32,
     oauth_token_per_minute: NonZeroU32,
     team_invites_per_hour: NonZeroU32,
+    byok_test_per_minute: NonZeroU32,
     credential_per_minute: NonZeroU32,
 }

@@ -109,6 +109,7 @@ fn asks(method: &Method, path: &str) -> Asks {
         ("GET", ["v1", "account", "me"]) => needs("read").or_free_device(),
         ("PATCH", ["v1", "account", "me"]) => needs("account_owner"),
         ("DELETE", ["v1", "account", "me"]) => a_person().with_step_up(),
+        (_, ["v1", "account", "me", ..]) => needs("account_owner"),
         // Which of them is the current one only a web session can say.
         ("DELETE", ["v1", "account", "web-sessions"]) => a_person(),
         (_, ["v1", "account", "web-sessions", ..]) => needs("account_owner"),

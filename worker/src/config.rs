@@ -66,6 +66,8 @@ pub struct WorkerConfig {
     pub limits: Limits,
     /// How webhooks are delivered.
     pub webhooks: WebhookConfig,
+    /// The age at which the owner of a key at a model provider is reminded to rotate it.
+    pub byok_reminder_after: Duration,
 }
 
 /// How many browsers are kept hot.

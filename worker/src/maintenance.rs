@@ -8,6 +8,7 @@ use apalis::prelude::BoxDynError;
 use futures_util::future::BoxFuture;
 use kitfleet_domain::area::Chain;
 use kitfleet_domain::areas;
+use kitfleet_domain::byok::{self, OldKey};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::{AccountId, ProfileId, SessionId};
@@ -34,7 +35,7 @@ const BATCH: i64 = 500;
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
 /// How each area's chain is run.
-const CHAINS: [(Chain, Run); 6] = [
+const CHAINS: [(Chain, Run); 7] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_free_tier(&context.db, context.config.free_tier_cap).await.map(drop) })
     }),
@@ -47,6 +48,10 @@ const CHAINS: [(Chain, Run); 6] = [
     (webhooks::REMIND_OF_SECRETS, |context| {
         let age = context.config.webhooks.secret_reminder_after;
         Box::pin(async move { remind_webhook_secrets(&context.db, age).await.map(drop) })
+    }),
+    (byok::REMIND_OF_KEYS, |context| {
+        let age = context.config.byok_reminder_after;
+        Box::pin(async move { remind_byok_keys(&context.db, age).await.map(drop) })
     }),
     (profiles::SWEEP_RETENTION, |context| {
         Box::pin(async move {
@@ -154,6 +159,29 @@ pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<
         if old.is_empty() && ending.is_empty() {
             return Ok(reminded);
         }
+    }
+}
+
+/// Mails the owners of keys at model providers that have been kept for an `age` (contract: byok 8), once a key. Answers how many
+/// mails.
+///
+/// # Errors
+/// When the database fails.
+pub async fn remind_byok_keys(db: &PgPool, age: Duration) -> sqlx::Result<usize> {
+    let mut reminded = 0;
+    loop {
+        let mut tx = db.begin().await?;
+        let old = byok::take_old_keys(&mut tx, age, BATCH).await?;
+        for OldKey { account, provider, age_seconds } in &old {
+            let details = json!({"provider": provider.name(), "age_seconds": age_seconds});
+            let to = Recipient::Account(*account);
+            mail(&mut tx, Template::ByokKeyReminder, to, details, NOTICE_GOOD_FOR).await?;
+        }
+        tx.commit().await?;
+        if old.is_empty() {
+            return Ok(reminded);
+        }
+        reminded += old.len();
     }
 }
 

@@ -30,6 +30,8 @@ pub struct RateLimits {
     pub oauth_token_per_minute: NonZeroU32,
     /// Inviting somebody to a team, an account, and an e-mail address.
     pub team_invites_per_hour: NonZeroU32,
+    /// Testing keys at model providers, an account.
+    pub byok_test_per_minute: NonZeroU32,
     /// Everything, a credential, at one replica.
     pub credential_per_minute: NonZeroU32,
 }
@@ -49,6 +51,7 @@ impl Default for RateLimits {
             device_exchange_per_minute: GENEROUS,
             oauth_token_per_minute: GENEROUS,
             team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
+            byok_test_per_minute: const { NonZeroU32::new(10).expect("more than none") },
             credential_per_minute: const { NonZeroU32::new(60_000).expect("more than none") },
         }
     }
@@ -74,12 +77,14 @@ pub enum Bucket {
     DeviceExchange,
     OAuthToken,
     TeamInvite,
+    /// The test of a key at a model provider.
+    ByokTest,
     /// Whatever a credential asks for.
     Credential,
 }
 
 impl Bucket {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
@@ -93,6 +98,7 @@ impl Bucket {
         Self::DeviceExchange,
         Self::OAuthToken,
         Self::TeamInvite,
+        Self::ByokTest,
         Self::Credential,
     ];
 
@@ -112,6 +118,7 @@ impl Bucket {
             Self::DeviceExchange => "device_exchange",
             Self::OAuthToken => "oauth_token",
             Self::TeamInvite => "team_invite",
+            Self::ByokTest => "byok_test",
             Self::Credential => "credential",
         }
     }
@@ -132,6 +139,7 @@ impl Bucket {
             Self::DeviceExchange => Quota::per_minute(limits.device_exchange_per_minute),
             Self::OAuthToken => Quota::per_minute(limits.oauth_token_per_minute),
             Self::TeamInvite => Quota::per_hour(limits.team_invites_per_hour),
+            Self::ByokTest => Quota::per_minute(limits.byok_test_per_minute),
             Self::Credential => Quota::per_minute(limits.credential_per_minute),
         }
     }

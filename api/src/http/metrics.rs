@@ -4,9 +4,11 @@ use std::sync::LazyLock;
 
 use axum::http::StatusCode;
 use kitfleet_domain::areas;
+use kitfleet_domain::byok::TestOutcome;
 use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use kitfleet_jobs::wakeups::Carrier;
+use kitfleet_models::Failure;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
@@ -27,6 +29,9 @@ const PURGED: &str = "service_retention_purge_total";
 const CREATES_WAITING: &str = "service_session_creates_waiting";
 const CREATES_REFUSED: &str = "service_session_create_refusal_total";
 const BROWSERS_HOT: &str = "service_browsers_hot";
+const BYOK_TESTS: &str = "service_byok_provider_test_total";
+const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
+const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
 const WAKEUPS: &str = "service_wakeup_total";
 
 /// How an authentication ended.
@@ -176,6 +181,32 @@ pub fn note_waiting(more: f64) {
     gauge!(CREATES_WAITING).increment(more);
 }
 
+/// How the test of a key at a model provider ended.
+#[derive(Debug, Clone, Copy)]
+pub enum ByokTest {
+    /// There was no key.
+    NotSet,
+    /// The provider was asked.
+    Done(TestOutcome),
+}
+
+impl ByokTest {
+    fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::NotSet).chain(TestOutcome::ALL.iter().copied().map(Self::Done))
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::NotSet => "not_set",
+            Self::Done(outcome) => outcome.name(),
+        }
+    }
+}
+
+pub fn count_byok_test(test: ByokTest) {
+    counter!(BYOK_TESTS, "outcome" => test.label()).increment(1);
+}
+
 pub fn count_panic() {
     counter!(PANICS).increment(1);
 }
@@ -199,6 +230,9 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
         describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
         describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
+        describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
+        describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
+        describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
@@ -226,6 +260,15 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         }
         for outcome in deliveries::Outcome::ALL {
             counter!(ATTEMPTS, "outcome" => outcome.name()).absolute(0);
+        }
+        for test in ByokTest::all() {
+            counter!(BYOK_TESTS, "outcome" => test.label()).absolute(0);
+        }
+        for outcome in Failure::OUTCOMES {
+            counter!(BUNDLED_REQUESTS, "outcome" => outcome).absolute(0);
+        }
+        for kind in ["consent_missing", "budget_exhausted"] {
+            counter!(BUNDLED_ERRORS, "kind" => kind).absolute(0);
         }
         for carrier in Carrier::ALL {
             counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);

@@ -55,6 +55,10 @@ problem_sets! {
     LoggingIn: FORBIDDEN;
     /// A second factor that is there already, or cannot be.
     Enrolling: CONFLICT FEATURE_UNAVAILABLE;
+    /// A secret that this deployment cannot keep, or a database that is away.
+    Sealing: FEATURE_UNAVAILABLE;
+    /// A key at a model provider that is not there.
+    NoProviderKey: NOT_FOUND;
     /// A second factor that is not there.
     NotEnrolled: NOT_FOUND;
     /// A second-factor proof that is not fresh.

@@ -21,6 +21,7 @@ use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
 use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::wakeups::Wakeups;
+use kitfleet_models::Models;
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -29,7 +30,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::http::connections::ConnectionLimits;
+use crate::http::error::Problem;
 use crate::http::hashing::Hashing;
+use crate::http::kinds;
 use crate::http::last_used::LastUsed;
 use crate::http::line::Line;
 use crate::http::providers::{ProviderConfig, Providers};
@@ -39,6 +42,8 @@ use crate::http::replies::Replies;
 
 /// Batches of exports of the audit log that are read at once, in this process and of an account.
 const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
+/// Keys at model providers that are tested at once, in this process and of an account.
+const TESTS_AT_ONCE: (usize, usize) = (8, 1);
 
 /// How the API behaves; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
 #[derive(Clone)]
@@ -89,6 +94,8 @@ pub struct ApiConfig {
     pub webhook_secret_grace: Duration,
     /// Where what profiles hold is kept.
     pub stores: StoresConfig,
+    /// How models are asked.
+    pub models: kitfleet_models::Settings,
 }
 
 impl Default for ApiConfig {
@@ -125,6 +132,7 @@ impl Default for ApiConfig {
             rate_limits: RateLimits::default(),
             redis: None,
             webhook_secret_grace: Duration::from_hours(24),
+            models: kitfleet_models::Settings::default(),
         }
     }
 }
@@ -186,6 +194,9 @@ pub enum ServeError {
     /// A Redis that is away is no reason; this is one that could never be connected to.
     #[error("the connection to Redis could not be set up: {0}")]
     Redis(#[from] redis::RedisError),
+    /// The machine's certificates make no sense.
+    #[error("models cannot be asked: {0}")]
+    Models(#[from] kitfleet_models::ClientError),
 }
 
 /// The running API, cheap to clone.
@@ -205,6 +216,10 @@ pub struct Shared {
     pub patterns: Patterns,
     /// Who else may say who somebody is.
     pub providers: Providers,
+    /// What models are asked by.
+    pub models: Models,
+    /// Whose turn it is to test a key at a model provider.
+    pub byok_tests: Turns,
     /// Whose turn it is to read some of an export of the audit log.
     pub exports: Turns,
     /// Who waits for a browser.
@@ -232,6 +247,7 @@ impl App {
         let hashing = Hashing::start()?;
         let providers = Providers::new(&config.auth.providers, &config.base_url);
         let line = Line::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
+        let models = Models::new(config.models.clone())?;
         let handlers = TaskTracker::new();
         Ok(Self(Arc::new(Shared {
             config,
@@ -242,6 +258,8 @@ impl App {
             hashing,
             patterns: Patterns::new(available_parallelism().map_or(1, NonZeroUsize::get)),
             providers,
+            models,
+            byok_tests: Turns::new(TESTS_AT_ONCE.0, TESTS_AT_ONCE.1),
             exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
             line,
             last_used: LastUsed::default(),
@@ -262,6 +280,17 @@ impl App {
             Ok(CursorSigner::new(database::server_secret(&mut conn, "cursors").await?))
         };
         self.cursors.get_or_try_init(fetch).await
+    }
+
+    /// What seals what only a key of the deployment's own may seal: one in the database would lie beside it.
+    ///
+    /// # Errors
+    /// The problem that says what `needs` such a key, where there is none (contract: mfa 1; byok 3).
+    pub fn own_vault(&self, needs: &str) -> Result<&Vault, Problem> {
+        self.config.auth.vault.as_ref().ok_or_else(|| {
+            let detail = format!("this deployment has no MFA_ENCRYPTION_KEY, which {needs} need");
+            Problem::new(&kinds::FEATURE_UNAVAILABLE, detail)
+        })
     }
 
     /// What seals the secrets of webhook endpoints, fetched when first needed too.

@@ -10,7 +10,6 @@ use kitfleet_domain::mfa::{self, Batch, Enrollment, Guesses, MfaError, NotVerifi
 use kitfleet_domain::sign_ins;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Invalid;
-use kitfleet_domain::vault::Vault;
 use kitfleet_domain::web_sessions;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -30,6 +29,9 @@ use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sign_ins::WebSession;
+
+/// What needs a key of the deployment's own.
+const SECOND_FACTORS: &str = "second factors";
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -118,18 +120,9 @@ impl From<Enrollment> for MfaEnrollment {
     responses((status = 200, description = "The secret", body = MfaEnrollment), Restricted, Enrolling),
 )]
 async fn enroll(caller: Caller, State(app): State<App>, _body: Unused) -> Result<Answer<MfaEnrollment>> {
-    let vault = vault(&app)?;
+    let vault = app.own_vault(SECOND_FACTORS)?;
     let enrollment = mfa::enroll(&mut *app.db.acquire().await?, caller.account_id, vault).await?;
     Ok(Answer(enrollment.ok_or_else(already_enrolled)?.into()))
-}
-
-fn vault(app: &App) -> Result<&Vault> {
-    app.config.auth.vault.as_ref().ok_or_else(|| {
-        Problem::new(
-            &kinds::FEATURE_UNAVAILABLE,
-            "this deployment has no MFA_ENCRYPTION_KEY, which second factors need",
-        )
-    })
 }
 
 fn already_enrolled() -> Problem {
@@ -169,7 +162,8 @@ async fn verify(
 ) -> Result<Answer<RecoveryCodes>> {
     check_digits(&body.code)?;
     app.rate_limits.check(Bucket::Verify, &client).await?;
-    let (account, vault, guesses) = (caller.account_id, vault(&app)?, Guesses::of(&app.config.limits));
+    let (account, vault, guesses) =
+        (caller.account_id, app.own_vault(SECOND_FACTORS)?, Guesses::of(&app.config.limits));
 
     let mut tx = app.db.begin().await?;
     let verified = mfa::verify(&mut tx, account, &body.code, vault, guesses).await?;
@@ -401,7 +395,7 @@ impl<'a> Given<'a> {
 impl Presented<'_> {
     fn proof<'b>(&'b self, app: &'b App) -> Result<Proof<'b>> {
         Ok(match self {
-            Self::Totp(code) => Proof::Totp { code, vault: vault(app)? },
+            Self::Totp(code) => Proof::Totp { code, vault: app.own_vault(SECOND_FACTORS)? },
             Self::Recovery(hash) => Proof::Recovery { hash },
         })
     }

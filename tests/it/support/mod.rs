@@ -8,6 +8,7 @@ pub mod events;
 pub mod here;
 pub mod identity_provider;
 pub mod mail;
+pub mod model_provider;
 pub mod namespaces;
 pub mod people;
 pub mod postgres;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use askama::Template as Render;
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::byok::Provider;
 use kitfleet_domain::emails::{Attempt, SIGNUP, Template};
 use kitfleet_domain::ids::{SessionId, WebhookId};
 use kitfleet_domain::tokens::Token;
@@ -77,6 +78,7 @@ fn titles(template: Template) -> (&'static str, &'static str) {
         Template::TeamInvite => ("You are invited to a team", "Join a team on Kitfleet"),
         Template::WebhookSecretReminder => ("A webhook secret should be rotated", "Rotate a webhook secret"),
         Template::WebhookSecretGraceExpiring => ("An old webhook secret expires soon", "An old webhook secret expires"),
+        Template::ByokKeyReminder => ("A model provider's key should be rotated", "Rotate a model provider's key"),
     }
 }
 
@@ -93,7 +95,8 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
         | Template::SessionFailedFirst
         | Template::TierChanged
         | Template::WebhookSecretReminder
-        | Template::WebhookSecretGraceExpiring => None,
+        | Template::WebhookSecretGraceExpiring
+        | Template::ByokKeyReminder => None,
     }
 }
 
@@ -155,6 +158,12 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
              look through your API keys."
                 .to_owned(),
         ],
+        Template::ByokKeyReminder => vec![
+            format!("The key{} that you let Kitfleet use is {}.", at_provider(attempt), age(attempt)),
+            "A key should be replaced from time to time: make another at the provider, put it in the place of this one, and only \
+             then revoke this one there. If you do not need it any more, remove it from your account."
+                .to_owned(),
+        ],
     }
 }
 
@@ -171,6 +180,11 @@ fn session(attempt: &Attempt) -> String {
 fn endpoint(attempt: &Attempt) -> String {
     let id = attempt.details["endpoint_id"].as_str().and_then(|id| id.parse::<WebhookId>().ok());
     id.map(|id| format!(", {id},")).unwrap_or_default()
+}
+
+fn at_provider(attempt: &Attempt) -> String {
+    let named = |provider: &&Provider| attempt.details["provider"] == provider.name();
+    Provider::ALL.iter().find(named).map(|provider| format!(" at {}", provider.title())).unwrap_or_default()
 }
 
 fn age(attempt: &Attempt) -> String {

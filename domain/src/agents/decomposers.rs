@@ -1,0 +1,76 @@
+//! Who reads a customer's message (contract: byok 16): a model, which somebody pays for, or the grammar, which costs nothing.
+
+use sqlx::PgConnection;
+
+use crate::byok::{self, Means, Provider, SealedKey};
+use crate::ids::AccountId;
+
+/// Who reads a message.
+#[derive(Debug)]
+pub enum Decomposer {
+    /// A model, with the account's own key.
+    OwnKey(SealedKey),
+    /// A model, with the deployment's key.
+    Bundled,
+    /// The grammar.
+    Deterministic {
+        /// Whether a model would, if the account consented.
+        consent_missing: bool,
+    },
+}
+
+impl Decomposer {
+    /// Who reads the messages of an account that has these means, in a deployment that has a key or not.
+    #[must_use]
+    pub fn of(means: Means, has_bundled: bool) -> Self {
+        let Means { mut keys, consented } = means;
+        keys.sort_by_key(|key| Provider::ALL.iter().position(|provider| *provider == key.provider));
+        match (keys.into_iter().next(), has_bundled) {
+            (Some(key), _) => Self::OwnKey(key),
+            (None, true) if consented => Self::Bundled,
+            (None, has_bundled) => Self::Deterministic { consent_missing: has_bundled },
+        }
+    }
+}
+
+/// Who reads the account's next message. A consent that is missing is counted.
+///
+/// # Errors
+/// When the database fails.
+pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bool) -> sqlx::Result<Decomposer> {
+    let decomposer = Decomposer::of(byok::means(conn, account).await?, has_bundled);
+    if let Decomposer::Deterministic { consent_missing: true } = decomposer {
+        metrics::counter!("service_bundled_llm_error_total", "kind" => "consent_missing").increment(1);
+    }
+    Ok(decomposer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract: byok 16.
+    #[test]
+    fn an_own_key_comes_before_the_deployments_and_that_before_the_grammar() {
+        let account = AccountId::generate();
+        let chosen = |keys: &[Provider], consented: bool, has_bundled: bool| {
+            let keys = keys.iter().map(|provider| SealedKey::new(account, *provider, Vec::new())).collect();
+            match Decomposer::of(Means { keys, consented }, has_bundled) {
+                Decomposer::OwnKey(key) => key.provider.name(),
+                Decomposer::Bundled => "bundled",
+                Decomposer::Deterministic { consent_missing: true } => "consent missing",
+                Decomposer::Deterministic { consent_missing: false } => "deterministic",
+            }
+        };
+        let both = [Provider::Openai, Provider::Anthropic];
+        for consented in [false, true] {
+            for has_bundled in [false, true] {
+                assert_eq!(chosen(&both, consented, has_bundled), "anthropic");
+                assert_eq!(chosen(&both[..1], consented, has_bundled), "openai");
+            }
+            assert_eq!(chosen(&[], consented, false), "deterministic");
+        }
+        assert_eq!(chosen(&[], true, true), "bundled");
+        assert_eq!(chosen(&[], false, true), "consent missing");
+    }
+}

@@ -1,0 +1,425 @@
+//! What customers let models do for them (contract: byok): with keys of their own at model providers, or with the deployment's,
+//! if they consent.
+//!
+//! A key is sealed before the database sees it, under the deployment's own key and no other: one that lay beside it in the
+//! database would protect nothing that somebody else pays for.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::PgConnection;
+use strum::VariantArray as _;
+
+use crate::accounts;
+use crate::area::{Area, Chain, Purge};
+use crate::audit::{self, Actor, Entry};
+use crate::ids::AccountId;
+use crate::validation::{Invalid, Rules};
+use crate::vault::{CannotOpen, Vault};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("bundled_llm_consents", "one an account")],
+    purges: &[Purge::new("byok", "byok_keys", |conn, terms, limit| {
+        Box::pin(purge_lost(conn, terms.deleted_account_secrets, limit))
+    })],
+    actions: &[
+        "account.byok_provider_key_set",
+        "account.byok_provider_key_cleared",
+        "account.byok_provider_key_tested",
+        "account.bundled_llm_consent_changed",
+    ],
+    mails: &["byok_key_reminder"],
+    chains: &[REMIND_OF_KEYS],
+    losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    ..Area::named("byok")
+};
+
+/// Mails the owners of keys that are old.
+pub const REMIND_OF_KEYS: Chain = Chain { name: "remind_byok_keys", period: 3_600 };
+
+/// What the vault is told the keys are for.
+const PURPOSE: &str = "byok";
+
+/// Who has models.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    sqlx::Type,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Provider {
+    /// The Messages API.
+    Anthropic,
+    /// The Responses API.
+    Openai,
+}
+
+impl Provider {
+    /// Every one, in the order in which an account's keys are preferred.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// As routes, the audit log and the database name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// As it calls itself.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Anthropic => "Anthropic",
+            Self::Openai => "OpenAI",
+        }
+    }
+}
+
+/// A key at a model provider. It travels as a header's value, so that it holds nothing that could end one.
+#[derive(Clone)]
+pub struct ProviderKey(String);
+
+impl ProviderKey {
+    /// Characters of a key, at least and at most.
+    pub const CHARS: (usize, usize) = (8, 512);
+
+    /// Reads a key as somebody pasted it: white space around it is no part of it (contract: byok 2).
+    ///
+    /// # Errors
+    /// On field `key`, when it has too few or too many characters, or one that is not printable ASCII. The message does not
+    /// repeat it.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let key = text.trim();
+        let mut rules = Rules::default();
+        rules.length(key, Self::CHARS.0, Self::CHARS.1, "key");
+        let is_printable = key.bytes().all(|byte| byte.is_ascii_graphic());
+        rules.require(is_printable, "key", "must hold printable ASCII characters only, and no white space");
+        rules.check()?;
+        Ok(Self(key.to_owned()))
+    }
+
+    /// The key itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    fn seal(&self, vault: &Vault, account: AccountId, provider: Provider) -> Vec<u8> {
+        vault.seal(PURPOSE, &owner(account, provider), self.0.as_bytes())
+    }
+}
+
+impl fmt::Debug for ProviderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProviderKey(…)")
+    }
+}
+
+fn owner(account: AccountId, provider: Provider) -> String {
+    format!("{account} {}", provider.name())
+}
+
+/// A key as it is stored.
+#[derive(Debug)]
+pub struct SealedKey {
+    /// Whose it is.
+    pub account: AccountId,
+    /// Where it is good.
+    pub provider: Provider,
+    sealed: Vec<u8>,
+}
+
+impl SealedKey {
+    pub(crate) fn new(account: AccountId, provider: Provider, sealed: Vec<u8>) -> Self {
+        Self { account, provider, sealed }
+    }
+
+    /// # Errors
+    /// When it was sealed with a key that this process does not have.
+    pub fn open(&self, vault: &Vault) -> Result<ProviderKey, CannotOpen> {
+        let opened = vault.open(PURPOSE, &owner(self.account, self.provider), &self.sealed)?;
+        String::from_utf8(opened).map(ProviderKey).map_err(|_| CannotOpen)
+    }
+}
+
+/// Keeps a key for the account, instead of the one before, and writes `account.byok_provider_key_set`. `false` when the account
+/// is deleted.
+///
+/// # Errors
+/// When the database fails.
+pub async fn set_key(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    provider: Provider,
+    key: &ProviderKey,
+    vault: &Vault,
+) -> sqlx::Result<bool> {
+    if accounts::hold(&mut *conn, account).await?.is_none() {
+        return Ok(false);
+    }
+    sqlx::query!(
+        "insert into byok_keys (account_id, provider, sealed_key) values ($1, $2, $3)
+         on conflict (account_id, provider) do update
+         set sealed_key = excluded.sealed_key, set_at = now(), reminded_at = null",
+        account as _,
+        provider as _,
+        key.seal(vault, account, provider),
+    )
+    .execute(&mut *conn)
+    .await?;
+    let payload = json!({"provider": provider.name()});
+    let entry = Entry { action: "account.byok_provider_key_set", target: None, payload };
+    audit::record(conn, account, actor, entry).await?;
+    Ok(true)
+}
+
+/// Forgets the account's key and writes `account.byok_provider_key_cleared`, if there was one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn clear_key(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    provider: Provider,
+) -> sqlx::Result<()> {
+    let cleared =
+        sqlx::query!("delete from byok_keys where account_id = $1 and provider = $2", account as _, provider as _)
+            .execute(&mut *conn)
+            .await?;
+    if cleared.rows_affected() == 0 {
+        return Ok(());
+    }
+    let payload = json!({"provider": provider.name()});
+    let entry = Entry { action: "account.byok_provider_key_cleared", target: None, payload };
+    audit::record(conn, account, actor, entry).await
+}
+
+/// The account's key, if it has one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find_key(
+    conn: &mut PgConnection,
+    account: AccountId,
+    provider: Provider,
+) -> sqlx::Result<Option<SealedKey>> {
+    let sealed = sqlx::query_scalar!(
+        "select sealed_key from byok_keys where account_id = $1 and provider = $2 and lost_at is null",
+        account as _,
+        provider as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(sealed.map(|sealed| SealedKey::new(account, provider, sealed)))
+}
+
+/// With what models can be asked for an account.
+#[derive(Debug)]
+pub struct Means {
+    /// Its own keys.
+    pub keys: Vec<SealedKey>,
+    /// Whether the deployment's own key may be used for it.
+    pub consented: bool,
+}
+
+/// With what models can be asked for the account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Means> {
+    let rows = sqlx::query!(
+        r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
+                  k.provider as "provider?: Provider", k.sealed_key as "sealed_key?"
+           from (select) one left join byok_keys k on k.account_id = $1 and k.lost_at is null"#,
+        account as _,
+    )
+    .fetch_all(conn)
+    .await?;
+    let consented = rows.iter().any(|row| row.consented);
+    let keys = rows.into_iter().filter_map(|row| Some(SealedKey::new(account, row.provider?, row.sealed_key?)));
+    Ok(Means { keys: keys.collect(), consented })
+}
+
+/// What a provider says of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum TestOutcome {
+    /// It is good.
+    Ok,
+    /// It is not, or may not do this.
+    Invalid,
+    /// Nobody has paid for it, or not for so much.
+    QuotaExceeded,
+    /// Nothing that would tell.
+    Unknown,
+}
+
+impl TestOutcome {
+    /// Every one.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+
+    /// As the contract, the audit log and metrics name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Writes `account.byok_provider_key_tested`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn note_test(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    provider: Provider,
+    outcome: TestOutcome,
+) -> sqlx::Result<()> {
+    let payload = json!({"provider": provider.name(), "outcome": outcome.name()});
+    let entry = Entry { action: "account.byok_provider_key_tested", target: None, payload };
+    audit::record(conn, account, actor, entry).await
+}
+
+/// Notes whether the deployment's own key may be used for the account and, if that is a change, writes
+/// `account.bundled_llm_consent_changed`. `false` when the account is deleted.
+///
+/// # Errors
+/// When the database fails.
+pub async fn set_consent(
+    conn: &mut PgConnection,
+    account: AccountId,
+    actor: &Actor,
+    consented: bool,
+) -> sqlx::Result<bool> {
+    if accounts::hold(&mut *conn, account).await?.is_none() {
+        return Ok(false);
+    }
+    let changed = if consented {
+        sqlx::query!("insert into bundled_llm_consents (account_id) values ($1) on conflict do nothing", account as _)
+            .execute(&mut *conn)
+            .await?
+    } else {
+        sqlx::query!("delete from bundled_llm_consents where account_id = $1", account as _).execute(&mut *conn).await?
+    };
+    if changed.rows_affected() == 1 {
+        let payload = json!({"from": !consented, "to": consented});
+        let entry = Entry { action: "account.bundled_llm_consent_changed", target: None, payload };
+        audit::record(conn, account, actor, entry).await?;
+    }
+    Ok(true)
+}
+
+/// A key that should be replaced.
+#[derive(Debug)]
+pub struct OldKey {
+    /// Whose it is.
+    pub account: AccountId,
+    /// Where it is good.
+    pub provider: Provider,
+    /// How long it has been kept.
+    pub age_seconds: i64,
+}
+
+/// Takes keys that have been kept for an age (contract: byok 8): each once, by whoever locks its row first, and not again when the
+/// taker's transaction commits. Nobody is told whose account may not act.
+///
+/// # Errors
+/// When the database fails.
+pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldKey>> {
+    sqlx::query_as!(
+        OldKey,
+        r#"update byok_keys k set reminded_at = now()
+           from (
+               select k.account_id, k.provider from byok_keys k join accounts a on a.id = k.account_id
+               where k.set_at <= now() - make_interval(secs => $1) and k.reminded_at is null and k.lost_at is null
+                 and a.status = 'active'
+               order by k.set_at limit $2 for no key update of k skip locked
+           ) old
+           where k.account_id = old.account_id and k.provider = old.provider
+           returning k.account_id as account, k.provider as "provider: _",
+                     extract(epoch from now() - k.set_at)::bigint as "age_seconds!""#,
+        age.as_secs_f64(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!("delete from bundled_llm_consents where account_id = $1", account as _).execute(&mut *conn).await?;
+    sqlx::query!("update byok_keys set lost_at = now() where account_id = $1", account as _).execute(conn).await?;
+    Ok(())
+}
+
+/// Deletes keys whose accounts were deleted longer ago than `age`. Answers how many.
+async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from byok_keys where (account_id, provider) in (
+             select account_id, provider from byok_keys where lost_at < now() - make_interval(secs => $1)
+             order by lost_at limit $2)",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_printable_and_of_some_length() {
+        let longest = "k".repeat(512);
+        for good in ["sk-ant-api03-abc_DEF", "  sk-proj-0123456789\r\n", &longest] {
+            assert_eq!(ProviderKey::parse(good).map(|key| key.0), Ok(good.trim().to_owned()));
+        }
+        let longer = "k".repeat(513);
+        for bad in [
+            "",
+            "       ",
+            "sk-1234",
+            "sk-ant x-evil",
+            "sk-ant-0123\r\nx-evil: 1",
+            "sk-ant-0123\0",
+            "sk-ant-0123\u{7f}",
+            "sk-ant-é0123",
+            "sk-ant-0123\u{2028}x",
+            &longer,
+        ] {
+            let refused = ProviderKey::parse(bad).expect_err(bad).to_string();
+            assert!(bad.trim().is_empty() || !refused.contains(bad.trim()), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_key_opens_for_its_account_and_provider_only_and_shows_itself_nowhere() {
+        let (vault, account) = (Vault::new([1; 32], &[]), AccountId::generate());
+        let key = ProviderKey::parse("sk-ant-0123456789").expect("a key");
+        assert!(!format!("{key:?}").contains("sk-"));
+        let sealed = key.seal(&vault, account, Provider::Anthropic);
+        let of = |account, provider| SealedKey { account, provider, sealed: sealed.clone() };
+        let opened = of(account, Provider::Anthropic).open(&vault).expect("it opens");
+        assert_eq!(opened.reveal(), "sk-ant-0123456789");
+        assert!(of(account, Provider::Openai).open(&vault).is_err());
+        assert!(of(AccountId::generate(), Provider::Anthropic).open(&vault).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! What tokens there were, and what they cost.
+
+use serde::Serialize;
+
+/// Tokens of a request, by what they are charged as: each counts in one of these.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// What was read for the first time, and not kept.
+    pub input: u32,
+    /// What was written, with what the model thought.
+    pub output: u32,
+    /// What was read and kept for the next request.
+    pub cache_write: u32,
+    /// What had been kept.
+    pub cache_read: u32,
+}
+
+impl Usage {
+    /// All of them: what counts against a budget.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        [self.input, self.output, self.cache_write, self.cache_read].map(u64::from).iter().sum()
+    }
+}
+
+/// What a million tokens cost, in cents.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prices {
+    /// Of [`Usage::input`].
+    pub input: f64,
+    /// Of [`Usage::output`].
+    pub output: f64,
+    /// Of [`Usage::cache_write`].
+    pub cache_write: f64,
+    /// Of [`Usage::cache_read`].
+    pub cache_read: f64,
+}
+
+/// What was paid, in cents, of which there are fractions: one request seldom costs a whole one.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Cost(f64);
+
+impl Cost {
+    /// In cents, to a ten-thousandth.
+    #[must_use]
+    pub fn cents(self) -> f64 {
+        self.0
+    }
+}
+
+impl Prices {
+    /// What these tokens cost.
+    #[must_use]
+    pub fn cost(&self, usage: Usage) -> Cost {
+        let parts = [
+            (usage.input, self.input),
+            (usage.output, self.output),
+            (usage.cache_write, self.cache_write),
+            (usage.cache_read, self.cache_read),
+        ];
+        let cents: f64 = parts.iter().map(|(tokens, price)| f64::from(*tokens) * price / 1e6).sum();
+        Cost((cents * 1e4).round() / 1e4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract: byok 15.
+    #[test]
+    fn each_token_is_charged_as_what_it_is() {
+        let prices = Prices { input: 300.0, output: 1_500.0, cache_write: 375.0, cache_read: 30.0 };
+        let usage = Usage { input: 1_000, output: 200, cache_write: 2_000, cache_read: 10_000 };
+        assert_eq!(usage.total(), 13_200);
+        assert!((prices.cost(usage).cents() - (0.3 + 0.3 + 0.75 + 0.3)).abs() < 1e-9);
+        assert_eq!(prices.cost(Usage::default()).cents().to_bits(), 0_f64.to_bits());
+        let most = Usage { input: u32::MAX, output: u32::MAX, cache_write: u32::MAX, cache_read: u32::MAX };
+        assert_eq!(most.total(), 4 * u64::from(u32::MAX));
+        assert!(prices.cost(most).cents().is_finite());
+        assert_eq!(
+            serde_json::to_string(&prices.cost(Usage { input: 7, ..Usage::default() })).ok().as_deref(),
+            Some("0.0021")
+        );
+    }
+}

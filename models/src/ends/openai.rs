@@ -1,0 +1,98 @@
+//! `OpenAI`'s Responses API (<https://platform.openai.com/docs/api-reference/responses>).
+
+use kitfleet_domain::byok::ProviderKey;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{End, MOST_OUTPUT, Question, Told, only};
+use crate::answers::{PURPOSE, TOOL, Unusable};
+use crate::prompts::RULES;
+use crate::{Failure, Usage};
+
+/// It refuses to be asked for fewer tokens.
+const LEAST_OUTPUT: u32 = 16;
+
+pub struct Openai;
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    output: Vec<Item>,
+    usage: Counts,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Item {
+    FunctionCall {
+        name: String,
+        arguments: String,
+    },
+    #[serde(other)]
+    Else,
+}
+
+/// What was kept is among what was read.
+#[derive(Deserialize)]
+struct Counts {
+    #[serde(rename = "input_tokens")]
+    input: u32,
+    #[serde(rename = "output_tokens")]
+    output: u32,
+    #[serde(default, rename = "input_tokens_details")]
+    details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    cached_tokens: u32,
+}
+
+impl End for Openai {
+    fn path(&self) -> &'static str {
+        "/v1/responses"
+    }
+
+    fn credential(&self, key: &ProviderKey) -> (HeaderName, String) {
+        (AUTHORIZATION, format!("Bearer {}", key.reveal()))
+    }
+
+    fn headers(&self) -> HeaderMap {
+        HeaderMap::new()
+    }
+
+    fn body(&self, question: &Question<'_>) -> Value {
+        json!({
+            "model": question.model,
+            "max_output_tokens": MOST_OUTPUT,
+            "instructions": RULES,
+            "tools": [{
+                "type": "function", "name": TOOL, "description": PURPOSE, "parameters": question.schema, "strict": false,
+            }],
+            "tool_choice": {"type": "function", "name": TOOL},
+            "parallel_tool_calls": false,
+            // What a customer's page shows is not to stay there.
+            "store": false,
+            "input": question.messages(),
+        })
+    }
+
+    fn least(&self, model: &str) -> Value {
+        json!({"model": model, "max_output_tokens": LEAST_OUTPUT, "store": false, "input": "."})
+    }
+
+    fn read(&self, answer: &[u8]) -> Result<Told, Failure> {
+        let Answer { output, usage } = serde_json::from_slice(answer).map_err(|_| Failure::Malformed)?;
+        let calls = output.into_iter().filter_map(|item| match item {
+            Item::FunctionCall { name, arguments } if name == TOOL => Some(arguments),
+            _ => None,
+        });
+        let read = |arguments: String| serde_json::from_str(&arguments).map_err(|_| Unusable::Form);
+        let call = calls.map(read).collect::<Result<_, _>>().map_err(Failure::from).and_then(only);
+        let cached = usage.details.map_or(0, |details| details.cached_tokens).min(usage.input);
+        let usage = Usage { input: usage.input - cached, output: usage.output, cache_write: 0, cache_read: cached };
+        Ok(Told { call, usage })
+    }
+}

@@ -1,0 +1,196 @@
+//! Requests to providers, bounded in whatever a provider could make long.
+//!
+//! One is sent again only when the provider said that it did nothing and when to come back. One that broke off, or took too long,
+//! may have been done, and is paid for.
+
+use std::time::Duration;
+
+use kitfleet_domain::byok::ProviderKey;
+use reqwest::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, RequestBuilder, Response, redirect};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use crate::ends::End;
+use crate::{Failure, ProviderSettings};
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Bytes of an answer.
+const MOST_BYTES: usize = 1024 * 1024;
+/// How much of an answer that refuses is looked at.
+const MOST_REFUSED_BYTES: usize = 64 * 1024;
+/// How long it is waited for, when its status is known.
+const REFUSED_WITHIN: Duration = Duration::from_secs(5);
+/// The longest that a provider may have us wait for a second attempt.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// By these a provider says that nobody has paid for the key, or not for so much; that it is asked too often it says with the same
+/// statuses.
+const OF_PAYMENT: [&str; 7] = [
+    "credit",
+    "balance",
+    "spend limit",
+    "spending limit",
+    "usage limits",
+    "insufficient_quota",
+    "exceeded your current quota",
+];
+
+pub struct Exchange(Client);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The provider refuses.
+    Status { status: u16, of_payment: bool, pause: Option<Duration> },
+    /// There was nobody to refuse, or it was not waited for.
+    Failed(Failure),
+}
+
+impl Refusal {
+    pub fn failure(self) -> Failure {
+        match self {
+            Self::Failed(failure) => failure,
+            Self::Status { status: 401 | 403, .. } => Failure::KeyRefused,
+            Self::Status { status: 402, .. } | Self::Status { status: 400 | 429, of_payment: true, .. } => {
+                Failure::QuotaExceeded
+            }
+            Self::Status { status: 429 | 529, .. } => Failure::Busy,
+            Self::Status { status, .. } => Failure::Status(status),
+        }
+    }
+
+    /// After what pause it may be asked again.
+    fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::Status { status: 429 | 529, of_payment: false, pause } => {
+                pause.filter(|pause| *pause <= LONGEST_PAUSE)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Exchange {
+    pub fn new() -> reqwest::Result<Self> {
+        let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_WITHIN);
+        // A request is never repeated by a library that does not know what it costs.
+        let client = client.retry(reqwest::retry::never()).user_agent(concat!("kitfleet/", env!("CARGO_PKG_VERSION")));
+        client.build().map(Self)
+    }
+
+    /// A request whose key is in its header and nowhere else.
+    pub fn request(
+        &self,
+        end: &dyn End,
+        settings: &ProviderSettings,
+        key: &ProviderKey,
+        body: &Value,
+    ) -> RequestBuilder {
+        let mut headers = HeaderMap::new();
+        let (name, value) = end.credential(key);
+        let mut value = HeaderValue::try_from(value).unwrap_or_else(|_| unreachable!("a key is printable"));
+        value.set_sensitive(true);
+        headers.insert(name, value);
+        self.0.post(format!("{}{}", settings.base_url, end.path())).headers(headers).headers(end.headers()).json(body)
+    }
+
+    /// Sends it, and waits for all of the answer.
+    pub async fn once(&self, request: RequestBuilder, within: Duration) -> Result<Vec<u8>, Refusal> {
+        timeout(within, attempt(request)).await.unwrap_or(Err(Refusal::Failed(Failure::Late)))
+    }
+
+    /// Sends it once more, if the provider asks for that; `within` is for all of it.
+    pub async fn twice_at_most(&self, request: RequestBuilder, within: Duration) -> Result<Vec<u8>, Refusal> {
+        let again = request.try_clone();
+        let attempts = async {
+            let refusal = match attempt(request).await {
+                Err(refusal) => refusal,
+                answered => return answered,
+            };
+            let Some((pause, again)) = refusal.pause().zip(again) else { return Err(refusal) };
+            sleep(pause).await;
+            attempt(again).await
+        };
+        timeout(within, attempts).await.unwrap_or(Err(Refusal::Failed(Failure::Late)))
+    }
+}
+
+async fn attempt(request: RequestBuilder) -> Result<Vec<u8>, Refusal> {
+    let response = request.send().await.map_err(|error| Refusal::Failed(lost(&error)))?;
+    let status = response.status();
+    if status.is_success() {
+        return whole(response).await.map_err(Refusal::Failed);
+    }
+    let pause = pause(response.headers());
+    // Whatever cannot be read of it says nothing.
+    let text = timeout(REFUSED_WITHIN, beginning(response)).await.unwrap_or_default().to_ascii_lowercase();
+    let of_payment = OF_PAYMENT.iter().any(|word| text.contains(word));
+    Err(Refusal::Status { status: status.as_u16(), of_payment, pause })
+}
+
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+async fn whole(mut response: Response) -> Result<Vec<u8>, Failure> {
+    if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
+        return Err(Failure::TooLong);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| lost(&error))? {
+        if body.len() + chunk.len() > MOST_BYTES {
+            return Err(Failure::TooLong);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+async fn beginning(mut response: Response) -> String {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() >= MOST_REFUSED_BYTES {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+fn lost(error: &reqwest::Error) -> Failure {
+    if error.is_timeout() && !error.is_connect() { Failure::Late } else { Failure::Unreachable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract: byok 5, 12.
+    #[test]
+    fn a_refusal_says_whether_to_come_back() {
+        let refusal = |status, of_payment, seconds: Option<u64>| Refusal::Status {
+            status,
+            of_payment,
+            pause: seconds.map(Duration::from_secs),
+        };
+        for (refused, failure, pause) in [
+            (refusal(401, false, Some(1)), Failure::KeyRefused, None),
+            (refusal(403, true, None), Failure::KeyRefused, None),
+            (refusal(402, false, Some(1)), Failure::QuotaExceeded, None),
+            (refusal(400, true, None), Failure::QuotaExceeded, None),
+            (refusal(429, true, Some(1)), Failure::QuotaExceeded, None),
+            (refusal(429, false, Some(10)), Failure::Busy, Some(10)),
+            (refusal(429, false, Some(11)), Failure::Busy, None),
+            (refusal(429, false, None), Failure::Busy, None),
+            (refusal(529, false, Some(0)), Failure::Busy, Some(0)),
+            (refusal(503, false, Some(1)), Failure::Status(503), None),
+            (refusal(400, false, None), Failure::Status(400), None),
+            (refusal(302, true, None), Failure::Status(302), None),
+        ] {
+            assert_eq!(refused.pause(), pause.map(Duration::from_secs), "{refused:?}");
+            assert_eq!(refused.failure(), failure);
+        }
+    }
+}
