@@ -23,7 +23,7 @@ pub fn routes() -> Routes {
 async fn grammar() -> Response {
     let (refused, done): (Vec<_>, Vec<_>) = VERBS.iter().partition(|verb| verb.examples.is_empty());
     let verbs: String = done.into_iter().map(section).collect();
-    let refused: String = refused.into_iter().map(|verb| format!("<li>{}\n", verb.about)).collect();
+    let refused: String = refused.into_iter().flat_map(|verb| ["<li>", verb.about, "\n"]).collect();
     let nouns: String = NOUNS.iter().map(|noun| row(noun.role.unwrap_or("any"), &codes(noun.names))).collect();
     let keys = KEYS.iter().map(|key| row(key.key, &codes(key.names)));
     let keys: String =
