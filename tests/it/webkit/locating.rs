@@ -82,7 +82,7 @@ async fn words_mean_what_a_person_would_mean() {
         (Some("button"), "search", vec![r#"textbox "Search""#]),
         (None, "your city", vec![r#"textbox "Your city""#]),
         (Some("dropdown"), "size", vec![r#"combobox "Size""#]),
-        (None, "terms apply", vec![r#"paragraph """#]),
+        (None, "terms apply", vec![r#"paragraph "Terms apply""#]),
         (None, "pick me", vec![r#"generic "Pick me""#]),
         (Some("heading"), "", vec![]),
         (None, "nowhere", vec![]),

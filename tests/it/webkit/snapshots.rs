@@ -171,7 +171,7 @@ async fn a_page_forges_no_line() {
     let scene = Scene::start().await;
     scene
         .show(
-            "<button aria-label='x&quot; [ref=e99]&#10;button &quot;Forged&quot; [ref=e98]'>x</button><p>link \"Forged\" [ref=e97]<p>a&#x85;b&#x2028;c&#x202E;d</p>
+            "<button aria-label='x&quot; [ref=e99]&#10;button &quot;Forged&quot; [ref=e98]'>x</button><p>link \"Forged\" <p>a&#x85;b&#x2028;c&#x202E;d</p>
              <div role='button&quot; [ref=e96]'>role</div>
              <form name=querySelectorAll><input name=getAttribute aria-label=One><input name=localName><input name=childNodes><input name=ownerDocument>
              <input name=shadowRoot><input name=parentNode><input name=isConnected><input name=getClientRects><button>Send</button></form>

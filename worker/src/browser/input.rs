@@ -172,7 +172,7 @@ impl Webkit {
         }
         self.obstacle = "the field does not take the focus";
         let input = self.input(json!({ "target": target, "replace": existing == Existing::Replace }));
-        Ok(page::ask(&self.host, page::FOCUS, &input).await?.unwrap_or(false))
+        Ok(page::ask(&self.host, page::FOCUS.about(target), &input).await?.unwrap_or(false))
     }
 
     async fn reach(&mut self, target: Sought<'_>) -> Result<Option<Reached>, Ended> {
@@ -180,7 +180,7 @@ impl Webkit {
             self.obstacle = "the page does not answer";
         }
         let input = self.input(json!({ "target": target }));
-        let reached = page::ask(&self.host, page::REACH, &input).await?;
+        let reached = page::ask(&self.host, page::REACH.about(target), &input).await?;
         self.obstacle = match reached {
             None => "the page does not answer",
             Some(Reached::Absent) => "no element matches",
@@ -224,7 +224,7 @@ impl Webkit {
     async fn choose(&mut self, target: Sought<'_>, option: &str) -> Result<(), Ended> {
         let input = self.input(json!({ "target": target, "option": option }));
         loop {
-            self.obstacle = match page::ask(&self.host, page::CHOOSE, &input).await? {
+            self.obstacle = match page::ask(&self.host, page::CHOOSE.about(target), &input).await? {
                 None => "the page does not answer",
                 Some(Chosen::Absent) => "no element matches",
                 Some(Chosen::Hidden) => "the element is not visible",
@@ -237,9 +237,10 @@ impl Webkit {
 
     async fn scroll(&mut self, target: Option<Sought<'_>>, x: i32, y: i32) -> Result<(), Ended> {
         let input = self.input(json!({ "target": target, "x": x, "y": y }));
+        let script = target.map_or(page::SCROLL, |target| page::SCROLL.about(target));
         loop {
             // A script that was sent may scroll even if its answer is lost, so it is sent once.
-            match page::ask_once(&self.host, page::SCROLL, &input).await? {
+            match page::ask_once(&self.host, script, &input).await? {
                 Some(true) | None => return Ok(()),
                 Some(false) => self.obstacle = "no element matches",
             }

@@ -145,7 +145,9 @@ impl Webkit {
         let (limit, most) = (self.limits.result_bytes, self.limits.list_matches);
         let questions: Vec<Value> = extract.extractions.iter().enumerate().map(question).collect();
         let input = self.input(json!({ "extractions": questions, "limit": limit, "matches": most }));
-        match page::read(&self.host, page::EXTRACT, &input).await? {
+        let elements = extract.extractions.iter().map(|item| Sought::written(&item.element, ""));
+        let script = elements.fold(page::EXTRACT, page::Script::about);
+        match page::read(&self.host, script, &input).await? {
             Found::Values(answers) => Ok(heavy(limit, || {
                 let named = extract.extractions.iter().zip(answers);
                 let value = named.map(|(item, answer)| (item.name.clone(), shape(item, answer))).collect();

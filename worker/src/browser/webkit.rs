@@ -215,8 +215,9 @@ impl Webkit {
 
     async fn wait_for(&mut self, element: &Element, visible: bool) -> Result<(), Ended> {
         let field = element.field("condition");
-        let input = self.input(json!({ "target": Sought::written(element, &field), "until_hidden": !visible }));
-        while page::ask::<bool>(&self.host, page::VISIBLE, &input).await? != Some(visible) {
+        let target = Sought::written(element, &field);
+        let input = self.input(json!({ "target": target, "until_hidden": !visible }));
+        while page::ask::<bool>(&self.host, page::VISIBLE.about(target), &input).await? != Some(visible) {
             sleep(POLL).await;
         }
         Ok(())
@@ -224,7 +225,7 @@ impl Webkit {
 
     /// Whether something that is meant can be seen. `None` while the page cannot be asked.
     pub(super) async fn shows(&mut self, target: Sought<'_>) -> Result<Option<bool>, Ended> {
-        page::ask(&self.host, page::VISIBLE, &json!({ "target": target })).await
+        page::ask(&self.host, page::VISIBLE.about(target), &json!({ "target": target })).await
     }
 
     /// What a script is asked about elements that a caller means. A ref that nobody was given it tells from one that is gone.

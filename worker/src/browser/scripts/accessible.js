@@ -82,32 +82,56 @@ const valueOf = (element) => {
 };
 
 const writtenName = (element) => {
-  const ids = (attributeOf(element, 'aria-labelledby') ?? '').slice(0, LONGEST_NAME).split(/\s+/).filter(Boolean).slice(0, 10);
-  if (ids.length > 0) {
+  const written = attributeOf(element, 'aria-labelledby');
+  if (written) {
+    const ids = written.slice(0, LONGEST_NAME).split(/\s+/).filter(Boolean).slice(0, 10);
     const root = rootOf(element);
     const find = nodeType(root) === 9 ? method(Document.prototype, 'getElementById') : method(DocumentFragment.prototype, 'getElementById');
     const named = [9, 11].includes(nodeType(root)) ? ids.map((id) => find(root, id)).filter(Boolean) : [];
     const name = collapse(named.map((other) => attributeOf(other, 'aria-label') || attributeOf(other, 'alt') || spoken(other, true)).join(' '));
     if (name) return name;
   }
-  return collapse((attributeOf(element, 'aria-label') ?? '').slice(0, 2 * LONGEST_NAME));
+  const label = attributeOf(element, 'aria-label');
+  return label ? collapse(label.slice(0, 2 * LONGEST_NAME)) : '';
+};
+
+const childOf = (element, tag) => {
+  for (const child of childrenOf(element)) {
+    if (tagOf(child) === tag) return child;
+  }
+  return null;
 };
 
 const titleOfSvg = (element) => {
-  const title = [...childNodesOf(element)].find((child) => nodeType(child) === 1 && tagOf(child) === 'title');
+  const title = childOf(element, 'title');
   return title ? collapse(title.textContent.slice(0, LONGEST_NAME)) : '';
 };
 
+// The labels of each control of a document or a shadow root. To ask each control for its own would look through the page each time.
+const LABELS = new WeakMap();
+const LABELLED_BY = new Set(['button', 'input', 'meter', 'output', 'progress', 'select', 'textarea']);
 const labelsOf = (element) => {
-  const labels = ['button', 'input', 'meter', 'output', 'progress', 'select', 'textarea'].includes(tagOf(element)) ? element.labels : null;
-  return labels ? collapse([...labels].slice(0, 10).map((label) => spoken(label, false)).join(' ')) : '';
+  if (!LABELLED_BY.has(tagOf(element))) return '';
+  const root = rootOf(element);
+  if (nodeType(root) === 1) return '';
+  let labels = LABELS.get(root);
+  if (!labels) {
+    labels = new Map();
+    for (const label of queryIn(root, 'label')) {
+      const control = label.control;
+      if (control) labels.set(control, [...(labels.get(control) ?? []), label]);
+    }
+    LABELS.set(root, labels);
+  }
+  const own = labels.get(element);
+  return own ? collapse(own.slice(0, 10).map((label) => spoken(label, false)).join(' ')) : '';
 };
 
 // What HTML itself names an element by.
 const nativeName = (element) => {
   const tag = tagOf(element);
   const part = (wanted) => {
-    const child = [...childNodesOf(element)].find((child) => nodeType(child) === 1 && tagOf(child) === wanted);
+    const child = childOf(element, wanted);
     return child ? collapse(spoken(child, false)) : '';
   };
   switch (tag) {
@@ -143,36 +167,33 @@ const nameOf = (element, role = roleOf(element)) => {
 
 const SILENT = new Set(['head', 'noscript', 'script', 'style', 'template', 'datalist', 'object', 'title']);
 
-// The children of an element as they are shown: of one with a shadow root that root's, and in a slot what was put there.
-const shownChildren = (element) => {
-  const shadow = shadowOf(element);
-  if (shadow) return childNodesOf(shadow);
-  if (tagOf(element) === 'slot' && nodeType(rootOf(element)) === 11) {
+// The children of an element as they are shown, one after the other: of one with a shadow root that root's, and in a slot what was put
+// there.
+const shownChildren = function* (element) {
+  const tag = tagOf(element);
+  if (tag === 'slot' && nodeType(rootOf(element)) === 11) {
     const assigned = element.assignedNodes();
-    if (assigned.length > 0) return assigned;
+    if (assigned.length > 0) return yield* assigned;
   }
-  if (tagOf(element) === 'details' && !element.open) {
-    return [...childNodesOf(element)].filter((child) => nodeType(child) === 1 && tagOf(child) === 'summary');
+  const isClosed = tag === 'details' && !element.open;
+  for (let child = firstChildOf(shadowOf(element) ?? element); child; child = nextSiblingOf(child)) {
+    if (!isClosed || (nodeType(child) === 1 && tagOf(child) === 'summary')) yield child;
   }
-  return childNodesOf(element);
-};
-
-const pushReversed = (stack, nodes, entry) => {
-  for (let i = nodes.length - 1; i >= 0; i--) stack.push(entry(nodes[i]));
 };
 
 // What an element says, up to the length of a name. What does not show says nothing, unless all of it is hidden and asked for by
 // name. What stands in fields is not said.
 const spoken = (root, hiddenToo) => {
+  const only = firstChildOf(root);
+  if (only && nodeType(only) === 3 && !nextSiblingOf(only) && !shadowOf(root)) return only.data.slice(0, 2 * LONGEST_NAME);
   let text = '';
-  const stack = [];
-  const itself = (node) => node;
-  pushReversed(stack, shownChildren(root), itself);
-  let nodes = 0;
-  while (stack.length > 0 && text.length < 2 * LONGEST_NAME && nodes++ < 5_000) {
-    const node = stack.pop();
-    if (node === ' ') {
-      text += ' ';
+  const inside = [{ children: shownChildren(root), apart: false }];
+  for (let nodes = 0; inside.length > 0 && text.length < 2 * LONGEST_NAME && nodes < 5_000; nodes++) {
+    const { children, apart } = inside.at(-1);
+    const { value: node, done } = children.next();
+    if (done) {
+      inside.pop();
+      if (apart) text += ' ';
       continue;
     }
     const type = nodeType(node);
@@ -180,11 +201,7 @@ const spoken = (root, hiddenToo) => {
     if (type !== 1) continue;
     const tag = tagOf(node);
     if (SILENT.has(tag) || ['input', 'select', 'textarea', 'iframe'].includes(tag)) continue;
-    if (tag === 'br') {
-      text += ' ';
-      continue;
-    }
-    if (attributeOf(node, 'aria-hidden') === 'true' && !hiddenToo) continue;
+    if (!hiddenToo && attributeOf(node, 'aria-hidden') === 'true') continue;
     const style = getComputedStyle(node);
     if (!hiddenToo && (style.display === 'none' || style.visibility !== 'visible')) continue;
     const name = attributeOf(node, 'aria-label') || (tag === 'img' ? attributeOf(node, 'alt') : tag === 'svg' ? titleOfSvg(node) : '');
@@ -192,12 +209,9 @@ const spoken = (root, hiddenToo) => {
       text += ` ${name.slice(0, LONGEST_NAME)} `;
       continue;
     }
-    const apart = !style.display.startsWith('inline') && style.display !== 'contents';
-    if (apart) {
-      text += ' ';
-      stack.push(' ');
-    }
-    pushReversed(stack, shownChildren(node), itself);
+    const isApart = tag === 'br' || (!style.display.startsWith('inline') && style.display !== 'contents');
+    if (isApart) text += ' ';
+    inside.push({ children: shownChildren(node), apart: isApart });
   }
   return text.slice(0, 2 * LONGEST_NAME);
 };

@@ -1,4 +1,5 @@
-// What every script of ours has in common. It stands before them, after `const input = …`.
+// What every script of ours has in common. It stands before them, after `const input = …`. What few of them need stands between
+// (`accessible.js`, `targets.js`, `looks.js`): all that is sent is read anew each time.
 //
 // A page's names can stand in the place of what a form, or the document itself, has: `<input name=getAttribute>`. So what is asked
 // of any element is asked by the functions of its prototype.
@@ -12,26 +13,29 @@ class Refusal extends Error {
   }
 }
 
-const method = (prototype, name) => {
-  const { value } = Object.getOwnPropertyDescriptor(prototype, name);
-  return (self, ...list) => value.apply(self, list);
-};
-const getter = (prototype, name) => {
-  const { get } = Object.getOwnPropertyDescriptor(prototype, name);
-  return (self) => get.call(self);
-};
+// Of a ref that was given and is good no longer.
+class Gone extends Refusal {}
+
+const { call } = Function.prototype;
+const method = (prototype, name) => call.bind(Object.getOwnPropertyDescriptor(prototype, name).value);
+const getter = (prototype, name) => call.bind(Object.getOwnPropertyDescriptor(prototype, name).get);
 
 const attributeOf = method(Element.prototype, 'getAttribute');
+const attributeNames = method(Element.prototype, 'getAttributeNames');
 const hasAttribute = method(Element.prototype, 'hasAttribute');
 const matches = method(Element.prototype, 'matches');
 const closest = method(Element.prototype, 'closest');
 const rectsOf = method(Element.prototype, 'getClientRects');
+const boxOf = method(Element.prototype, 'getBoundingClientRect');
 const checkVisibility = method(Element.prototype, 'checkVisibility');
 const tagOf = getter(Element.prototype, 'localName');
 const shadowOf = getter(Element.prototype, 'shadowRoot');
 const parentElementOf = getter(Node.prototype, 'parentElement');
 const parentNodeOf = getter(Node.prototype, 'parentNode');
-const childNodesOf = getter(Node.prototype, 'childNodes');
+const firstChildOf = getter(Node.prototype, 'firstChild');
+const nextSiblingOf = getter(Node.prototype, 'nextSibling');
+const previousElementOf = getter(Element.prototype, 'previousElementSibling');
+const childrenOf = getter(Element.prototype, 'children');
 const documentOf = getter(Node.prototype, 'ownerDocument');
 const isConnected = getter(Node.prototype, 'isConnected');
 const rootOf = method(Node.prototype, 'getRootNode');
@@ -102,8 +106,13 @@ const queryAll = ({ selector, field }) =>
 
 const boxesOf = (element) => [...rectsOf(element)].filter((box) => box.width > 0 && box.height > 0);
 
+const hasBox = (element) => {
+  const box = boxOf(element);
+  return box.width > 0 && box.height > 0;
+};
+
 const isVisible = (element) => {
-  const shows = isConnected(element) && checkVisibility(element, { visibilityProperty: true }) && boxesOf(element).length > 0;
+  const shows = isConnected(element) && checkVisibility(element, { visibilityProperty: true }) && hasBox(element);
   if (!shows || documentOf(element) === document) return shows;
   const frame = frameOf(element);
   return Boolean(frame) && isVisible(frame);
@@ -123,7 +132,7 @@ const originOf = (element) => {
   return [left, top];
 };
 const insideOf = (frame) => {
-  const box = frame.getBoundingClientRect();
+  const box = boxOf(frame);
   const style = getComputedStyle(frame);
   return [box.left + frame.clientLeft + parseFloat(style.paddingLeft), box.top + frame.clientTop + parseFloat(style.paddingTop)];
 };
@@ -144,6 +153,19 @@ const hasFocus = (element) => {
     if (node === element) return true;
   }
   return false;
+};
+
+// What a target can mean: by a selector of the caller's, by what it is (`targets.js`), or as a field known by its looks (`looks.js`).
+const candidatesFor = (target) => {
+  if (target.looks !== undefined) return byLooks(target.looks);
+  return target.target === undefined ? queryAll(target) : told(target);
+};
+
+// The one element that is meant. Of a selector that is the first that can be seen; of a target there may be only one.
+const find = (target) => {
+  const candidates = candidatesFor(target);
+  if (target.target !== undefined && candidates.length > 1) refuseSeveral(target.field, candidates);
+  return candidates.find(isVisible) ?? candidates[0];
 };
 
 const NOT_TEXT = ['button', 'checkbox', 'color', 'file', 'hidden', 'image', 'radio', 'range', 'reset', 'submit'];

@@ -3,7 +3,7 @@
 const LONGEST = { name: 200, text: 500, value: 100 };
 const MOST_OPTIONS = 50;
 const DEEPEST = 20;
-const ends = performance.now() + input.within_ms;
+const deadline = performance.now() + input.within_ms;
 
 // What says nothing that its content does not say.
 const PLAIN = new Set(['paragraph', 'rowgroup', 'blockquote', 'time', 'caption']);
@@ -34,11 +34,15 @@ const flush = () => {
   if (said) emit(textDepth, `text ${quoted(said, LONGEST.text)}`);
 };
 
-const TOGGLES = { pressed: ['true', 'mixed'], expanded: ['true', 'false'], selected: ['true'], checked: ['true', 'mixed'] };
+const TOGGLES = Object.entries({ pressed: ['true', 'mixed'], expanded: ['true', 'false'], selected: ['true'], checked: ['true', 'mixed'] });
+const CONTROLS = new Set(['button', 'fieldset', 'input', 'optgroup', 'option', 'select', 'textarea']);
 const statesOf = (element, role) => {
   const states = [];
   const tag = tagOf(element);
   const state = (name, value) => states.push(value === undefined ? `[${name}]` : `[${name}=${value}]`);
+  const control = CONTROLS.has(tag);
+  const aria = attributeNames(element).some((name) => name.startsWith('aria-'));
+  const says = (name) => aria && attributeOf(element, `aria-${name}`) === 'true';
   const level = role === 'heading' ? (attributeOf(element, 'aria-level') ?? tag.match(/^h([1-6])$/)?.[1]) : undefined;
   if (level !== undefined && /^[1-9]$/.test(level)) state('level', level);
   if (tag === 'input' && ['checkbox', 'radio'].includes(element.type)) {
@@ -47,14 +51,14 @@ const statesOf = (element, role) => {
   }
   if (tag === 'option' && element.selected) state('selected');
   if (tag === 'summary') state('expanded', parentElementOf(element).open);
-  for (const [name, known] of Object.entries(TOGGLES)) {
+  for (const [name, known] of aria ? TOGGLES : []) {
     const value = attributeOf(element, `aria-${name}`);
     if (known.includes(value)) state(name, value === 'true' && name !== 'expanded' ? undefined : value);
   }
-  if (matches(element, ':disabled') || attributeOf(element, 'aria-disabled') === 'true') state('disabled');
-  if (matches(element, ':required') || attributeOf(element, 'aria-required') === 'true') state('required');
-  if (attributeOf(element, 'aria-invalid') === 'true') state('invalid');
-  if (['input', 'textarea'].includes(tag) && element.readOnly && takesText(element)) state('readonly');
+  if ((control && matches(element, ':disabled')) || says('disabled')) state('disabled');
+  if ((control && matches(element, ':required')) || says('required')) state('required');
+  if (says('invalid')) state('invalid');
+  if (control && element.readOnly === true && takesText(element)) state('readonly');
   if (element === focusedElement) state('focused');
   const value = shownValue(element, tag, role);
   if (value) state('value', quoted(collapse(value), LONGEST.value));
@@ -89,9 +93,9 @@ const isTouchable = (element, style) => {
   return style.cursor === 'pointer' && Boolean(around) && getComputedStyle(around).cursor !== 'pointer';
 };
 
-const BREAK = Symbol('the end of a block');
-const stack = [{ node: bodyOf(document), depth: 0, named: false, shown: true }];
-const descend = (nodes, depth, named, shown) => pushReversed(stack, nodes, (node) => ({ node, depth, named, shown }));
+// Where the reading is, from the body to what is being read: each with the children that are left of it.
+const inside = [];
+const descend = (children, depth, named, shown, ends) => inside.push({ children, depth, named, shown, ends });
 const enter = (element, depth, named) => {
   const tag = tagOf(element);
   if (SILENT.has(tag) || attributeOf(element, 'aria-hidden') === 'true' || hasAttribute(element, 'inert')) return;
@@ -103,39 +107,37 @@ const enter = (element, depth, named) => {
   let role = roleOf(element);
   const own = tag !== 'label' && role === '' && shown && !named && isTouchable(element, style) && element !== bodyOf(document);
   if (own) role = 'generic';
-  const emits = role !== '' && shown && !PLAIN.has(role) && boxesOf(element).length > 0;
-  if (block || emits) {
-    flush();
-    stack.push(BREAK);
-  }
+  const emits = role !== '' && shown && !PLAIN.has(role) && hasBox(element);
+  const ends = block || emits;
+  if (ends) flush();
   if (!emits) {
-    if (style.contentVisibility !== 'hidden') descend(shownChildren(element), depth, named, shown);
+    if (style.contentVisibility !== 'hidden') descend(shownChildren(element), depth, named, shown, ends);
     return;
   }
   const whole = UNNAMED.has(role) ? writtenName(element) : nameOf(element, role) || (isFrame(element) && collapse(attributeOf(element, 'name') ?? ''));
   // A long content is not a name: what it holds follows.
-  const isContent = FROM_CONTENT.has(role) && !writtenName(element);
-  const name = isContent && whole.length > LONGEST.name && role !== 'link' && role !== 'button' ? '' : whole;
+  const name = ['generic', 'heading'].includes(role) && whole.length > LONGEST.name ? '' : whole;
   emit(depth, `${role}${name ? ` ${quoted(name, LONGEST.name)}` : ''} [ref=${refOf(element)}]${statesOf(element, role)}`);
   if (tag === 'select') return optionsOf(element, depth + 1);
   if (['input', 'textarea', 'img', 'svg'].includes(tag) || (role === 'textbox' && isEditingHost(element))) return;
   if (isFrame(element)) {
     const inner = frameDocument(element);
-    if (inner && bodyOf(inner)) descend([bodyOf(inner)], depth + 1, false, true);
+    if (inner && bodyOf(inner)) descend([bodyOf(inner)].values(), depth + 1, false, true, true);
     return;
   }
-  if (style.contentVisibility !== 'hidden') descend(shownChildren(element), depth + 1, named || (isContent && name !== ''), shown);
+  if (style.contentVisibility !== 'hidden') descend(shownChildren(element), depth + 1, named || (FROM_CONTENT.has(role) && name !== ''), shown, true);
 };
 
-let visited = 0;
-while (stack.length > 0 && !truncated) {
-  const next = stack.pop();
-  if (next === BREAK) {
-    flush();
+descend([bodyOf(document)].values(), 0, false, true, true);
+for (let visited = 0; inside.length > 0 && !truncated; visited++) {
+  if (visited % 64 === 0 && performance.now() > deadline) truncated = true;
+  const { children, depth, named, shown, ends } = inside.at(-1);
+  const { value: node, done } = children.next();
+  if (done) {
+    inside.pop();
+    if (ends) flush();
     continue;
   }
-  if (++visited % 64 === 0 && performance.now() > ends) truncated = true;
-  const { node, depth, named, shown } = next;
   const type = nodeType(node);
   if (type === 3 && shown && !named) say(node.data.slice(0, 2 * LONGEST.text), depth);
   if (type === 1) enter(node, depth, named);

@@ -15,9 +15,6 @@ const refOf = (element) => {
   return `e${number}`;
 };
 
-// A ref that was given and is good no longer.
-class Gone extends Refusal {}
-
 const byRef = (ref, field) => {
   const memory = refs();
   const number = Number(ref.slice(1));
@@ -77,37 +74,42 @@ const byPlaceholder = (holds) =>
 // many megabytes is read once.
 const byText = (words, holds) => {
   const pieces = [];
-  let all = '';
-  const stack = [bodyOf(document)];
-  while (stack.length > 0) {
-    const node = stack.pop();
-    if (node === '\n') {
-      all += '\n';
+  const texts = [];
+  let [length, isApart] = [0, true];
+  const add = (text, node) => {
+    if (text === '') return;
+    if (node) pieces.push({ start: length, node });
+    texts.push(text);
+    length += text.length;
+    isApart = text.endsWith(' ') || text === '\n';
+  };
+  // What stands between two of these is never one text.
+  const inside = [{ children: [bodyOf(document)].values(), apart: '' }];
+  while (inside.length > 0) {
+    const { children, apart } = inside.at(-1);
+    const { value: node, done } = children.next();
+    if (done) {
+      inside.pop();
+      add(apart, null);
       continue;
     }
     const type = nodeType(node);
     if (type === 3) {
-      let text = node.data.replace(/\s+/g, ' ').toLowerCase();
-      if (all.endsWith(' ') || all === '') text = text.trimStart();
-      if (text === '') continue;
-      pieces.push({ start: all.length, node });
-      all += text;
+      const text = node.data.replace(/\s+/g, ' ').toLowerCase();
+      add(isApart ? text.trimStart() : text, node);
     }
     if (type !== 1 || SILENT.has(tagOf(node))) continue;
     if (tagOf(node) === 'input' && ['button', 'submit', 'reset'].includes(node.type)) {
-      all += '\n';
-      pieces.push({ start: all.length, node });
-      all += `${fold(node.value)}\n`;
+      add('\n', null);
+      add(fold(node.value), node);
+      add('\n', null);
       continue;
     }
     const inner = frameDocument(node);
-    if (inner) {
-      all += '\n';
-      stack.push('\n', bodyOf(inner));
-      continue;
-    }
-    pushReversed(stack, shownChildren(node), (child) => child);
+    if (inner) add('\n', null);
+    inside.push(inner ? { children: [bodyOf(inner)].values(), apart: '\n' } : { children: shownChildren(node), apart: '' });
   }
+  const all = texts.join('');
   const found = new Set();
   let [from, at] = [0, all.indexOf(words)];
   while (at >= 0) {
@@ -199,7 +201,8 @@ const selectorWithin = (root, element) => {
       break;
     }
     const parent = parentNodeOf(node);
-    const place = 1 + [...childNodesOf(parent)].filter((child) => nodeType(child) === 1).indexOf(node);
+    let place = 1;
+    for (let before = previousElementOf(node); before; before = previousElementOf(before)) place++;
     steps.unshift(parentElementOf(node) || nodeType(parent) === 11 ? `${CSS.escape(tagOf(node))}:nth-child(${place})` : CSS.escape(tagOf(node)));
   }
   return steps.join(' > ');
@@ -207,24 +210,14 @@ const selectorWithin = (root, element) => {
 
 const describe = (element) => {
   const role = roleOf(element);
-  const name = role ? nameOf(element, role) : collapse(spoken(element, false));
+  const name = nameOf(element, role) || collapse(spoken(element, false));
   return `${role || 'generic'} ${JSON.stringify(clean(cut(name, 80)))}`;
 };
 
 const MOST_CANDIDATES = 5;
 
-// What a target can mean: by a selector of the caller's, by what it is, or as a field known by its looks.
-const candidatesFor = (target) => {
-  if (target.looks !== undefined) return byLooks(target.looks);
-  return target.target === undefined ? queryAll(target) : told(target);
-};
-
-// The one element that is meant. Of a selector that is the first that can be seen; of a target there may be only one.
-const find = (target) => {
-  const candidates = candidatesFor(target);
-  if (target.target !== undefined && candidates.length > 1) {
-    const some = candidates.slice(0, MOST_CANDIDATES).map((element) => ({ description: describe(element), selector: clean(selectorOf(element)) }));
-    throw new Refusal(target.field, `must mean one element: ${candidates.length} match`, { candidates: some });
-  }
-  return candidates.find(isVisible) ?? candidates[0];
+const refuseSeveral = (field, elements) => {
+  const some = elements.slice(0, MOST_CANDIDATES);
+  const candidates = some.map((element) => ({ description: describe(element), selector: clean(selectorOf(element)) }));
+  throw new Refusal(field, `must mean one element: ${elements.length} match`, { candidates });
 };
