@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::App;
 use crate::webkit::Scene;
 
 impl Scene {
@@ -150,7 +149,7 @@ async fn a_snapshot_never_has_a_password() {
         )
         .await;
     scene.act(json!({"kind": "type", "selector": "#p", "text": "hunter2"})).await.expect(200);
-    let snapshot = scene.snapshot().await.to_string();
+    let snapshot = scene.snapshot().await["snapshot"].to_string();
     assert!(!snapshot.contains("hunter2"), "{snapshot}");
     let lines = scene.lines().await;
     for line in [
@@ -262,19 +261,17 @@ async fn a_snapshot_of_a_monstrous_page_is_cut() {
     scene.app.stop().await;
 }
 
-/// What makes thirty milliseconds of a thousand controls is measured by `benches`; here it is only that there is room for them.
+/// Contract: operations 35. An ordinary page is told of to its end, and in no time; how fast is the business of `benches`.
 #[tokio::test]
 async fn a_thousand_controls_fit() {
-    let scene = Scene::of(App::webkit().start().await).await;
-    scene.show("<script>onload = () => { document.body.innerHTML = Array.from({length: 1000}, (_, i) => `<button>B ${i}</button>`).join('') }</script>").await;
-    let mut took = Vec::new();
-    for _ in 0..5 {
-        let started = Instant::now();
+    let scene = Scene::start().await;
+    let script = "document.body.innerHTML = Array.from({length: 1000}, (_, i) => `<button>B ${i}</button>`).join('')";
+    scene.show(&format!("<script>onload = () => {{ {script} }}</script>")).await;
+    for _ in 0..3 {
         let snapshot = scene.snapshot().await;
-        took.push((started.elapsed(), snapshot["duration_ms"].clone()));
         assert_eq!((&snapshot["nodes"], &snapshot["truncated"]), (&json!(1_000), &json!(false)));
+        assert!(snapshot["duration_ms"].as_u64() < Some(1_000), "{}", snapshot["duration_ms"]);
     }
-    println!("{took:?}");
     scene.app.stop().await;
 }
 

@@ -1,8 +1,8 @@
 // Chooses `input.option` in the menu that `input.target` means, once that can be done: what a person's choice fires is fired.
 const element = find(input.target);
 if (!element) return 'absent';
-if (!isVisible(element)) return 'hidden';
 if (tagOf(element) !== 'select') throw new Refusal(input.target.field, 'must be a select element');
+if (!isVisible(element)) return 'hidden';
 
 const options = [...element.options];
 const labelOf = (option) => collapse(option.label);
