@@ -194,6 +194,8 @@ async fn values_that_cannot_be_kept_are_refused() {
         ("interact", json!({"action": {"kind": "press", "key": "\0"}})),
         ("wait", json!({"condition": {"kind": "url_matches", "pattern": "\0"}})),
         ("wait", json!({"condition": {"kind": "selector", "selector": "\0"}})),
+        ("interact", json!({"action": {"kind": "tap", "target": {"text": "a\0"}}})),
+        ("interact", json!({"action": {"kind": "select", "selector": "a", "option": "\0"}})),
         ("extract", json!({"extractions": [{"name": "\0", "selector": "h1", "type": "text"}]})),
     ];
     for (operation, body) in nul {
@@ -705,7 +707,7 @@ async fn the_contract_covers_every_route() {
             assert!(operation["responses"].as_object().is_some_and(|answers| !answers.is_empty()), "{method} {path}");
         }
     }
-    let session = ["navigate", "interact", "wait", "capture", "extract", "search", "login"];
+    let session = ["navigate", "interact", "wait", "capture", "extract", "snapshot", "search", "login"];
     let mut expected: Vec<_> = session.map(|o| ("POST".to_owned(), format!("/v1/sessions/{{id}}/{o}"))).to_vec();
     for (method, path) in [
         ("POST", "/v1/sessions"),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::support::routes::{Route, direct_operations};
 use crate::support::{Answer, App, Client, assert_timestamp, unknown_id};
 
-/// Contract: operations 6, 9, 16, 18, 20, 22; sessions 9. What each operation answers, in this order. `last_state_at` is the
+/// Contract: operations 6, 9, 16, 18, 20, 22, 34; sessions 9. What each operation answers, in this order. `last_state_at` is the
 /// last state read, and nothing else touches it.
 #[tokio::test]
 async fn operations_answer_what_the_contract_says() {
@@ -28,6 +28,9 @@ async fn operations_answer_what_the_contract_says() {
         json!({"kind": "type", "selector": "#a", "text": "x", "delay_ms": 0, "sensitive": false}),
         json!({"kind": "scroll"}),
         json!({"kind": "press", "key": "Enter"}),
+        json!({"kind": "select", "target": {"label": "Size"}, "option": "m"}),
+        json!({"kind": "back"}),
+        json!({"kind": "reload"}),
     ] {
         let answer = client.operate(&session, "interact", json!({"action": action})).await.expect(200);
         has(&answer, &["ok", "kind", "duration_ms", "url"]);
@@ -42,6 +45,9 @@ async fn operations_answer_what_the_contract_says() {
     let answer = client.operate(&session, "extract", json!({"extractions": [extraction]})).await.expect(200);
     has(&answer, &["value"]);
     assert_eq!(in_order(&answer.body["value"]), ["title"]);
+    let answer = client.operate(&session, "snapshot", json!({})).await.expect(200);
+    has(&answer, &["snapshot", "nodes", "truncated", "url", "duration_ms"]);
+    assert!(answer.body["snapshot"].as_str().is_some_and(|text| text.contains("[ref=e1]")), "{}", answer.body);
 
     assert_eq!(client.get(&path).await.body["last_state_at"], Value::Null);
     let state = client.get(&format!("{path}/state")).await.expect(200);
@@ -244,6 +250,63 @@ async fn interact_checks_its_input() {
         json!({"action": tap, "timeout_ms": 100}),
         json!({"action": tap, "timeout_ms": 120_000, "on_timeout": "return"}),
         json!({"action": tap, "on_timeout": "fail"}),
+    ];
+    takes(&client, &session, "interact", taken).await;
+    app.stop().await;
+}
+
+/// Contract: operations 29, 30, 33. One thing tells an element, and it is checked before the session is claimed.
+#[tokio::test]
+async fn targets_are_checked() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let tap = |target: Value| json!({"action": {"kind": "tap", "target": target}});
+    let long = "x".repeat(1_001);
+    let refused = [
+        (json!({"action": {"kind": "tap"}}), "action.selector"),
+        (json!({"action": {"kind": "tap", "selector": "#a", "target": {"text": "a"}}}), "action.target"),
+        (tap(json!({})), "action.target"),
+        (tap(json!("a")), "action.target"),
+        (tap(json!({"text": "a", "label": "a"})), "action.target"),
+        (tap(json!({"name": "a"})), "action.target.name"),
+        (tap(json!({"role": "buton"})), "action.target.role"),
+        (tap(json!({"role": 5})), "action.target.role"),
+        (tap(json!({"role": "button", "name": " "})), "action.target.name"),
+        (tap(json!({"role": "button", "name": long})), "action.target.name"),
+        (tap(json!({"text": ""})), "action.target.text"),
+        (tap(json!({"text": long})), "action.target.text"),
+        (tap(json!({"label": long})), "action.target.label"),
+        (tap(json!({"placeholder": long})), "action.target.placeholder"),
+        (tap(json!({"selector": "a".repeat(4_097)})), "action.target.selector"),
+        (tap(json!({"ref": "12"})), "action.target.ref"),
+        (tap(json!({"ref": "e"})), "action.target.ref"),
+        (tap(json!({"ref": "e1234567890"})), "action.target.ref"),
+        (tap(json!({"ref": "e-1"})), "action.target.ref"),
+        (json!({"action": {"kind": "select", "selector": "#a"}}), "action.option"),
+        (json!({"action": {"kind": "select", "selector": "#a", "option": long}}), "action.option"),
+        (json!({"action": {"kind": "select", "option": "a"}}), "action.selector"),
+    ];
+    refuses(&app, &client, &session, "interact", refused).await;
+    let refused = [
+        (json!({"condition": {"kind": "selector", "target": {}}}), "condition.target"),
+        (json!({"condition": {"kind": "selector_hidden", "target": {"ref": "x"}}}), "condition.target.ref"),
+    ];
+    refuses(&app, &client, &session, "wait", refused).await;
+    let one = |extraction: Value| json!({"extractions": [extraction]});
+    let refused = [
+        (one(json!({"name": "a", "type": "text", "target": {"text": ""}})), "extractions.0.target.text"),
+        (one(json!({"name": "a", "type": "text", "selector": "a", "target": {"text": "a"}})), "extractions.0.target"),
+    ];
+    refuses(&app, &client, &session, "extract", refused).await;
+    let taken = [
+        tap(json!({"role": "button"})),
+        tap(json!({"role": "button", "name": "x".repeat(1_000)})),
+        tap(json!({"ref": "e123456789"})),
+        tap(json!({"text": "a", "unknown": true})),
+        json!({"action": {"kind": "scroll", "target": {"label": "a"}, "delta_y": 5}}),
+        json!({"action": {"kind": "select", "selector": "#a", "option": ""}}),
+        json!({"action": {"kind": "back"}, "timeout_ms": 100, "on_timeout": "return"}),
     ];
     takes(&client, &session, "interact", taken).await;
     app.stop().await;

@@ -77,7 +77,7 @@ impl App {
     }
 }
 
-/// Contract: usage 1, 2, 4. The six record types, all with zeros at first; every quota is null; what is counted, and that only
+/// Contract: usage 1, 2, 4, 7. The six record types, all with zeros at first; every quota is null; what is counted, and that only
 /// what was done is.
 #[tokio::test]
 async fn what_was_done_is_counted() {
@@ -100,6 +100,10 @@ async fn what_was_done_is_counted() {
     for (operation, body) in [
         ("interact", tap.clone()),
         ("interact", tap),
+        ("interact", json!({"action": {"kind": "select", "selector": "select", "option": "a"}})),
+        ("interact", json!({"action": {"kind": "back"}})),
+        ("interact", json!({"action": {"kind": "reload"}})),
+        ("snapshot", json!({})),
         ("wait", instant.clone()),
         ("wait", instant),
         ("wait", unmet),
@@ -118,7 +122,7 @@ async fn what_was_done_is_counted() {
     let late = json!({"condition": {"kind": "time", "ms": 5_000}, "timeout_ms": 100});
     client.operate(&session, "wait", late).await.expect(504);
     let totals = json!({
-        "session_minute": 1, "navigate": 1, "interact": 2, "wait": 3, "state_capture": 4, "screenshot_capture": 1,
+        "session_minute": 1, "navigate": 3, "interact": 3, "wait": 3, "state_capture": 4, "screenshot_capture": 1,
     });
     assert_eq!(client.totals().await, totals);
     assert_eq!(client.buckets(1).await[0]["totals"], json!({}), "today is not closed");

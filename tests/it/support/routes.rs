@@ -88,6 +88,7 @@ pub fn operations(session: &str) -> Vec<Route> {
         Route::get(at("state")),
         Route::post(at("capture"), json!({"kind": "dom_snapshot"})),
         Route::post(at("extract"), json!({"extractions": [extraction]})),
+        Route::post(at("snapshot"), json!({})),
     ]
 }
 

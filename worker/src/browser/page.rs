@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::operations::{Element, ROLES, Target};
 use kitfleet_domain::validation::Invalid;
 use kitfleet_host_protocol::{Command, HostError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::Ended;
@@ -20,27 +22,63 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How often in a row a script that only reads may fail. A page that navigates fails it once or twice.
 const MAX_FAILURES: u32 = 60;
 
-/// Finds what a target means and where a finger reaches it.
-pub const LOCATE: &str = include_str!("scripts/locate.js");
+/// A question to the page.
+#[derive(Debug, Clone, Copy)]
+pub struct Script {
+    own: &'static str,
+    /// What it needs besides what all need.
+    library: &'static str,
+}
+
+impl Script {
+    const fn of(own: &'static str) -> Self {
+        Self { own, library: "" }
+    }
+
+    const fn of_all_elements(own: &'static str) -> Self {
+        Self { own, library: WORDS }
+    }
+
+    /// The same about what is told by more than a selector, if this is.
+    pub fn about(self, sought: Sought<'_>) -> Self {
+        match sought {
+            Sought::Selector { .. } => self,
+            Sought::Target { .. } => Self { library: WORDS, ..self },
+            Sought::Looks { .. } => Self { library: include_str!("scripts/looks.js"), ..self },
+        }
+    }
+}
+
+/// Finds out where a finger reaches an element.
+pub const REACH: Script = Script::of(include_str!("scripts/reach.js"));
+/// Chooses an option of a menu.
+pub const CHOOSE: Script = Script::of(include_str!("scripts/choose.js"));
 /// Focuses a field.
-pub const FOCUS: &str = include_str!("scripts/focus.js");
+pub const FOCUS: Script = Script::of(include_str!("scripts/focus.js"));
 /// Scrolls.
-pub const SCROLL: &str = include_str!("scripts/scroll.js");
+pub const SCROLL: Script = Script::of(include_str!("scripts/scroll.js"));
 /// Looks for something visible.
-pub const VISIBLE: &str = include_str!("scripts/visible.js");
+pub const VISIBLE: Script = Script::of(include_str!("scripts/visible.js"));
 /// Reads the local storage.
-pub const STORAGE: &str = include_str!("scripts/storage.js");
+pub const STORAGE: Script = Script::of(include_str!("scripts/storage.js"));
 /// Reads the document.
-pub const DOM: &str = include_str!("scripts/dom.js");
+pub const DOM: Script = Script::of(include_str!("scripts/dom.js"));
 /// Reads values.
-pub const EXTRACT: &str = include_str!("scripts/extract.js");
+pub const EXTRACT: Script = Script::of(include_str!("scripts/extract.js"));
+/// Reads what the page shows.
+pub const SNAPSHOT: Script = Script::of_all_elements(include_str!("scripts/snapshot.js"));
+/// Finds out who it is that words mean.
+pub const FIND: Script = Script::of_all_elements(include_str!("scripts/find.js"));
 
 const PRELUDE: &str = include_str!("scripts/page.js");
+
+/// What elements are, and are called.
+const WORDS: &str = concat!(include_str!("scripts/accessible.js"), include_str!("scripts/targets.js"));
 
 /// An element that is meant.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
-pub enum Target<'a> {
+pub enum Sought<'a> {
     /// By a selector of the caller's.
     Selector {
         /// CSS.
@@ -48,17 +86,24 @@ pub enum Target<'a> {
         /// Where the caller wrote it.
         field: &'a str,
     },
+    /// By what it is.
+    Target {
+        /// What.
+        target: &'a Target,
+        /// Where the caller wrote it.
+        field: &'a str,
+    },
     /// By its looks.
-    Role {
+    Looks {
         /// What it is for.
-        role: Role,
+        looks: Use,
     },
 }
 
 /// What a field of a form is for.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum Use {
     /// Search terms go here.
     Search,
     /// Who logs in.
@@ -69,10 +114,26 @@ pub enum Role {
     Submit,
 }
 
-impl<'a> Target<'a> {
+impl<'a> Sought<'a> {
     /// The caller's selector if there is one, or else what looks like it.
-    pub fn chosen(selector: Option<&'a str>, field: &'a str, role: Role) -> Self {
-        selector.map_or(Self::Role { role }, |selector| Self::Selector { selector, field })
+    pub fn chosen(selector: Option<&'a str>, field: &'a str, looks: Use) -> Self {
+        selector.map_or(Self::Looks { looks }, |selector| Self::Selector { selector, field })
+    }
+
+    /// The caller's element, which stands in this field.
+    pub fn written(element: &'a Element, field: &'a str) -> Self {
+        match element {
+            Element::Selector(selector) => Self::Selector { selector, field },
+            Element::Target(target) => Self::Target { target, field },
+        }
+    }
+
+    /// Where the caller wrote it.
+    pub fn field(self) -> &'a str {
+        match self {
+            Self::Selector { field, .. } | Self::Target { field, .. } => field,
+            Self::Looks { .. } => "selector",
+        }
     }
 }
 
@@ -81,18 +142,20 @@ impl<'a> Target<'a> {
 #[serde(rename_all = "snake_case")]
 enum Answer<T> {
     Value(T),
-    Refused { field: String, message: String },
+    Refused { field: String, message: String, members: Map<String, Value> },
 }
 
 /// Runs a script once. `None` when the page went away under it.
 pub async fn ask_once<T: DeserializeOwned>(
     host: &Host,
-    script: &str,
+    script: Script,
     input: &impl Serialize,
 ) -> Result<Option<T>, Ended> {
     match host.call(Command::Evaluate { script: assemble(script, input) }).await {
         Ok(Answer::Value(value)) => Ok(Some(value)),
-        Ok(Answer::Refused { field, message }) => Err(Ended::Invalid(Invalid::field(field, message))),
+        Ok(Answer::Refused { field, message, members }) => {
+            Err(Ended::Invalid { invalid: Invalid::field(field, message), members })
+        }
         Err(CallError::Refused(HostError::Script { message })) => {
             tracing::debug!(message, "a script did not finish");
             Ok(None)
@@ -102,12 +165,12 @@ pub async fn ask_once<T: DeserializeOwned>(
 }
 
 /// Runs a script that may run twice. `None` when the page went away under it, or is too busy to answer.
-pub async fn ask<T: DeserializeOwned>(host: &Host, script: &str, input: &impl Serialize) -> Result<Option<T>, Ended> {
+pub async fn ask<T: DeserializeOwned>(host: &Host, script: Script, input: &impl Serialize) -> Result<Option<T>, Ended> {
     timeout(ANSWER_WITHIN, ask_once(host, script, input)).await.unwrap_or(Ok(None))
 }
 
 /// Runs a script that only reads, again if the page goes away under it. A page that hangs is waited for.
-pub async fn read<T: DeserializeOwned>(host: &Host, script: &str, input: &impl Serialize) -> Result<T, Ended> {
+pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl Serialize) -> Result<T, Ended> {
     for _ in 0..MAX_FAILURES {
         if let Some(answer) = ask_once(host, script, input).await? {
             return Ok(answer);
@@ -118,13 +181,14 @@ pub async fn read<T: DeserializeOwned>(host: &Host, script: &str, input: &impl S
 }
 
 /// A caller's text gets into a script as a string of a string: nothing in it can be code.
-fn assemble(script: &str, input: &impl Serialize) -> String {
+fn assemble(Script { own, library }: Script, input: &impl Serialize) -> String {
     let quoted = |text: &str| serde_json::to_string(text).expect("a string is JSON");
     let input = quoted(&serde_json::to_string(input).expect("inputs have string keys"));
+    let roles = json!(ROLES);
     format!(
-        "const input = JSON.parse({input});\n{PRELUDE}\n\
-         try {{\n  return {{ value: await (async () => {{\n{script}\n}})() ?? null }};\n}} \
+        "const input = JSON.parse({input});\nconst ROLES = new Set({roles});\n{PRELUDE}\n{library}\n\
+         try {{\n  return {{ value: await (async () => {{\n{own}\n}})() ?? null }};\n}} \
          catch (error) {{\n  if (!(error instanceof Refusal)) throw error;\n  \
-         return {{ refused: {{ field: error.field, message: error.message }} }};\n}}"
+         return {{ refused: {{ field: error.field, message: error.message, members: error.members }} }};\n}}"
     )
 }

@@ -1,0 +1,89 @@
+//! What pages may load.
+
+use std::rc::Rc;
+
+use gtk::prelude::*;
+use webkit2gtk::{
+    NavigationPolicyDecision, NavigationPolicyDecisionExt, NavigationType, PolicyDecision, PolicyDecisionExt,
+    PolicyDecisionType, ResponsePolicyDecision, ResponsePolicyDecisionExt, URIRequestExt, URIResponseExt,
+};
+
+use super::{DOWNLOAD, Found, Means, Navigation, Stage, arrived, same};
+use crate::browser::Browser;
+
+/// Why a form is not submitted.
+const HELD: &str = "nobody has said that the page may submit a form";
+
+/// Why a page that is to be left loads nothing else.
+const LEFT: &str = "the page is being left";
+
+/// Lets pages load what the web is made of, and nothing of this machine. Returns whether that was decided here.
+pub fn decide(browser: &Rc<Browser>, decision: &PolicyDecision, kind: PolicyDecisionType) -> bool {
+    let refusal = match kind {
+        PolicyDecisionType::Response => decision.downcast_ref().and_then(|response| weigh_response(browser, response)),
+        _ => decision.downcast_ref().and_then(|request| weigh_request(browser, request)),
+    };
+    let Some(refusal) = refusal else { return false };
+    browser.navigation.refusal.replace(Some(refusal));
+    decision.ignore();
+    true
+}
+
+fn weigh_request(browser: &Rc<Browser>, decision: &NavigationPolicyDecision) -> Option<&'static str> {
+    let mut action = decision.navigation_action()?;
+    let uri = action.request()?.uri()?;
+    if browser.submissions.stop(&action) {
+        stay(browser);
+        return Some(HELD);
+    }
+    let is_revisit = action.navigation_type() == NavigationType::BackForward;
+    if !is_on_the_way(&browser.navigation, &uri, action.is_redirect(), is_revisit) {
+        return Some(LEFT);
+    }
+    let scheme = uri.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    let allowed = matches!(scheme.as_str(), "http" | "https" | "about" | "data" | "blob");
+    if !allowed {
+        browser.navigation.judge_refused();
+    }
+    (!allowed).then_some("the page leads to an address that is neither http nor https")
+}
+
+/// Ends a command's own load where it began.
+fn stay(browser: &Rc<Browser>) {
+    let navigation = &browser.navigation;
+    if navigation.departure.take().is_some() {
+        navigation.keep_document();
+        navigation.reply(Ok(arrived(browser)));
+    }
+}
+
+/// Whether nothing departs, or this is what does.
+fn is_on_the_way(navigation: &Navigation, uri: &str, is_redirect: bool, is_revisit: bool) -> bool {
+    let mut departure = navigation.departure.borrow_mut();
+    let Some(departure) = &mut *departure else { return true };
+    let is_own = same(&departure.uri, uri);
+    match navigation.stage.get() {
+        Stage::Requested if is_own => navigation.stage.set(Stage::Allowed),
+        Stage::Allowed | Stage::Started if is_redirect => uri.clone_into(&mut departure.uri),
+        _ => {}
+    }
+    // On the way back it may be a frame alone that goes there.
+    let belongs = is_own || is_redirect || (is_revisit && matches!(departure.by, Means::History(_)));
+    departure.hindered |= !belongs;
+    belongs
+}
+
+fn weigh_response(browser: &Rc<Browser>, decision: &ResponsePolicyDecision) -> Option<&'static str> {
+    let is_supported = decision.is_mime_type_supported();
+    if decision.is_main_frame_main_resource() {
+        let navigation = &browser.navigation;
+        let status = decision.response().and_then(|response| u16::try_from(response.status_code()).ok());
+        let status = status.unwrap_or_default();
+        navigation.status.set(status);
+        if let Some(uri) = decision.request().and_then(|request| request.uri()) {
+            let is_page = is_supported && !matches!(status, 204 | 205);
+            navigation.judge_answered(&uri, if is_page { Found::Page } else { Found::NoPage });
+        }
+    }
+    (!is_supported).then_some(DOWNLOAD)
+}
