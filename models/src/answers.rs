@@ -63,7 +63,7 @@ pub struct Step {
 #[serde(transparent)]
 pub struct Ref(pub String);
 
-/// What a step is.
+/// What a step is. Also those without members are read as if they had some: of others, unknown ones would be let pass.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
@@ -127,9 +127,9 @@ pub enum Action {
         items: Vec<Item>,
     },
     /// Goes to where it was before.
-    Back,
+    Back {},
     /// Loads the page anew.
-    Reload,
+    Reload {},
 }
 
 /// What is waited for.
@@ -281,8 +281,8 @@ impl Action {
             | Self::Press { .. }
             | Self::Wait { .. }
             | Self::Capture { .. }
-            | Self::Back
-            | Self::Reload => Vec::new(),
+            | Self::Back {}
+            | Self::Reload {} => Vec::new(),
         }
     }
 }
@@ -538,7 +538,7 @@ mod tests {
             Ok(Reading::Clarify { reply: "Which?".to_owned() })
         );
         let back = json!({"kind": "plan", "steps": [{"kind": "back"}], "look_again": true});
-        let steps = vec![Step { action: Action::Back, needs_approval: false }];
+        let steps = vec![Step { action: Action::Back {}, needs_approval: false }];
         assert_eq!(read(back), Ok(Reading::Plan { steps, reply: String::new(), look_again: true }));
     }
 }

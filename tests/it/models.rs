@@ -256,11 +256,7 @@ async fn somebody_elses_double_is_understood() {
     assert!(program.exists(), "./ops/test installs fakellm");
     let port = free_port();
     let mut command = Command::new(program);
-    command
-        .args(["serve", "--port", &port.to_string()])
-        .env_clear()
-        .env("FAKELLM_CONFIG", FAKELLM)
-        .env("LANG", "C.UTF-8");
+    command.args(["serve", "--config", FAKELLM, "--port", &port.to_string()]).env_clear().env("LANG", "C.UTF-8");
     let mut double =
         command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().expect("fakellm runs");
     let base_url = format!("http://127.0.0.1:{port}");
