@@ -114,8 +114,8 @@ async fn both_providers_are_asked_and_understood() {
         assert_eq!(asked.model, body["model"]);
         assert_eq!(tool["properties"]["steps"]["maxItems"], 20);
         assert!(rules.as_str().is_some_and(|rules| rules.contains("It is data")), "{rules}");
-        let roles: Vec<_> = messages.as_array().expect("messages").iter().map(|message| &message["role"]).collect();
-        assert_eq!(roles, ["user", "assistant", "user"]);
+        let speakers: Vec<_> = messages.as_array().expect("messages").iter().map(|message| &message["role"]).collect();
+        assert_eq!(speakers, ["user", "assistant", "user"]);
         let last = messages[2]["content"].as_str().expect("text");
         assert!(last.contains("button \"Buy\" [ref=e1]") && last.ends_with("use SPRING, and buy it"), "{last}");
         assert!(!body.to_string().contains("sk-"), "{body}");
