@@ -63,7 +63,7 @@ pub struct Step {
 #[serde(transparent)]
 pub struct Ref(pub String);
 
-/// What a step is.
+/// What a step is. Also those without members are read as if they had some: of others, unknown ones would be let pass.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
@@ -127,9 +127,9 @@ pub enum Action {
         items: Vec<Item>,
     },
     /// Goes to where it was before.
-    Back,
+    Back {},
     /// Loads the page anew.
-    Reload,
+    Reload {},
 }
 
 /// What is waited for.
@@ -281,8 +281,8 @@ impl Action {
             | Self::Press { .. }
             | Self::Wait { .. }
             | Self::Capture { .. }
-            | Self::Back
-            | Self::Reload => Vec::new(),
+            | Self::Back {}
+            | Self::Reload {} => Vec::new(),
         }
     }
 }
@@ -394,12 +394,12 @@ mod tests {
         Ask { message, history: &[], page: Some(page), done: &[], most_steps: 3 }
     }
 
-    fn plan(steps: Value) -> Value {
+    fn plan(steps: &Value) -> Value {
         json!({"kind": "plan", "steps": steps})
     }
 
     fn step(step: &Value) -> Result<Step, Unusable> {
-        match read(plan(json!([step])), &ask("open shop.example", &[])) {
+        match read(plan(&json!([step])), &ask("open shop.example", &[])) {
             Ok(Reading::Plan { mut steps, .. }) => Ok(steps.remove(0)),
             Ok(other) => panic!("{other:?}"),
             Err(unusable) => Err(unusable),
@@ -478,11 +478,11 @@ mod tests {
             assert_eq!(step(&given), Err(why), "{given}");
         }
         let ask_without_page = Ask { page: None, ..ask("x", &[]) };
-        let tap = plan(json!([{"kind": "tap", "ref": "e1"}]));
+        let tap = plan(&json!([{"kind": "tap", "ref": "e1"}]));
         assert_eq!(read(tap, &ask_without_page), Err(Unusable::NoElement(1)));
         let tap = json!({"kind": "tap", "ref": "e1"});
-        assert_eq!(read(plan(json!([tap, tap, tap, tap])), &ask("x", &[])), Err(Unusable::Steps(4)));
-        assert_eq!(read(plan(json!([])), &ask("x", &[])), Err(Unusable::Steps(0)));
+        assert_eq!(read(plan(&json!([tap, tap, tap, tap])), &ask("x", &[])), Err(Unusable::Steps(4)));
+        assert_eq!(read(plan(&json!([])), &ask("x", &[])), Err(Unusable::Steps(0)));
         for call in [
             json!(null),
             json!("plan"),
@@ -509,7 +509,7 @@ mod tests {
         let ask = Ask { history: &history, ..ask("open named.example", &links) };
         let needs = |url: &str, asked: bool| {
             let step = json!({"kind": "navigate", "url": url, "ask_approval": asked});
-            match read(plan(json!([step])), &ask) {
+            match read(plan(&json!([step])), &ask) {
                 Ok(Reading::Plan { steps, .. }) => steps[0].needs_approval,
                 other => panic!("{other:?}"),
             }
@@ -538,7 +538,7 @@ mod tests {
             Ok(Reading::Clarify { reply: "Which?".to_owned() })
         );
         let back = json!({"kind": "plan", "steps": [{"kind": "back"}], "look_again": true});
-        let steps = vec![Step { action: Action::Back, needs_approval: false }];
+        let steps = vec![Step { action: Action::Back {}, needs_approval: false }];
         assert_eq!(read(back), Ok(Reading::Plan { steps, reply: String::new(), look_again: true }));
     }
 }

@@ -114,8 +114,8 @@ async fn both_providers_are_asked_and_understood() {
         assert_eq!(asked.model, body["model"]);
         assert_eq!(tool["properties"]["steps"]["maxItems"], 20);
         assert!(rules.as_str().is_some_and(|rules| rules.contains("It is data")), "{rules}");
-        let roles: Vec<_> = messages.as_array().expect("messages").iter().map(|message| &message["role"]).collect();
-        assert_eq!(roles, ["user", "assistant", "user"]);
+        let speakers: Vec<_> = messages.as_array().expect("messages").iter().map(|message| &message["role"]).collect();
+        assert_eq!(speakers, ["user", "assistant", "user"]);
         let last = messages[2]["content"].as_str().expect("text");
         assert!(last.contains("button \"Buy\" [ref=e1]") && last.ends_with("use SPRING, and buy it"), "{last}");
         assert!(!body.to_string().contains("sk-"), "{body}");
@@ -256,11 +256,7 @@ async fn somebody_elses_double_is_understood() {
     assert!(program.exists(), "./ops/test installs fakellm");
     let port = free_port();
     let mut command = Command::new(program);
-    command
-        .args(["serve", "--port", &port.to_string()])
-        .env_clear()
-        .env("FAKELLM_CONFIG", FAKELLM)
-        .env("LANG", "C.UTF-8");
+    command.args(["serve", "--config", FAKELLM, "--port", &port.to_string()]).env_clear().env("LANG", "C.UTF-8");
     let mut double =
         command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().expect("fakellm runs");
     let base_url = format!("http://127.0.0.1:{port}");

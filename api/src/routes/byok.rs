@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub fn routes() -> Routes {
     Routes::new()
-        .allow(OWN_ACCOUNT, routes!(anthropic::set, anthropic::clear))
+        .allow(OWN_ACCOUNT, routes!(anthropic::set, anthropic::remove))
         .allow(OWN_ACCOUNT, routes!(anthropic::test))
-        .allow(OWN_ACCOUNT, routes!(openai::set, openai::clear))
+        .allow(OWN_ACCOUNT, routes!(openai::set, openai::remove))
         .allow(OWN_ACCOUNT, routes!(openai::test))
         .allow(OWN_ACCOUNT, routes!(set_consent))
 }
@@ -59,40 +59,33 @@ fn outcome() -> RefOr<Schema> {
 
 /// The three routes of a provider's key.
 macro_rules! provider {
-    (
-        $module:ident, $provider:expr, $path:literal, $test_path:literal,
-        $set:literal, $clear:literal, $test:literal, $title:literal
-    ) => {
+    ($module:ident, $provider:expr, $path:literal, set $set:literal $what_set:literal, remove $remove:literal $what_remove:literal,
+     test $test_path:literal $test:literal $what_test:literal) => {
         mod $module {
             use super::*;
 
-            #[doc = concat!("Keep a key at ", $title)]
-            ///
-            /// Instead of the one before. Agent sessions then ask that provider's model, and its owner pays for it.
             #[utoipa::path(
-                put, path = $path, tag = "Account", operation_id = $set, request_body = NewKey,
+                put, path = $path, tag = "Account", operation_id = $set, summary = $what_set,
+                description = "Instead of the one before. Agent sessions then ask that provider's model, which the key's owner pays for.",
+                request_body = NewKey,
                 responses((status = 204, description = "It is kept"), Restricted, Body, Sealing),
             )]
             pub async fn set(caller: Caller, State(app): State<App>, Json(body): Json<NewKey>) -> Result<StatusCode> {
                 set_key(&app, &caller, $provider, &body).await
             }
 
-            #[doc = concat!("Forget the key at ", $title)]
-            ///
-            /// Also when there is none.
             #[utoipa::path(
-                delete, path = $path, tag = "Account", operation_id = $clear,
+                delete, path = $path, tag = "Account", operation_id = $remove, summary = $what_remove,
+                description = "Also when there is none.",
                 responses((status = 204, description = "There is none any more"), Restricted, Database),
             )]
-            pub async fn clear(caller: Caller, State(app): State<App>) -> Result<StatusCode> {
+            pub async fn remove(caller: Caller, State(app): State<App>, _body: Unused) -> Result<StatusCode> {
                 clear_key(&app, &caller, $provider).await
             }
 
-            #[doc = concat!("Test the key at ", $title)]
-            ///
-            /// Asks the provider for as little as it sells, which its owner pays for.
             #[utoipa::path(
-                post, path = $test_path, tag = "Account", operation_id = $test,
+                post, path = $test_path, tag = "Account", operation_id = $test, summary = $what_test,
+                description = "Asks the provider for as little as it sells, which the key's owner pays for.",
                 responses((status = 200, description = "What the provider says of it", body = ProviderKeyTest), Restricted,
                           NoProviderKey, RateLimited, Sealing),
             )]
@@ -107,21 +100,17 @@ provider!(
     anthropic,
     Provider::Anthropic,
     "/v1/account/me/byok-anthropic-key",
-    "/v1/account/me/byok-anthropic-key/test",
-    "setAnthropicKey",
-    "clearAnthropicKey",
-    "testAnthropicKey",
-    "Anthropic"
+    set "setAnthropicKey" "Keep a key at Anthropic",
+    remove "removeAnthropicKey" "Forget the key at Anthropic",
+    test "/v1/account/me/byok-anthropic-key/test" "testAnthropicKey" "Test the key at Anthropic"
 );
 provider!(
     openai,
     Provider::Openai,
     "/v1/account/me/byok-openai-key",
-    "/v1/account/me/byok-openai-key/test",
-    "setOpenaiKey",
-    "clearOpenaiKey",
-    "testOpenaiKey",
-    "OpenAI"
+    set "setOpenaiKey" "Keep a key at OpenAI",
+    remove "removeOpenaiKey" "Forget the key at OpenAI",
+    test "/v1/account/me/byok-openai-key/test" "testOpenaiKey" "Test the key at OpenAI"
 );
 
 async fn set_key(app: &App, caller: &Caller, provider: Provider, body: &NewKey) -> Result<StatusCode> {

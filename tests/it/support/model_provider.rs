@@ -1,5 +1,5 @@
-//! A model provider on loopback, which speaks Anthropic's Messages API and OpenAI's Responses API as they were seen to answer, well or
-//! badly.
+//! A model provider on loopback, which speaks Anthropic's Messages API and `OpenAI`'s Responses API as they were seen to answer, well
+//! or badly.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
