@@ -25,6 +25,7 @@ pub async fn run() -> Result<()> {
     let client = service.client("browsers")?;
     operations(&client, &url).await?;
     overhead(&client, &url).await?;
+    snapshots(&client, &url).await?;
     memory(&service, &client, &url).await?;
     flows(&client, &url).await?;
     drop(service);
@@ -110,6 +111,20 @@ async fn overhead(client: &Client, url: &str) -> Result<()> {
     }
     client.delete(&session).await?;
     report::durations("overhead of an operation", &overhead, Some(4.0), Some(20.0));
+    Ok(())
+}
+
+/// What a page of a thousand controls shows, on a session that does nothing else.
+async fn snapshots(client: &Client, url: &str) -> Result<()> {
+    let session = client.create().await?;
+    client.operate(&session, "navigate", json!({"url": format!("{url}controls")})).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut samples = Samples::default();
+    for _ in 0..ROUNDS {
+        samples.push(client.operate(&session, "snapshot", json!({})).await?.total);
+    }
+    client.delete(&session).await?;
+    report::durations("snapshot of a thousand controls", &samples, Some(30.0), None);
     Ok(())
 }
 

@@ -11,9 +11,14 @@ const PAGE: &str = "<!doctype html><html><head><title>Bench</title><meta name=vi
 <button id=button onclick='this.textContent = \"pressed\"'>press</button><input id=input>
 <script>for (let i = 0; i < 60; i++) { const p = document.createElement('p'); p.textContent = 'paragraph ' + i; document.body.append(p) }</script></body></html>";
 
-/// Serves the page for as long as the process lives, and answers its address.
+/// A page of a thousand controls.
+const CONTROLS: &str = "<!doctype html><title>Controls</title><body><script>document.body.innerHTML =
+Array.from({length: 500}, (_, i) => `<input aria-label='Field ${i}'><button>Button ${i}</button>`).join('')</script>";
+
+/// Serves the pages for as long as the process lives, and answers the address of the first.
 pub async fn start() -> Result<String> {
-    serve(Router::new().route("/", get(|| async { Html(PAGE) }))).await
+    let pages = Router::new().route("/", get(|| async { Html(PAGE) }));
+    serve(pages.route("/controls", get(|| async { Html(CONTROLS) }))).await
 }
 
 /// Serves these pages in the same way.

@@ -28,18 +28,19 @@ const fold = (text) => collapse(text).toLowerCase();
 const has = (text, words) => fold(text).includes(words);
 const is = (text, words) => fold(text) === words;
 
-// Every element of the page in its order, those in open shadow roots and in frames of its origin too.
+// Every element of the page in its order, those in open shadow roots and in frames of its origin too. Nothing is shown that is in more
+// than so many of them.
+const DEEPEST_ROOT = 500;
 const everyElement = () => {
   const found = [];
-  const roots = [document];
-  const visit = (root) => {
+  const visit = (root, depth) => {
     for (const element of queryIn(root, '*')) {
       found.push(element);
-      const inner = shadowOf(element) ?? frameDocument(element);
-      if (inner) visit(inner);
+      const inner = depth < DEEPEST_ROOT && (shadowOf(element) ?? frameDocument(element));
+      if (inner) visit(inner, depth + 1);
     }
   };
-  roots.forEach(visit);
+  visit(document, 0);
   return found;
 };
 

@@ -134,11 +134,9 @@ fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Target>, Inval
         reference.map(Target::Ref),
     ];
     let mut told = told.into_iter().flatten();
-    match (told.next(), told.next()) {
-        (Some(only), None) => Ok(Some(only)),
-        _ => {
-            let message = "must have exactly one of selector, role, label, text, placeholder and ref";
-            Err(Invalid::field(format!("{of}.target"), message))
-        }
+    if let (Some(only), None) = (told.next(), told.next()) {
+        return Ok(Some(only));
     }
+    let message = "must have exactly one of selector, role, label, text, placeholder and ref";
+    Err(Invalid::field(format!("{of}.target"), message))
 }
