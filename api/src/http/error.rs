@@ -59,7 +59,8 @@ impl Problem {
         self
     }
 
-    fn with_members(mut self, members: Map<String, Value>) -> Self {
+    /// With more members.
+    pub fn with_members(mut self, members: Map<String, Value>) -> Self {
         self.0.members.extend(members);
         self
     }
