@@ -5,7 +5,9 @@
 //! looks; that it is written down, and in the audit log, follows within seconds.
 
 pub mod creates;
+pub mod grammar;
 pub mod lanes;
+pub mod wishes;
 
 use std::time::Duration;
 
