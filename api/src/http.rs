@@ -28,7 +28,6 @@ pub mod problems;
 pub mod providers;
 pub mod pulse;
 pub mod rate_limits;
-pub mod replies;
 pub mod request_id;
 pub mod rescue;
 pub mod routing;

@@ -9,10 +9,12 @@ pub mod accounts;
 pub mod agents;
 pub mod backend;
 pub mod browser;
+pub mod driving;
 pub mod emails;
 pub mod inspect;
 pub mod maintenance;
 pub mod operations;
+pub mod replies;
 pub mod wakeups;
 pub mod webhooks;
 

@@ -2,6 +2,8 @@
 
 mod creating;
 mod lanes;
+mod receipts;
+mod turns;
 
 use serde_json::{Value, json};
 

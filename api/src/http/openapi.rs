@@ -95,6 +95,8 @@ problem_sets! {
     NoAgentSession: NOT_FOUND;
     /// An agent session that is closed, or that somebody else drives.
     AgentElsewhere: CONFLICT;
+    /// An agent session whose driver session has ended, or of which nothing is heard.
+    AgentGone: SESSION_DESTROYED SESSION_TIMEOUT;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
     /// Too many requests from one place.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use kitfleet_domain::addresses::Destinations;
-use kitfleet_domain::agents;
+use kitfleet_domain::agents::{self, Sealer};
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
@@ -21,6 +21,7 @@ use kitfleet_domain::turns::Turns;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
 use kitfleet_domain::workers::Placement;
+use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -36,7 +37,6 @@ use crate::http::line::Line;
 use crate::http::providers::{ProviderConfig, Providers};
 use crate::http::pulse::Pulse;
 use crate::http::rate_limits::{RateLimiter, RateLimits};
-use crate::http::replies::Replies;
 
 /// Batches of exports of the audit log that are read at once, in this process and of an account.
 const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
@@ -224,6 +224,7 @@ pub struct Shared {
     pub metrics: PrometheusHandle,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
+    agents: OnceCell<Sealer>,
     stores: OnceCell<Stores>,
 }
 
@@ -255,6 +256,7 @@ impl App {
             metrics,
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
+            agents: OnceCell::new(),
             stores: OnceCell::new(),
         })))
     }
@@ -273,6 +275,13 @@ impl App {
         let configured = self.config.auth.vault.as_ref();
         let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
         self.webhook_vault.get_or_try_init(fetch).await
+    }
+
+    /// What seals what is said in agent sessions, fetched when first needed too.
+    pub async fn agents(&self) -> sqlx::Result<&Sealer> {
+        let configured = self.config.auth.vault.as_ref();
+        let fetch = async || Sealer::fetch(&mut *self.db.acquire().await?, configured).await;
+        self.agents.get_or_try_init(fetch).await
     }
 
     /// What profiles hold, made when first needed too.

@@ -2,6 +2,7 @@
 
 mod creating;
 mod lanes;
+mod messages;
 mod wire;
 
 use axum::Json as Answer;
@@ -40,6 +41,7 @@ pub fn routes() -> Routes {
         .allow(READ_AGENTS, routes!(get))
         .allow(WRITE_AGENTS, routes!(close))
         .merge(lanes::routes())
+        .merge(messages::routes())
 }
 
 /// The filter of a list, for the contract.

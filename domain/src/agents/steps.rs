@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 
+use super::Sealer;
 use super::hiding::HIDDEN;
 use super::wishes::{Sought, Wish, WishedCondition};
-use super::Sealer;
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::StoredResult;
 
@@ -130,8 +130,10 @@ impl Step {
             Wish::Wait { condition } => drop(about.insert("condition".to_owned(), condition_of(condition, shown(0)))),
             Wish::Capture { capture } => drop(about.insert("capture".to_owned(), capture.name().into())),
             Wish::Extract { items } => {
-                let items = items.iter().enumerate().map(|(at, item)| {
-                    let target = target_of(&item.target, shown(at));
+                let mut shown = self.shown.iter();
+                let items = items.iter().map(|item| {
+                    let found = if item.is_one_in_words() { shown.next() } else { None };
+                    let target = target_of(&item.target, found);
                     json!({"name": item.name, "target": target, "attribute": item.attribute, "list": item.list})
                 });
                 about.insert("items".to_owned(), items.collect());
@@ -264,7 +266,8 @@ pub(super) async fn insert(
     let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
     let operations: Vec<_> = steps.iter().map(|step| step.operation.as_uuid()).collect();
     let kinds: Vec<_> = steps.iter().map(|step| kind(&step.wish).to_owned()).collect();
-    let wishes: Vec<_> = steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
+    let wishes: Vec<_> =
+        steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
     sqlx::query!(
         "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, sealed_wish)
          select id, $5, $6, position::integer, kind, operation, wish

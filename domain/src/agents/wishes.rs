@@ -111,6 +111,14 @@ pub struct WishedItem {
     pub list: bool,
 }
 
+impl WishedItem {
+    /// Whether somebody has to find out which one element is meant.
+    #[must_use]
+    pub fn is_one_in_words(&self) -> bool {
+        !self.list && matches!(self.target, Sought::Described { .. })
+    }
+}
+
 /// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading {
