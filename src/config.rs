@@ -403,6 +403,9 @@ pub struct Retention {
     /// How long sessions are kept that have ended.
     #[serde(with = "duration")]
     ended_sessions: Duration,
+    /// How long agent sessions are kept that were closed, with all that was said in them.
+    #[serde(with = "duration")]
+    agent_sessions: Duration,
     /// How long workers are kept that have stopped, or were lost.
     #[serde(with = "duration")]
     stopped_workers: Duration,
@@ -432,6 +435,7 @@ impl Retention {
             jobs: self.finished_jobs,
             webhooks: self.webhook_bodies,
             sessions: self.ended_sessions,
+            agent_sessions: self.agent_sessions,
             workers: self.stopped_workers,
             usage: self.usage,
             revoked: self.revoked,
@@ -450,6 +454,7 @@ impl Default for Retention {
             deleted_account_secrets: Duration::from_hours(24),
             webhook_bodies: Duration::from_hours(30 * 24),
             ended_sessions: Duration::from_hours(90 * 24),
+            agent_sessions: Duration::from_hours(30 * 24),
             stopped_workers: Duration::from_hours(7 * 24),
             // The series reaches back for 90 days, and a year can be compared with the one before.
             usage: Duration::from_hours(400 * 24),

@@ -275,6 +275,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         invite_ttl: config.teams.invite_ttl,
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         webhook_secret_grace: config.webhooks.secret_grace,
+        agents: config.agents(),
         stores: config.stores()?,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
@@ -311,6 +312,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         profile_retention: config.retention.profiles(),
         webhooks: config.webhooks()?,
         byok_reminder_after: config.agents.byok_reminder_after,
+        agents: config.agents(),
         stores: config.stores()?,
         limits: config.limits.clone(),
     })

@@ -6,12 +6,15 @@
 //! waits in their own tables makes them ([`operations`], [`webhooks`]).
 
 pub mod accounts;
+pub mod agents;
 pub mod backend;
 pub mod browser;
+pub mod driving;
 pub mod emails;
 pub mod inspect;
 pub mod maintenance;
 pub mod operations;
+pub mod replies;
 pub mod wakeups;
 pub mod webhooks;
 

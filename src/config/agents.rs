@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::agents::Settings;
 use kitfleet_domain::byok::{Provider, ProviderKey};
-use kitfleet_models::{Credential, Payer, Prices, ProviderSettings, Settings};
+use kitfleet_models::{Credential, Payer, Prices, ProviderSettings};
 use serde::{Deserialize, Serialize};
 
 use super::values::{BaseUrl, Secret, duration, secret, word};
@@ -16,11 +17,23 @@ pub struct Agents {
     /// How long a human who drives may be silent.
     #[serde(with = "duration")]
     pub heartbeat_timeout: Duration,
+    /// Tokens that models may use for an agent session that asks for no number.
+    pub default_token_budget: u32,
+    /// Tokens that an agent session may ask for.
+    pub max_token_budget: u32,
+    /// Steps of one turn.
+    pub max_steps_per_turn: usize,
+    /// How long an element that is described in words may take to appear.
+    #[serde(with = "duration")]
+    pub locate_timeout: Duration,
+    /// How long a turn may take before it begins no further step.
+    #[serde(with = "duration")]
+    pub turn_timeout: Duration,
+    /// Bytes of what the steps of a turn come to, as JSON.
+    pub turn_result_bytes: usize,
     /// How long a model may take to answer.
     #[serde(with = "duration")]
     pub model_timeout: Duration,
-    /// Steps that a model may want at once.
-    pub max_steps_per_turn: u32,
     /// How often a model may be asked for one message.
     pub max_model_calls_per_turn: u32,
     /// The age at which the owner of a key at a model provider is reminded to rotate it.
@@ -36,11 +49,17 @@ pub struct Agents {
 
 impl Default for Agents {
     fn default() -> Self {
-        let Settings { anthropic, openai, timeout, .. } = Settings::default();
+        let kitfleet_models::Settings { anthropic, openai, timeout, .. } = kitfleet_models::Settings::default();
+        let defaults = Settings::default();
         Self {
-            heartbeat_timeout: Duration::from_secs(30),
+            heartbeat_timeout: defaults.heartbeat_timeout,
+            default_token_budget: defaults.default_token_budget,
+            max_token_budget: defaults.max_token_budget,
+            max_steps_per_turn: defaults.max_steps_per_turn,
+            locate_timeout: defaults.locate_timeout,
+            turn_timeout: defaults.turn_timeout,
+            turn_result_bytes: defaults.turn_result_bytes,
             model_timeout: timeout,
-            max_steps_per_turn: 20,
             max_model_calls_per_turn: 8,
             byok_reminder_after: Duration::from_hours(60 * 24),
             anthropic: anthropic.into(),
@@ -70,13 +89,13 @@ pub struct OneProvider<const P: u8> {
 
 impl Default for OneProvider<{ Provider::Anthropic as u8 }> {
     fn default() -> Self {
-        Settings::default().anthropic.into()
+        kitfleet_models::Settings::default().anthropic.into()
     }
 }
 
 impl Default for OneProvider<{ Provider::Openai as u8 }> {
     fn default() -> Self {
-        Settings::default().openai.into()
+        kitfleet_models::Settings::default().openai.into()
     }
 }
 
@@ -150,16 +169,30 @@ impl Bundled {
 
 impl Config {
     /// How models are asked.
-    pub(crate) fn models(&self) -> Result<Settings, ConfigError> {
+    pub(crate) fn models(&self) -> Result<kitfleet_models::Settings, ConfigError> {
         let agents = &self.agents;
         if agents.model_timeout.is_zero() {
             return Err(ConfigError("`agents.model_timeout` must be longer than nothing".to_owned()));
         }
-        Ok(Settings {
+        Ok(kitfleet_models::Settings {
             anthropic: agents.anthropic.settings("anthropic")?,
             openai: agents.openai.settings("openai")?,
             timeout: agents.model_timeout,
             bundled: agents.bundled.credential()?,
         })
+    }
+
+    /// What the API and workers are told of all that.
+    pub(crate) fn agents(&self) -> Settings {
+        let agents = &self.agents;
+        Settings {
+            heartbeat_timeout: agents.heartbeat_timeout,
+            default_token_budget: agents.default_token_budget,
+            max_token_budget: agents.max_token_budget,
+            max_steps_per_turn: agents.max_steps_per_turn,
+            locate_timeout: agents.locate_timeout,
+            turn_timeout: agents.turn_timeout,
+            turn_result_bytes: agents.turn_result_bytes,
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod agent_grammar;
+mod agents;
 mod api_keys;
 mod archetypes;
 mod audit_log;

@@ -252,7 +252,7 @@ const FAKELLM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/models/fakellm
 /// Contract: byok 5, 12, 13. Somebody else's reading of Anthropic's API is understood as ours is.
 #[tokio::test]
 async fn somebody_elses_double_is_understood() {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("fakellm/bin/fakellm");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("schemathesis/bin/fakellm");
     assert!(program.exists(), "./ops/test installs fakellm");
     let port = free_port();
     let mut command = Command::new(program);

@@ -608,6 +608,7 @@ async fn deliveries_that_have_ended_are_purged() {
             jobs: age,
             webhooks: age,
             sessions: age,
+            agent_sessions: age,
             workers: age,
             usage: age,
             revoked: age,

@@ -11,6 +11,7 @@ mod interaction;
 mod locating;
 mod locators;
 mod menus;
+mod miniwob;
 mod navigation;
 pub mod processes;
 mod profiles;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::agents::Settings;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
@@ -68,6 +69,8 @@ pub struct WorkerConfig {
     pub webhooks: WebhookConfig,
     /// The age at which the owner of a key at a model provider is reminded to rotate it.
     pub byok_reminder_after: Duration,
+    /// How agent sessions are driven.
+    pub agents: Settings,
 }
 
 /// How many browsers are kept hot.

@@ -3,6 +3,7 @@
 //! A run of [`run`] is one incarnation. Its queue carries its id, its browsers die with it, and it must not outlive its
 //! lease: when it finds itself declared lost, somebody else has already ended what it was doing.
 
+mod agents;
 pub mod browser;
 mod clock;
 pub mod config;
@@ -19,21 +20,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::{BoxDynError, Data, WorkerBuilder};
+use kitfleet_domain::agents::Sealer;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::workers::{self, NewWorker};
+use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::queue_of;
 use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Scheduled};
 use kitfleet_jobs::operations::{OperationBackend, OperationJob};
+use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
 use kitfleet_profiles::Stores;
 use sqlx::PgPool;
+use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -92,6 +97,10 @@ pub(crate) struct Context {
     pub(crate) lazy: PgPool,
     /// Who waits is told here, once it is committed.
     pub(crate) wakeups: Wakeups,
+    /// Where the outcomes of steps come to.
+    pub(crate) replies: Replies,
+    /// What turns are sealed with, fetched when the first one comes.
+    pub(crate) sealer: OnceCell<Sealer>,
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
@@ -128,8 +137,8 @@ async fn run_with(
 ) -> Result<(), RunError> {
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
-    let (operations, browser_queue) = (OperationJob::queue_of(id), queue_of(id));
-    let queues = [&*operations, &browser_queue, EmailJob::QUEUE, AttemptJob::QUEUE];
+    let (operations, browser_queue, turns) = (OperationJob::queue_of(id), queue_of(id), TurnJob::queue_of(id));
+    let queues = [&*operations, &browser_queue, &turns, EmailJob::QUEUE, AttemptJob::QUEUE];
     let (_listening, mut receivers) = wakeups.serve(&queues).await?;
     let new = NewWorker {
         id,
@@ -144,8 +153,24 @@ async fn run_with(
     let lazy = lazy_pool(&db).await?;
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
-    let context =
-        Arc::new(Context { id, config, db, lazy, wakeups, browsers, opener, stores, sessions, mailer, stopping });
+    let (replies, sealer) = (Replies::new(db.clone(), wakeups.clone()), OnceCell::new());
+    let _hearing = AbortOnDropHandle::new(tokio::spawn(replies.clone().listen()));
+    let _rereading = AbortOnDropHandle::new(tokio::spawn(replies.clone().reread()));
+    let context = Arc::new(Context {
+        id,
+        config,
+        db,
+        lazy,
+        wakeups,
+        replies,
+        sealer,
+        browsers,
+        opener,
+        stores,
+        sessions,
+        mailer,
+        stopping,
+    });
     let tidying = Arc::clone(&context);
     let tidying = async move { tidying.mailer.keep_for(tidying.config.outbox_retention).await };
     let _tidying = AbortOnDropHandle::new(tokio::spawn(tidying));
@@ -157,12 +182,13 @@ async fn run_with(
     let (ended, closing) = queue(&browser_queue);
     let _closing = AbortOnDropHandle::new(tokio::spawn(close_when_told(closing, ended)));
     // The registry: a line a job type.
-    let operating = queue(&operations);
+    let (operating, talking) = (queue(&operations), queue(&turns));
     let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
     let (ticking, ticks) = channel(1);
     let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
     let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking).await }));
     queues.spawn(operate(operations, operating));
+    queues.spawn_blocking(move || serve(&turns, talking, agents::handle));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
     queues.spawn(webhooks::deliver(delivering));

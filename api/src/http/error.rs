@@ -3,7 +3,7 @@
 //! A handler says what is wrong; the layer in [`crate::http::problems`], which knows the request, writes the document.
 
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::operations::{Failure, FailureClass};
@@ -41,6 +41,16 @@ impl Problem {
     pub fn titled(mut self, title: &'static str) -> Self {
         self.0.title = title;
         self
+    }
+
+    /// Whether the same request may succeed in a moment.
+    pub fn may_pass(&self) -> bool {
+        self.0.headers.contains_key(RETRY_AFTER)
+    }
+
+    /// As which it is answered.
+    pub fn status(&self) -> StatusCode {
+        self.0.kind.status
     }
 
     /// With one more member.

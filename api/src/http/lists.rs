@@ -116,6 +116,11 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
+    /// A page, and what gets the next one.
+    pub fn new(data: Vec<T>, next_cursor: Option<String>) -> Self {
+        Self { data, has_more: next_cursor.is_some(), next_cursor }
+    }
+
     /// The same page of what `entry` makes of each entry.
     pub fn map<U>(self, entry: impl FnMut(T) -> U) -> Page<U> {
         let Self { data, has_more, next_cursor } = self;

@@ -95,6 +95,12 @@ problem_sets! {
     AnotherProfile: PROFILE_LIMIT PROFILE_BYTES_LIMIT;
     /// A snapshot too many.
     AnotherSnapshot: SNAPSHOT_LIMIT PROFILE_BYTES_LIMIT;
+    /// An agent session that is not the caller's to see.
+    NoAgentSession: NOT_FOUND;
+    /// An agent session that is closed, or that somebody else drives.
+    AgentElsewhere: CONFLICT;
+    /// An agent session whose driver session has ended, or of which nothing is heard.
+    AgentGone: SESSION_DESTROYED SESSION_TIMEOUT;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
     /// Too many requests from one place.

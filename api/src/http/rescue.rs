@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::agents::turns;
 use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::workers;
 use kitfleet_jobs::inspect;
@@ -77,6 +78,17 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
         tx.commit().await?;
         if ended > 0 {
             tracing::warn!(ended, "operations of lost workers were ended");
+        }
+        if i64::try_from(ended).is_ok_and(|ended| ended < BATCH) {
+            break;
+        }
+    }
+    loop {
+        let mut tx = db.begin().await?;
+        let ended = turns::rescue(&mut tx, BATCH).await?;
+        tx.commit().await?;
+        if ended > 0 {
+            tracing::warn!(ended, "turns of agent sessions were ended that workers have left");
         }
         if i64::try_from(ended).is_ok_and(|ended| ended < BATCH) {
             break;

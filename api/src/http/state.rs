@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::agents::{self, Sealer};
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
@@ -20,6 +21,7 @@ use kitfleet_domain::turns::Turns;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
 use kitfleet_domain::workers::Placement;
+use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_models::Models;
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
@@ -38,7 +40,6 @@ use crate::http::line::Line;
 use crate::http::providers::{ProviderConfig, Providers};
 use crate::http::pulse::Pulse;
 use crate::http::rate_limits::{RateLimiter, RateLimits};
-use crate::http::replies::Replies;
 
 /// Batches of exports of the audit log that are read at once, in this process and of an account.
 const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
@@ -96,6 +97,8 @@ pub struct ApiConfig {
     pub stores: StoresConfig,
     /// How models are asked.
     pub models: kitfleet_models::Settings,
+    /// How agent sessions are driven.
+    pub agents: agents::Settings,
 }
 
 impl Default for ApiConfig {
@@ -133,6 +136,7 @@ impl Default for ApiConfig {
             redis: None,
             webhook_secret_grace: Duration::from_hours(24),
             models: kitfleet_models::Settings::default(),
+            agents: agents::Settings::default(),
         }
     }
 }
@@ -235,6 +239,7 @@ pub struct Shared {
     pub metrics: PrometheusHandle,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
+    agents: OnceCell<Sealer>,
     stores: OnceCell<Stores>,
 }
 
@@ -269,6 +274,7 @@ impl App {
             metrics,
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
+            agents: OnceCell::new(),
             stores: OnceCell::new(),
         })))
     }
@@ -298,6 +304,13 @@ impl App {
         let configured = self.config.auth.vault.as_ref();
         let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
         self.webhook_vault.get_or_try_init(fetch).await
+    }
+
+    /// What seals what is said in agent sessions, fetched when first needed too.
+    pub async fn agents(&self) -> sqlx::Result<&Sealer> {
+        let configured = self.config.auth.vault.as_ref();
+        let fetch = async || Sealer::fetch(&mut *self.db.acquire().await?, configured).await;
+        self.agents.get_or_try_init(fetch).await
     }
 
     /// What profiles hold, made when first needed too.

@@ -19,12 +19,15 @@ use kitfleet_domain::sessions::{
     self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, Room, SessionStatus,
 };
 use kitfleet_domain::teams::Role;
+use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::browser;
 use kitfleet_jobs::operations::wake;
+use kitfleet_jobs::replies::Waiter;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
+use sqlx::PgConnection;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -40,7 +43,7 @@ use crate::http::metrics::{self, Refusal};
 use crate::http::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
-use crate::http::replies::Waiter;
+
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
@@ -138,20 +141,28 @@ async fn open(
         metadata: body.metadata.clone(),
         profile,
     };
-    let (created, mut waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
+    let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
     let id = created.session.id;
-    tracing::Span::current().record("session", tracing::field::display(id));
-    wake(&app.wakeups, created.worker);
-
-    let session = match waiter.outcome(app.config.open_timeout).await? {
-        Some(Ending { outcome: Outcome::Done, done_at: Some(at), .. }) => created.session.opened(at).into(),
-        Some(other) => return Err(driving::refusal(other.outcome)),
-        None => match give_up(app, &created).await? {
-            Some(failure) => return Err(failure.into()),
-            None => read(app, caller, id).await?,
-        },
+    let session = match until_open(app, &created, waiter).await? {
+        Some(at) => created.session.opened(at).into(),
+        None => read(app, caller, id).await?,
     };
     Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{id}"))], Answer(session)))
+}
+
+/// Tells the worker of a session that was committed, and waits until its browser is open. Answers when it was, unless that was when
+/// it was given up.
+///
+/// # Errors
+/// When it does not open, and the session has errored.
+pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Result<Option<Timestamp>> {
+    tracing::Span::current().record("session", tracing::field::display(created.session.id));
+    wake(&app.wakeups, created.worker);
+    match waiter.outcome(app.config.open_timeout).await? {
+        Some(Ending { outcome: Outcome::Done, done_at, .. }) => Ok(done_at),
+        Some(other) => Err(driving::refusal(other.outcome)),
+        None => give_up(app, created).await?.map_or(Ok(None), |failure| Err(failure.into())),
+    }
 }
 
 /// Writes a session for which there is a slot, as soon as there is one, and listens for its browser. Nobody takes a slot before
@@ -166,10 +177,7 @@ async fn place(
     let placement = Some(app.config.placement);
     let first = try_to_place(app, caller, new, placement.filter(|_| app.line.is_empty())).await;
     let Err(full @ CreateError::CapacityExhausted) = first else { return Ok(first?) };
-    let Some(patience) = patience else {
-        metrics::count_refusal(Refusal::Full);
-        return Err(full.into());
-    };
+    let Some(patience) = patience else { return Err(refused_for_room(full)) };
     let mut waiting = app.line.enter(caller.account_id, Instant::now() + patience)?;
     loop {
         waiting.turn(hung_up).await?;
@@ -186,12 +194,40 @@ async fn try_to_place(
     new: &NewSession<'_>,
     placement: Option<Placement>,
 ) -> Result<(Created, Waiter), CreateError> {
-    let mut conn = app.db.acquire().await?;
+    take_slot(app, caller, &mut *app.db.acquire().await?, new, placement).await
+}
+
+/// Writes a session for which there is a slot now, in the caller's transaction. Who waits for one comes before.
+///
+/// # Errors
+/// When there is no slot.
+pub async fn take_place(
+    app: &App,
+    caller: &Caller,
+    conn: &mut PgConnection,
+    new: &NewSession<'_>,
+) -> Result<(Created, Waiter), CreateError> {
+    take_slot(app, caller, conn, new, Some(app.config.placement).filter(|_| app.line.is_empty())).await
+}
+
+async fn take_slot(
+    app: &App,
+    caller: &Caller,
+    conn: &mut PgConnection,
+    new: &NewSession<'_>,
+    placement: Option<Placement>,
+) -> Result<(Created, Waiter), CreateError> {
     let room = Room { allowed: &app.config.limits.concurrent_sessions, placement };
     let intent = IntentId::generate();
     let (waiter, reply_to) = (app.replies.expect(intent), app.replies.address(&caller.request_id));
-    let created = sessions::create(&mut conn, new, room, &caller.actor, (intent, reply_to)).await?;
+    let created = sessions::create(conn, new, room, &caller.actor, (intent, reply_to)).await?;
     Ok((created, waiter))
+}
+
+/// What is answered to whoever does not wait for a browser when all are taken.
+pub fn refused_for_room(full: CreateError) -> Problem {
+    metrics::count_refusal(Refusal::Full);
+    full.into()
 }
 
 /// Errors a session whose browser does not open: its caller does not even know its id, so nobody else could free its

@@ -1,9 +1,11 @@
 //! What somebody wants done to a page, before anybody has looked at the page: what a message comes to, whoever reads it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::operations::CaptureKind;
 
 /// One thing to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wish {
     /// Load a page.
     Navigate {
@@ -65,7 +67,7 @@ pub enum Wish {
 }
 
 /// What a wish is about, in words or exactly.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sought {
     /// A CSS selector.
     Css(String),
@@ -81,7 +83,7 @@ pub enum Sought {
 }
 
 /// What to wait for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WishedCondition {
     /// An element that is visible.
     Visible(Sought),
@@ -97,7 +99,7 @@ pub enum WishedCondition {
 }
 
 /// One value to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WishedItem {
     /// Its key in the answer.
     pub name: String,
@@ -107,6 +109,14 @@ pub struct WishedItem {
     pub attribute: Option<String>,
     /// Whether all matches are meant.
     pub list: bool,
+}
+
+impl WishedItem {
+    /// Whether somebody has to find out which one element is meant.
+    #[must_use]
+    pub fn is_one_in_words(&self) -> bool {
+        !self.list && matches!(self.target, Sought::Described { .. })
+    }
 }
 
 /// What became of a message.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, Locate,
-    LocateBy, Located, LoginResult, Match, Navigated, OnTimeout, Operation, OperationResult, PageSnapshot,
-    PageStanding, PageState, SearchResult, SessionState, Take, Target, Transform, Wait, Waited, locate,
+    LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
+    PageSnapshot, PageStanding, PageState, SearchResult, SessionState, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
@@ -116,25 +116,40 @@ impl Simulated {
         Waited { matched, kind, duration_ms, url: self.url.clone() }
     }
 
-    /// Whatever is sought is there, once.
+    /// Whatever is sought is there, once, unless it is called `nothing`, `several`, or something that changes. Its selector says what
+    /// it is called, so that it is the same when it is sought by that.
     fn locate(&self, locate: &Locate) -> Located {
         let (role, name) = match &locate.sought {
             LocateBy::Target(Target::Role { role, name }) => (role.as_str(), name.as_deref().unwrap_or("Simulated")),
             LocateBy::Target(Target::Label(name) | Target::Placeholder(name)) => ("textbox", name.as_str()),
             LocateBy::Target(Target::Text(name)) => ("generic", name.as_str()),
+            LocateBy::Target(Target::Selector(selector)) => called(selector).unwrap_or(("button", "Simulated")),
             LocateBy::Described { role, words } => (role.as_deref().unwrap_or("button"), words.as_str()),
-            LocateBy::Target(Target::Selector(_) | Target::Ref(_)) | LocateBy::Focused => ("button", "Simulated"),
+            LocateBy::Target(Target::Ref(_)) => ("button", "Simulated"),
+            LocateBy::Focused => ("textbox", "Simulated"),
         };
-        let found = Match {
-            selector: "#simulated".to_owned(),
+        let moment =
+            if name.contains("changing") { Timestamp(SystemTime::now().into()).to_string() } else { String::new() };
+        let found = |number: usize| Match {
+            selector: if number == 1 {
+                format!("{role}[name={name}]")
+            } else {
+                format!("{role}[name={name}]:nth({number})")
+            },
             description: format!("{role} {}", Value::from(name)),
             role: role.to_owned(),
             name: name.to_owned(),
-            submits: false,
-            form_field: false,
-            fingerprint: locate::fingerprint(&[role.to_owned(), name.to_owned()]),
+            submits: name.contains("submits"),
+            form_field: role == "textbox",
+            fingerprint: locate::fingerprint(&[role.to_owned(), name.to_owned(), moment.clone()]),
         };
-        Located { matches: vec![found], total: 1, origin: "http://simulated".to_owned(), url: self.url.clone() }
+        let total = match name {
+            "nothing" => 0,
+            "several" => 7,
+            _ => 1,
+        };
+        let matches = (1..=total).take(MOST_CANDIDATES).map(found).collect();
+        Located { matches, total: total as u64, origin: "http://simulated".to_owned(), url: self.url.clone() }
     }
 
     fn capture(&self, capture: Capture, started: Instant) -> OperationResult {
@@ -147,6 +162,12 @@ impl Simulated {
         let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url.clone());
         OperationResult::Capture { captured, content: content.to_vec() }
     }
+}
+
+/// The role and the name in a selector of ours.
+fn called(selector: &str) -> Option<(&str, &str)> {
+    let (role, rest) = selector.split_once("[name=")?;
+    Some((role, rest.split_once(']')?.0))
 }
 
 fn found(item: &Extraction) -> Value {

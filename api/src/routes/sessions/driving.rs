@@ -6,13 +6,11 @@ use axum::http::HeaderName;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use kitfleet_domain::ids::{IntentId, SessionId};
-use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
-use kitfleet_domain::sealing;
-use kitfleet_domain::sessions::intents::{self, Claim, Ending};
-use kitfleet_domain::sessions::{self, SessionStatus, leftovers};
+use kitfleet_domain::operations::{Operation, Outcome};
+use kitfleet_domain::sessions::intents::Ending;
+use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
-use kitfleet_jobs::operations::wake;
-use sqlx::PgConnection;
+use kitfleet_jobs::driving::{DriveError, Driven, Driving};
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
@@ -38,29 +36,28 @@ impl IntoResponse for Done {
 }
 
 /// Has `operation` done on the caller's session.
-pub async fn run(app: &App, caller: &Caller, session: SessionId, mut operation: Operation) -> Result<Done> {
-    let budget = operation.budget();
-    let mut conn = app.db.acquire().await?;
-    let sealed = seal(&mut conn, caller, session, &mut operation).await?;
-    let intent = IntentId::generate();
-    let mut waiter = app.replies.expect(intent);
-    let (whose, reply_to) = ((caller.account_id, session), app.replies.address(&caller.request_id));
-    match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
-        Claim::Won { worker } => wake(&app.wakeups, worker),
-        Claim::Lost(status) => return Err(not_ready(status)),
-        Claim::WorkerGone(failure) => return Err(failure.into()),
-        Claim::WorkerSilent => return Err(worker_silent()),
-        Claim::NoSession => return Err(not_found::<SessionId>()),
-    }
-    drop(conn);
-
-    match waiter.outcome(budget).await? {
-        Some(Ending { outcome: Outcome::Done, result: Some(result), browser_time, .. }) => {
+pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Operation) -> Result<Done> {
+    let driving = Driving { db: &app.db, wakeups: &app.wakeups, replies: &app.replies };
+    let whose = (caller.account_id, session);
+    match driving.run(whose, IntentId::generate(), operation, &caller.request_id).await? {
+        Driven::Ended(Ending { outcome: Outcome::Done, result: Some(result), browser_time, .. }) => {
             let body = result.into_body().map_err(|error| Problem::internal(&error))?;
             Ok(Done { body, browser_time })
         }
-        Some(other) => Err(refusal(other.outcome)),
-        None => Err(give_up(app, intent).await?.into()),
+        Driven::Ended(other) => Err(refusal(other.outcome)),
+        Driven::NotReady(status) => Err(not_ready(status)),
+        Driven::WorkerGone(failure) | Driven::Unheard(failure) => Err(failure.into()),
+        Driven::WorkerSilent => Err(worker_silent()),
+        Driven::NoSession => Err(not_found::<SessionId>()),
+    }
+}
+
+impl From<DriveError> for Problem {
+    fn from(error: DriveError) -> Self {
+        match error {
+            DriveError::Database(error) => error.into(),
+            DriveError::Seal(error) => Self::internal(&error),
+        }
     }
 }
 
@@ -74,37 +71,9 @@ pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Re
     }
 }
 
-/// Ends an operation of which nothing was heard. When no worker has begun it, nothing was done, and none may begin it
-/// now; otherwise its outcome is not known.
-async fn give_up(app: &App, intent: IntentId) -> Result<Failure> {
-    let failure = Failure { class: FailureClass::Timeout, detail: "the operation did not begin in time".to_owned() };
-    let mut tx = app.db.begin().await?;
-    let ended = leftovers::give_up(&mut tx, intent, failure.clone()).await?;
-    tx.commit().await?;
-    if ended {
-        return Ok(failure);
-    }
-    let detail = "nothing was heard of the operation in time; the session stays busy until it ends or is destroyed";
-    Ok(Failure { class: FailureClass::Timeout, detail: detail.to_owned() })
-}
-
 /// While it is not known whether a worker lives, nothing is changed, and may be asked for again.
 pub fn worker_silent() -> Problem {
     Problem::unavailable_for_now("the worker has not been heard of for a while, as after an outage of the database")
-}
-
-/// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read. Nobody can
-/// when the worker is forgotten: its session has ended, and takes no operation.
-async fn seal(
-    conn: &mut PgConnection,
-    caller: &Caller,
-    session: SessionId,
-    operation: &mut Operation,
-) -> Result<Option<Vec<u8>>> {
-    let Some(secrets) = operation.take_secrets() else { return Ok(None) };
-    let key = intents::sealing_key(conn, caller.account_id, session).await?.ok_or_else(not_found::<SessionId>)?;
-    let sealed = key.map(|key| sealing::seal(&secrets, &key).map_err(|error| Problem::internal(&error)));
-    sealed.transpose()
 }
 
 fn not_ready(status: SessionStatus) -> Problem {

@@ -1,6 +1,6 @@
-//! Waiting for the outcome of an intent, which a worker of another process writes.
+//! Waiting for the outcome of an intent, and for the end of a turn, which a worker of another process may write.
 //!
-//! Each API process listens on one channel of its own, and the outcome comes as a wake-up on it. Wake-ups can be lost; the row
+//! Each process that waits listens on one channel of its own, and the outcome comes as a wake-up on it. Wake-ups can be lost; the row
 //! cannot. So whatever is waited for longer than a moment is also looked up in the database, and a lost wake-up costs a
 //! second at most.
 
@@ -10,21 +10,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::database::may_pass;
-use kitfleet_domain::ids::IntentId;
+use kitfleet_domain::ids::{IntentId, TurnId};
 use kitfleet_domain::operations::{Outcome, StoredResult};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::intents::{self, Ending, ReplyTo};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_jobs::wakeups::Wakeups;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sqlx::PgPool;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::http::error::Result;
+use crate::wakeups::Wakeups;
 
 /// How often rows are looked up, and how long a waiter waits before its own is.
 const REREAD: Duration = Duration::from_millis(500);
@@ -32,6 +31,7 @@ const REREAD: Duration = Duration::from_millis(500);
 /// noticed well within this.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// Where a process waits; its clones are the same place.
 #[derive(Clone)]
 pub struct Replies(Arc<Shared>);
 
@@ -40,6 +40,7 @@ struct Shared {
     db: PgPool,
     wakeups: Wakeups,
     waiting: Mutex<HashMap<IntentId, Waiting>>,
+    turns: Mutex<HashMap<TurnId, Arc<Notify>>>,
     /// Nobody is to wait any longer.
     patience_ended: CancellationToken,
 }
@@ -56,6 +57,8 @@ enum Found {
 }
 
 impl Replies {
+    /// A place of its own.
+    #[must_use]
     pub fn new(db: PgPool, wakeups: Wakeups) -> Self {
         let channel = format!("replies_{}", Uuid::now_v7().simple());
         Self(Arc::new(Shared {
@@ -63,20 +66,31 @@ impl Replies {
             db,
             wakeups,
             waiting: Mutex::default(),
+            turns: Mutex::default(),
             patience_ended: CancellationToken::new(),
         }))
     }
 
     /// Where outcomes of `request` have to go.
+    #[must_use]
     pub fn address<'a>(&'a self, request_id: &'a str) -> ReplyTo<'a> {
         ReplyTo { channel: &self.0.channel, request_id }
     }
 
     /// Call this before the intent is committed: from then on its outcome may come at any time.
+    #[must_use]
     pub fn expect(&self, intent: IntentId) -> Waiter {
         let (sender, receiver) = oneshot::channel();
         self.with_waiting(|waiting| waiting.insert(intent, Waiting { since: Instant::now(), sender }));
         Waiter { intent, receiver, replies: self.clone() }
+    }
+
+    /// The same of a turn.
+    #[must_use]
+    pub fn expect_turn(&self, turn: TurnId) -> TurnWaiter {
+        let told = Arc::new(Notify::new());
+        self.with_turns(|turns| turns.insert(turn, Arc::clone(&told)));
+        TurnWaiter { turn, told, replies: self.clone() }
     }
 
     /// Ends all waiting, as if its time had run out: this process stops.
@@ -99,7 +113,8 @@ impl Replies {
     fn deliver(&self, payload: &str) {
         #[derive(Deserialize)]
         struct Notice {
-            intent: IntentId,
+            intent: Option<IntentId>,
+            turn: Option<TurnId>,
             outcome: Option<Outcome>,
             result: Option<Box<RawValue>>,
             browser_us: Option<u64>,
@@ -109,10 +124,15 @@ impl Replies {
             Ok(notice) => {
                 let browser_time = notice.browser_us.map(Duration::from_micros);
                 let result = notice.result.map(|json| StoredResult { json, content: None });
-                let ending =
-                    notice.outcome.map(|outcome| Ending { outcome, result, browser_time, done_at: notice.done_at });
-                let found = ending.map_or(Found::InRow, Found::Reply);
-                self.hand_over(notice.intent, found);
+                let found = notice.outcome.map_or(Found::InRow, |outcome| {
+                    Found::Reply(Ending { outcome, result, browser_time, done_at: notice.done_at })
+                });
+                if let Some(intent) = notice.intent {
+                    self.hand_over(intent, found);
+                }
+                if let Some(told) = notice.turn.and_then(|turn| self.with_turns(|turns| turns.remove(&turn))) {
+                    told.notify_one();
+                }
             }
             // Somebody else may know the channel.
             Err(error) => {
@@ -159,6 +179,10 @@ impl Replies {
         }
     }
 
+    fn with_turns<R>(&self, act: impl FnOnce(&mut HashMap<TurnId, Arc<Notify>>) -> R) -> R {
+        act(&mut self.0.turns.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn with_waiting<R>(&self, act: impl FnOnce(&mut HashMap<IntentId, Waiting>) -> R) -> R {
         act(&mut self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -174,7 +198,10 @@ pub struct Waiter {
 impl Waiter {
     /// How the intent ended, which should have `budget` for it. `None` when nothing was heard long after that, or until
     /// nobody was to wait any longer.
-    pub async fn outcome(&mut self, budget: Duration) -> Result<Option<Ending>> {
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn outcome(&mut self, budget: Duration) -> sqlx::Result<Option<Ending>> {
         let deadline = Instant::now() + budget + GRACE;
         let patience_ended = self.replies.0.patience_ended.clone();
         let heard = patience_ended.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;
@@ -185,7 +212,7 @@ impl Waiter {
             match self.read_row().await {
                 Ok(found) => return Ok(found),
                 Err(error) if !may_pass(&error) || Instant::now() >= deadline || patience_ended.is_cancelled() => {
-                    return Err(error.into());
+                    return Err(error);
                 }
                 Err(error) => {
                     tracing::warn!(%error, intent = %self.intent, "an outcome could not be read; trying again");
@@ -204,5 +231,31 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.replies.with_waiting(|waiting| waiting.remove(&self.intent));
+    }
+}
+
+/// Tells whoever waits on `channel` that a turn has ended, which was committed before.
+pub fn tell_of_turn(wakeups: &Wakeups, channel: &str, turn: TurnId) {
+    wakeups.tell(channel, serde_json::json!({"turn": turn}).to_string());
+}
+
+/// Whoever waits for one turn.
+pub struct TurnWaiter {
+    turn: TurnId,
+    told: Arc<Notify>,
+    replies: Replies,
+}
+
+impl TurnWaiter {
+    /// Returns when it may be worth looking whether the turn has ended. `false` when nobody is to wait any longer.
+    pub async fn told(&self) -> bool {
+        let patience_ended = &self.replies.0.patience_ended;
+        patience_ended.run_until_cancelled(timeout(REREAD, self.told.notified())).await.is_some()
+    }
+}
+
+impl Drop for TurnWaiter {
+    fn drop(&mut self) {
+        self.replies.with_turns(|turns| turns.remove(&self.turn));
     }
 }

@@ -1,0 +1,339 @@
+//! Saying something in an agent session, and reading what was said (contract: agents 15 to 30).
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
+use kitfleet_domain::agents::steps::Intent;
+use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, NewTurn, Request, Told, TurnAnswer, TurnKind};
+use kitfleet_domain::agents::{self as rows, hiding};
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::ids::{AgentSessionId, TurnId};
+use kitfleet_domain::operations::Candidate;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::{READ_AGENTS, WRITE_AGENTS};
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::idempotency::{Given, IdempotencyKey};
+use crate::http::json::Json;
+use crate::http::kinds;
+use crate::http::lists::{Listed, Page, Paging, Query};
+use crate::http::openapi::{AgentElsewhere, AgentGone, Body, Database, InvalidQuery, NoAgentSession, Restricted};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+/// Characters of a message.
+const MESSAGE_CHARS: usize = 10_000;
+/// Steps that one message may approve of.
+const MOST_APPROVALS: usize = 100;
+/// Characters of a step's id, and of anything that is none.
+const APPROVAL_CHARS: usize = 128;
+/// How long beyond its own time a turn is waited for: its last step may take its time, and its worker may die.
+const GRACE: Duration = Duration::from_secs(150);
+
+pub fn routes() -> Routes {
+    Routes::new().allow(WRITE_AGENTS, routes!(say)).allow(READ_AGENTS, routes!(transcript))
+}
+
+/// What is said in an agent session
+#[derive(Deserialize, ToSchema)]
+#[schema(as = AgentMessage, example = json!({"message": "open https://example.com, then tap the 'Sign in' button"}))]
+struct MessageBody {
+    /// What is to be done, in words
+    #[schema(min_length = 1, max_length = 10_000)]
+    message: String,
+    /// Ids of intents that wait for approval, which is given by this: then the plan that they are of goes on
+    #[schema(max_items = 100)]
+    approvals: Option<Vec<String>>,
+}
+
+impl MessageBody {
+    fn check(self) -> Result<Request, Invalid> {
+        let approvals = self.approvals.unwrap_or_default();
+        let mut rules = Rules::default();
+        rules.length(&self.message, 1, MESSAGE_CHARS, "message");
+        rules.require(
+            approvals.len() <= MOST_APPROVALS,
+            "approvals",
+            format!("must have at most {MOST_APPROVALS} items"),
+        );
+        let short = approvals.iter().all(|id| id.chars().count() <= APPROVAL_CHARS);
+        rules.require(short, "approvals", "must be ids of intents");
+        rules.check()?;
+        Ok(Request { message: self.message, approvals })
+    }
+}
+
+/// Say what to do
+///
+/// Reads the message, and does what it says, step by step. A step that submits data is not done unless its id is in `approvals` of the next
+/// message. One message at a time; whoever hangs up finds its end in the transcript. With an `Idempotency-Key` the same message
+/// can be sent again: nothing is done twice, and the answer is that of the first.
+#[utoipa::path(
+    post, path = "/v1/agent-sessions/{id}/message", tag = "Agent sessions", operation_id = "sendAgentMessage",
+    params(IdPath<AgentSessionId>, IdempotencyKey), request_body = MessageBody,
+    responses((status = 200, description = "What came of it", body = TurnAnswer),
+              Restricted, Body, NoAgentSession, AgentElsewhere, AgentGone, Database),
+)]
+async fn say(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: Result<Json<MessageBody>>,
+) -> Result<Response> {
+    let vault = app.config.auth.vault.as_ref();
+    if key.is_some() && vault.is_none() {
+        let detail = "this deployment has no key to seal receipts with; without Idempotency-Key the message is taken";
+        return Err(Problem::new(&kinds::FEATURE_UNAVAILABLE, detail));
+    }
+    let session = path.id()?;
+    let request = match body.and_then(|Json(body)| Ok(body.check()?)) {
+        Ok(request) => request,
+        // Whose agent session it is comes before what is wrong with the message.
+        Err(problem) => {
+            let theirs = rows::exists(&mut *app.db.acquire().await?, caller.account_id, session).await?;
+            return Err(if theirs { problem } else { not_found::<AgentSessionId>() });
+        }
+    };
+    let receipt = key.zip(vault).map(|(key, vault)| {
+        let fingerprint = Fingerprint::of(vault, session, &request.message, &request.approvals);
+        NewReceipt { key, fingerprint }
+    });
+    let turn = TurnId::generate();
+    let waiter = app.replies.expect_turn(turn);
+    match accept(&app, &caller, session, turn, &request, receipt.as_ref()).await? {
+        Accepted::Turn(worker) => wake(&app.wakeups, worker),
+        Accepted::Known(known) => return replay(&app, &caller, receipt.as_ref(), known),
+        refused => return Err(refusal(&refused)),
+    }
+    let sealer = app.agents().await?;
+    let deadline = Instant::now() + app.config.agents.turn_timeout + GRACE;
+    loop {
+        let patient = waiter.told().await && Instant::now() < deadline;
+        let mut conn = app.db.acquire().await?;
+        if let Some(answer) = turns::answer(&mut conn, sealer, session, turn).await? {
+            return Ok(Answer(answer).into_response());
+        }
+        if !patient {
+            let detail = "nothing was heard of the turn in time; the transcript will have its end";
+            return Err(Problem::new(&kinds::SESSION_TIMEOUT, detail));
+        }
+    }
+}
+
+async fn accept(
+    app: &App,
+    caller: &Caller,
+    session: AgentSessionId,
+    id: TurnId,
+    request: &Request,
+    receipt: Option<&NewReceipt>,
+) -> Result<Accepted> {
+    let sealer = app.agents().await?;
+    let new = NewTurn {
+        id,
+        account: caller.account_id,
+        session,
+        request,
+        shown: hiding::unread(&request.message),
+        receipt,
+        reply: app.replies.address(&caller.request_id),
+    };
+    let mut tx = app.db.begin().await?;
+    let accepted = turns::accept(&mut tx, sealer, &new, app.config.agents.heartbeat_timeout).await?;
+    if let Accepted::Turn(worker) = accepted {
+        enqueue_untold(&mut tx, &TurnJob { worker, turn: id }).await?;
+    }
+    tx.commit().await?;
+    Ok(accepted)
+}
+
+fn refusal(refused: &Accepted) -> Problem {
+    let conflict = |detail: &str| Problem::new(&kinds::CONFLICT, detail);
+    match refused {
+        Accepted::NoSession => not_found::<AgentSessionId>(),
+        Accepted::Closed => conflict("the agent session is closed"),
+        Accepted::DriverEnded => {
+            Problem::new(&kinds::SESSION_DESTROYED, "the driver session has ended, and the agent session with it")
+        }
+        Accepted::Manual => conflict("the agent session is in manual mode: drive its driver session"),
+        Accepted::HumanDrives => conflict("a human drives the agent session"),
+        Accepted::Busy => conflict("another message is under way"),
+        Accepted::Opening => conflict("the driver session is still creating"),
+        Accepted::DriverLost => conflict(
+            "the driver session is busy with an operation whose outcome is unknown, because its worker died; close the \
+             agent session",
+        ),
+        Accepted::WorkerSilent => Problem::unavailable_for_now(
+            "the worker has not been heard of for a while, as after an outage of the database",
+        ),
+        Accepted::Turn(_) | Accepted::Known(_) => Problem::internal(&"a message that was taken is refused"),
+    }
+}
+
+/// What the first message of a key was answered (contract: agents 28, 29).
+fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known: Receipt) -> Result<Response> {
+    let refuse =
+        |detail: &str, status: &str| Err(Problem::new(&kinds::CONFLICT, detail).with("idempotency_status", status));
+    match (known, app.config.auth.vault.as_ref(), receipt) {
+        (Receipt::Completed { status, sealed_body }, Some(vault), Some(receipt)) => {
+            let internal = |error: &dyn std::fmt::Display| Problem::internal(error);
+            let body =
+                receipts::open(vault, caller.account_id, &receipt.key, &sealed_body).map_err(|e| internal(&e))?;
+            let status = StatusCode::from_u16(status).map_err(|error| internal(&error))?;
+            let body = String::from_utf8(body).map_err(|error| internal(&error))?;
+            Ok(Given { status, body }.into_response())
+        }
+        (Receipt::Mismatch, ..) => refuse("another message was sent with this Idempotency-Key", "mismatch"),
+        (Receipt::InProgress | Receipt::Completed { .. }, ..) => refuse(
+            "the message of this Idempotency-Key is under way, or nobody knows what became of it; the transcript tells",
+            "in_progress",
+        ),
+    }
+}
+
+/// What somebody said, or was answered
+#[derive(Serialize, ToSchema)]
+#[schema(as = AgentTranscriptEntry)]
+struct Entry {
+    /// The turn, which is a message and its answer
+    #[schema(value_type = String)]
+    turn_id: TurnId,
+    /// `user` or `agent`
+    role: &'static str,
+    /// What was said, without what was to be typed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// What the turn came to
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    kind: Option<TurnKind>,
+    /// The answer in words
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply: Option<String>,
+    /// The steps that there were to do
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intents: Option<Vec<Intent>>,
+    /// Whom the message may have meant
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    candidates: Option<Vec<Candidate>>,
+    /// Who read the message
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    decomposer: Option<Decomposer>,
+    /// Tokens that a model has used for it
+    tokens_used: i32,
+    /// When it was said
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+impl Listed for Entry {
+    const LIST: &'static str = "AgentTranscript";
+    const MEANING: &'static str = "A page of a transcript, oldest first";
+    const ENTRIES: Option<&'static str> = Some("What was said");
+}
+
+type Transcript = Page<Entry>;
+
+fn entries(told: Told) -> [Entry; 2] {
+    let turn_id = told.id;
+    let user = Entry {
+        turn_id,
+        role: "user",
+        message: Some(told.said.message),
+        kind: None,
+        reply: None,
+        intents: None,
+        candidates: None,
+        decomposer: None,
+        tokens_used: 0,
+        created_at: told.created_at,
+    };
+    let agent = Entry {
+        turn_id,
+        role: "agent",
+        message: None,
+        kind: Some(told.kind),
+        reply: Some(told.said.reply),
+        intents: Some(told.intents),
+        candidates: (!told.said.candidates.is_empty()).then_some(told.said.candidates),
+        decomposer: told.decomposer,
+        tokens_used: told.tokens_used,
+        created_at: told.done_at,
+    };
+    [user, agent]
+}
+
+/// Read a transcript
+///
+/// What was said in the agent session and what was answered, the oldest first. Texts that were to be typed are not in it, nor is the
+/// content of captures.
+#[utoipa::path(
+    get, path = "/v1/agent-sessions/{id}/transcript", tag = "Agent sessions", operation_id = "getAgentTranscript",
+    params(IdPath<AgentSessionId>, Paging),
+    responses((status = 200, description = "A page", body = Transcript),
+              Restricted, NoAgentSession, InvalidQuery, Database),
+)]
+async fn transcript(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    query: Query,
+) -> Result<Answer<Transcript>> {
+    let session = path.id()?;
+    let limit = query.limit(&app.config.limits)? as usize;
+    let named = session.to_string();
+    let filters = [Some(named.as_str())];
+    // A page may end between a message and its answer.
+    let scope = |list| CursorScope { account: caller.account_id, list, filters: &filters };
+    let (whole, half) = (scope("agent-transcript"), scope("agent-transcript-message"));
+    let cursors = app.cursors().await?;
+    let (from, with_it) = match query.text("cursor")? {
+        None => (None, false),
+        Some(cursor) => match cursors.read(whole, cursor) {
+            Ok(last) => (Some(TurnId::from(last)), false),
+            Err(_) => (Some(TurnId::from(cursors.read(half, cursor)?)), true),
+        },
+    };
+    let mut conn = app.db.acquire().await?;
+    if !rows::exists(&mut conn, caller.account_id, session).await? {
+        return Err(not_found::<AgentSessionId>());
+    }
+    // Turns may be large, so that they are not read all at once.
+    let most = i64::try_from(limit / 2 + 2).unwrap_or(i64::MAX);
+    let told = turns::transcript(&mut conn, app.agents().await?, session, (from, with_it), most).await?;
+    drop(conn);
+    let (mut bytes, mut data, mut more) = (0_usize, Vec::new(), false);
+    for turn in told {
+        if data.len() >= limit || bytes >= app.config.limits.page_bytes {
+            more = true;
+            break;
+        }
+        bytes = bytes.saturating_add(turn.bytes);
+        data.extend(entries(turn));
+    }
+    if with_it && !data.is_empty() {
+        data.remove(0);
+    }
+    more |= data.len() > limit;
+    data.truncate(limit);
+    let next_cursor = data.last().filter(|_| more).map(|last| {
+        let scope = if last.role == "user" { half } else { whole };
+        cursors.sign(scope, last.turn_id.as_uuid())
+    });
+    Ok(Answer(Page::new(data, next_cursor)))
+}

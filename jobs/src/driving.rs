@@ -1,0 +1,109 @@
+//! The trip of an operation, for whoever wants one carried out: claim the session, tell its worker, wait for the outcome.
+
+use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
+use kitfleet_domain::operations::{Failure, FailureClass, Operation};
+use kitfleet_domain::sealing::{self, NotSealedForUs};
+use kitfleet_domain::sessions::intents::{self, Claim, Ending};
+use kitfleet_domain::sessions::{SessionStatus, leftovers};
+use sqlx::{PgConnection, PgPool};
+
+use crate::operations::wake;
+use crate::replies::Replies;
+use crate::wakeups::Wakeups;
+
+/// What it takes to have operations carried out.
+#[derive(Clone, Copy)]
+pub struct Driving<'a> {
+    /// Where they are written.
+    pub db: &'a PgPool,
+    /// Where workers are told.
+    pub wakeups: &'a Wakeups,
+    /// Where outcomes come to.
+    pub replies: &'a Replies,
+}
+
+/// What became of an operation.
+#[derive(Debug)]
+pub enum Driven {
+    /// It ended.
+    Ended(Ending),
+    /// The session was in no state to take it.
+    NotReady(SessionStatus),
+    /// The session's worker is gone, and the session is now errored.
+    WorkerGone(Failure),
+    /// Nobody has heard of the session's worker for a while. Nothing was changed.
+    WorkerSilent,
+    /// The account has no such session.
+    NoSession,
+    /// Nothing was heard of it in time.
+    Unheard(Failure),
+}
+
+/// Why nobody knows what became of an operation.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+    /// Its secrets could not be sealed.
+    #[error(transparent)]
+    Seal(#[from] NotSealedForUs),
+}
+
+impl Driving<'_> {
+    /// Has `operation` done on the account's session, as `intent`, for the HTTP request of this id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run(
+        self,
+        whose: (AccountId, SessionId),
+        intent: IntentId,
+        mut operation: Operation,
+        request_id: &str,
+    ) -> Result<Driven, DriveError> {
+        let budget = operation.budget();
+        let mut conn = self.db.acquire().await?;
+        let Some(sealed) = seal(&mut conn, whose, &mut operation).await? else { return Ok(Driven::NoSession) };
+        let mut waiter = self.replies.expect(intent);
+        let reply_to = self.replies.address(request_id);
+        match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
+            Claim::Won { worker } => wake(self.wakeups, worker),
+            Claim::Lost(status) => return Ok(Driven::NotReady(status)),
+            Claim::WorkerGone(failure) => return Ok(Driven::WorkerGone(failure)),
+            Claim::WorkerSilent => return Ok(Driven::WorkerSilent),
+            Claim::NoSession => return Ok(Driven::NoSession),
+        }
+        drop(conn);
+        Ok(match waiter.outcome(budget).await? {
+            Some(ending) => Driven::Ended(ending),
+            None => Driven::Unheard(give_up(self.db, intent).await?),
+        })
+    }
+}
+
+/// Ends an operation of which nothing was heard. When no worker has begun it, nothing was done, and none may begin it
+/// now; otherwise its outcome is not known.
+async fn give_up(db: &PgPool, intent: IntentId) -> sqlx::Result<Failure> {
+    let failure = Failure { class: FailureClass::Timeout, detail: "the operation did not begin in time".to_owned() };
+    let mut tx = db.begin().await?;
+    let ended = leftovers::give_up(&mut tx, intent, failure.clone()).await?;
+    tx.commit().await?;
+    if ended {
+        return Ok(failure);
+    }
+    let detail = "nothing was heard of the operation in time; the session stays busy until it ends or is destroyed";
+    Ok(Failure { class: FailureClass::Timeout, detail: detail.to_owned() })
+}
+
+/// Takes what must not be stored in clear out of the operation, in a form that only the session's worker can read. Nobody can
+/// when the worker is forgotten: its session has ended, and takes no operation. `None` when there is no such session.
+async fn seal(
+    conn: &mut PgConnection,
+    (account, session): (AccountId, SessionId),
+    operation: &mut Operation,
+) -> Result<Option<Option<Vec<u8>>>, DriveError> {
+    let Some(secrets) = operation.take_secrets() else { return Ok(Some(None)) };
+    let Some(key) = intents::sealing_key(conn, account, session).await? else { return Ok(None) };
+    Ok(Some(key.map(|key| sealing::seal(&secrets, &key)).transpose()?))
+}

@@ -1,0 +1,110 @@
+//! Messages that may be repeated (contract: agents 27 to 30).
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::driver_of;
+use crate::support::{Answer, App, Client, at_once, unknown_id};
+
+/// A key of the deployment: 32 bytes, in base64.
+const KEY: &str = "a2V5IGtleSBrZXkga2V5IGtleSBrZXkga2V5IGtleSE=";
+
+async fn say(client: &Client, agent: &str, key: &str, body: &Value) -> Answer {
+    let path = format!("/v1/agent-sessions/{agent}/message");
+    client.send(client.request(Method::POST, &path).header("idempotency-key", key).json(body)).await
+}
+
+fn message(text: &str) -> Value {
+    json!({"message": text})
+}
+
+fn status_of(answer: Answer, status: &str) {
+    let answer = answer.problem(409, "conflict");
+    assert_eq!(answer.body["idempotency_status"], status, "{}", answer.body);
+}
+
+/// Contract: agents 27, 28. The same message has the same answer for ever, and nothing is done twice; another is a mismatch.
+#[tokio::test]
+async fn a_message_with_a_key_is_done_once() {
+    let app = App::simulated().set("mfa.encryption_key", KEY).start().await;
+    let client = app.client().await;
+    let made = client.agent_session(json!({})).await;
+    let agent = super::id_of(&made);
+    let first = say(&client, &agent, "k", &message("take a screenshot")).await.expect(200);
+    let done = app.intents(&driver_of(&made)).await.len();
+    assert_eq!(say(&client, &agent, " k ", &message("take a screenshot")).await.expect(200).body, first.body);
+    let other = client.agent().await;
+    status_of(say(&client, &other, "k", &message("take a screenshot")).await, "mismatch");
+    status_of(say(&client, &agent, "k", &message("take a screenshot ")).await, "mismatch");
+    let approving = json!({"message": "take a screenshot", "approvals": ["a"]});
+    status_of(say(&client, &agent, "k", &approving).await, "mismatch");
+    // Malformed requests, and those to nobody's agent session, are not judged by it.
+    say(&client, &agent, "k", &message("")).await.invalid("message");
+    say(&client, &agent, "k k", &message("a")).await.invalid("Idempotency-Key");
+    say(&client, &unknown_id("agt"), "k", &message("take a screenshot")).await.problem(404, "not-found");
+    let (stranger, theirs) = (app.client().await, "tap 'Next'");
+    let elsewhere = stranger.agent().await;
+    say(&stranger, &elsewhere, "k", &message(theirs)).await.expect(200);
+
+    // It outlives the lane and the agent session.
+    client.tell(&agent, "mode", json!({"mode": "manual"})).await.expect(200);
+    say(&client, &agent, "refused", &message("tap 'Next'")).await.problem(409, "conflict");
+    assert_eq!(say(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
+    client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
+    // What was refused left no receipt.
+    say(&client, &agent, "refused", &message("tap 'Next'")).await.expect(200);
+    assert_eq!(app.intents(&driver_of(&made)).await.len(), done + 2);
+    client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
+    assert_eq!(say(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
+    assert_eq!(app.tables_with("iVBORw0KGgo").await, <[&str; 0]>::default());
+    app.stop().await;
+}
+
+/// Contract: agents 27, 28. Of 64 of one key at once one runs; the others are told that it does, or what came of it.
+#[tokio::test]
+async fn of_messages_with_one_key_one_runs() {
+    let app = App::simulated().set("mfa.encryption_key", KEY).start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    let says = (0..64).map(|_| {
+        let (client, agent) = (client.clone(), agent.clone());
+        async move { say(&client, &agent, "k", &message("tap 'Next'")).await }
+    });
+    let mut answers = Vec::new();
+    for answer in at_once(says).await {
+        if answer.status == 200 {
+            answers.push(answer.body);
+        } else {
+            status_of(answer, "in_progress");
+        }
+    }
+    assert!(!answers.is_empty());
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    assert_eq!(app.count("select count(*) from agent_turns").await, 1);
+    assert_eq!(app.count("select count(*) from intents where kind = 'interact'").await, 1);
+    app.stop().await;
+}
+
+/// Contract: agents 29, 30. Without a key of the deployment there are no receipts, and nothing runs; one whose outcome is unknown stays.
+#[tokio::test]
+async fn a_receipt_needs_a_key_and_may_stay_unknown() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    say(&client, &agent, "k", &message("tap 'Next'")).await.problem(503, "feature-unavailable");
+    say(&client, &agent, "k k", &message("tap 'Next'")).await.invalid("Idempotency-Key");
+    assert_eq!(app.count("select count(*) from agent_turns").await, 0);
+    client.tell(&agent, "message", message("tap 'Next'")).await.expect(200);
+    app.stop().await;
+
+    let app = App::simulated().set("mfa.encryption_key", KEY).start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    say(&client, &agent, "k", &message("tap 'Next'")).await.expect(200);
+    let crash = "update agent_message_receipts
+                 set status = 'in_progress', http_status = null, sealed_body = null, completed_at = null where session_id = $1";
+    app.execute(crash, crate::support::records::uuid_of(&agent)).await;
+    status_of(say(&client, &agent, "k", &message("tap 'Next'")).await, "in_progress");
+    assert_eq!(app.count("select count(*) from agent_turns").await, 1);
+    app.stop().await;
+}

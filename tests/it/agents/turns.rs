@@ -1,0 +1,287 @@
+//! Messages and what comes of them (contract: agents 15 to 26).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use serde_json::{Value, json};
+
+use super::{driver_of, id_of};
+use crate::support::records::uuid_of;
+use crate::support::{Answer, App, Client, at_once, eventually, members, unknown_id};
+
+/// Says something, and expects to be heard.
+async fn say(client: &Client, agent: &str, message: &str) -> Value {
+    client.tell(agent, "message", json!({"message": message})).await.expect(200).body
+}
+
+/// How the steps of a turn stand.
+fn stands(turn: &Value) -> Vec<(&str, &str)> {
+    let intents = turn["intents"].as_array().expect("intents").iter();
+    intents.map(|step| (step["kind"].as_str().expect("a kind"), step["status"].as_str().expect("a status"))).collect()
+}
+
+fn step_id(turn: &Value, at: usize) -> String {
+    turn["intents"][at]["id"].as_str().expect("an id").to_owned()
+}
+
+/// Contract: agents 15, 16, 17, 22. A message is read and done, each step an ordinary operation that counts as one.
+#[tokio::test]
+async fn a_message_is_done_step_by_step() {
+    let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let made = client.agent_session(json!({})).await;
+    let agent = id_of(&made);
+    let turn =
+        say(&client, &agent, "open https://example.com, tap the 'Next' button, type 'hunter2' into 'Name'").await;
+    assert_eq!(members(&turn), BTreeSet::from(["turn_id", "kind", "reply", "intents", "tokens_used"]));
+    assert!(turn["turn_id"].as_str().is_some_and(|id| id.starts_with("turn_")), "{turn}");
+    assert_eq!((&turn["kind"], &turn["tokens_used"]), (&json!("plan"), &json!(0)));
+    assert_eq!(stands(&turn), [("navigate", "done"), ("tap", "done"), ("type", "done")]);
+    let [load, tap, typed] = [0, 1, 2].map(|at| turn["intents"][at].clone());
+    assert_eq!(load["url"], "https://example.com/");
+    assert_eq!(load["result"]["status"], 200);
+    assert_eq!(tap["target"]["description"], "button \"Next\"");
+    assert!(tap["target"]["selector"].is_string(), "{tap}");
+    assert_eq!((&tap["needs_approval"], &tap["error"]), (&json!(false), &Value::Null));
+    assert_eq!(tap["result"]["kind"], "tap");
+    assert_eq!(typed["value"], "•••");
+    assert!(!turn.to_string().contains("hunter2"), "{turn}");
+    let kinds: Vec<_> = app.intents(&driver_of(&made)).await.into_iter().map(|intent| intent.kind).collect();
+    assert_eq!(kinds, ["open", "navigate", "extract", "interact", "extract", "interact"]);
+    assert_eq!(app.tables_with("hunter2").await, <[&str; 0]>::default());
+
+    let picture = say(&client, &agent, "take a screenshot").await;
+    let step = &picture["intents"][0];
+    assert_eq!((&step["kind"], &step["capture"]), (&json!("capture"), &json!("screenshot")));
+    assert!(step["result"]["content"].as_str().is_some_and(|content| content.starts_with("iVBORw0KGgo")), "{step}");
+    let nonsense = say(&client, &agent, "make me a sandwich").await;
+    assert_eq!((&nonsense["kind"], &nonsense["intents"]), (&json!("clarify"), &json!([])));
+    let refused = say(&client, &agent, "open file:///etc/passwd").await;
+    assert_eq!(refused["kind"], "refuse", "{refused}");
+
+    let rows = app.audited(account, "agent.decompose.deterministic").await;
+    let kinds: Vec<_> = rows.iter().map(|row| row.payload["result_kind"].clone()).collect();
+    assert_eq!(kinds, ["plan", "plan", "clarify", "refuse"]);
+    assert!(rows.iter().all(|row| row.actor_type == "system"));
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    let text = scraper.request(reqwest::Method::GET, "/metrics").send().await.expect("metrics").text().await;
+    let text = text.expect("text");
+    for (kind, count) in [("plan", 2), ("clarify", 1), ("refuse", 1)] {
+        let series = format!("service_agent_decompose_total{{result_kind=\"{kind}\"}} {count}");
+        assert!(text.contains(&series), "{series}");
+    }
+    app.stop().await;
+}
+
+/// Contract: agents 15. Bad messages are told of, and whose agent session it is comes first.
+#[tokio::test]
+async fn a_message_has_bounds() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    let long = |chars: usize| json!({"message": "ü".repeat(chars)});
+    for (bad, field) in [
+        (json!({}), "message"),
+        (json!({"message": ""}), "message"),
+        (json!({"message": 1}), "message"),
+        (long(10_001), "message"),
+        (json!({"message": "a", "approvals": "x"}), "approvals"),
+        (json!({"message": "a", "approvals": vec!["x"; 101]}), "approvals"),
+        (json!({"message": "a", "approvals": ["x".repeat(129)]}), "approvals"),
+    ] {
+        client.tell(&agent, "message", bad.clone()).await.invalid(field);
+        client.tell(&unknown_id("agt"), "message", bad.clone()).await.problem(404, "not-found");
+        app.client().await.tell(&agent, "message", bad).await.problem(404, "not-found");
+    }
+    let turn = client.tell(&agent, "message", long(10_000)).await.expect(200).body;
+    assert_eq!(turn["kind"], "clarify");
+    app.stop().await;
+}
+
+/// Contract: agents 18. Who is not there, or not alone, is asked about, and nothing is done from there on.
+#[tokio::test]
+async fn whoever_is_not_one_is_asked_about() {
+    let app = App::simulated().set("agents.locate_timeout", "100ms").start().await;
+    let client = app.client().await;
+    let made = client.agent_session(json!({})).await;
+    let agent = id_of(&made);
+    let turn = say(&client, &agent, "tap 'Next' then tap 'several' then tap 'Next'").await;
+    assert_eq!(turn["kind"], "clarify");
+    assert_eq!(stands(&turn), [("tap", "done"), ("tap", "skipped"), ("tap", "skipped")]);
+    let candidates = turn["candidates"].as_array().expect("candidates");
+    assert_eq!(candidates.len(), 5);
+    assert!(candidates.iter().all(|one| members(one) == BTreeSet::from(["description", "selector"])), "{candidates:?}");
+    let turn = say(&client, &agent, "tap 'nothing'").await;
+    assert_eq!((&turn["kind"], turn.get("candidates")), (&json!("clarify"), None));
+    assert_eq!(client.status(&driver_of(&made)).await, "ready");
+    app.stop().await;
+}
+
+/// Contract: agents 19, 20. What submits data waits for approval, and goes on with the plan that was shown.
+#[tokio::test]
+async fn what_submits_data_waits_for_approval() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let made = client.agent_session(json!({})).await;
+    let agent = id_of(&made);
+    let asked = say(&client, &agent, "tap 'Next', tap 'Pay now', type 'x' into 'Name'").await;
+    assert_eq!(asked["kind"], "plan");
+    assert_eq!(stands(&asked), [("tap", "done"), ("tap", "needs_approval"), ("type", "planned")]);
+    assert_eq!(asked["intents"][1]["needs_approval"], true);
+    let id = step_id(&asked, 1);
+    assert!(asked["reply"].as_str().is_some_and(|reply| reply.contains(&id)), "{asked}");
+
+    // Nobody else's step, none that has run, none that was not shown, and nothing that is none.
+    for approvals in
+        [vec![unknown_id("step")], vec![step_id(&asked, 0)], vec![id.clone(), step_id(&asked, 2)], vec!["x".to_owned()]]
+    {
+        let body = json!({"message": "approved", "approvals": approvals});
+        let turn = client.tell(&agent, "message", body).await.expect(200).body;
+        assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{approvals:?}");
+    }
+    let approve = json!({"message": "approved", "approvals": [id]});
+    let done = client.tell(&agent, "message", approve.clone()).await.expect(200).body;
+    assert_eq!(done["kind"], "plan", "{done}");
+    assert_eq!(stands(&done), [("tap", "done"), ("type", "done")]);
+    assert_eq!(step_id(&done, 0), id);
+    let again = client.tell(&agent, "message", approve).await.expect(200).body;
+    assert_eq!((&again["kind"], &again["intents"]), (&json!("clarify"), &json!([])));
+    // Nobody had to read what only approved.
+    assert_eq!(app.audited(account, "agent.decompose.deterministic").await.len(), 1);
+
+    let asked = say(&client, &agent, "press Enter").await;
+    assert_eq!(stands(&asked), [("press", "needs_approval")]);
+    // Whoever says something else has thought better of it.
+    say(&client, &agent, "tap 'Next'").await;
+    let late = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
+    assert_eq!(client.tell(&agent, "message", late).await.expect(200).body["kind"], "clarify");
+
+    let asked = say(&client, &agent, "tap 'Delete the changing one', tap 'Next'").await;
+    let stale = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
+    let stale = client.tell(&agent, "message", stale).await.expect(200).body;
+    assert_eq!(stale["kind"], "clarify", "{stale}");
+    assert_eq!(stands(&stale), [("tap", "skipped"), ("tap", "skipped")]);
+    app.stop().await;
+}
+
+/// Contract: agents 23. One turn at a time; of messages at once one runs. Who does not drive says nothing.
+#[tokio::test]
+async fn one_turn_at_a_time() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let made = client.agent_session(json!({"mode": "pair"})).await;
+    let agent = id_of(&made);
+    let messages = (0..8).map(|_| {
+        let (client, agent) = (client.clone(), agent.clone());
+        async move { client.tell(&agent, "message", json!({"message": "wait 1 second"})).await }
+    });
+    let answers = at_once(messages).await;
+    let ran = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!(ran, 1);
+    answers.into_iter().filter(|answer| answer.status != 200).for_each(|answer| drop(answer.problem(409, "conflict")));
+    assert_eq!(app.count("select count(*) from agent_turns").await, 1);
+
+    client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
+    let refused = |answer: Answer| drop(answer.problem(409, "conflict"));
+    refused(client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await);
+    client.tell(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+    client.tell(&agent, "mode", json!({"mode": "manual"})).await.expect(200);
+    refused(client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await);
+    client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
+    say(&client, &agent, "tap 'Next'").await;
+    client.delete(&format!("/v1/sessions/{}", driver_of(&made))).await.expect(204);
+    for _ in 0..2 {
+        client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(410, "session-destroyed");
+        assert_eq!(client.see(&agent).await["close_reason"], "driver_session_ended");
+    }
+    let closed = client.agent().await;
+    client.delete(&format!("/v1/agent-sessions/{closed}")).await.expect(204);
+    refused(client.tell(&closed, "message", json!({"message": "tap 'Next'"})).await);
+    app.stop().await;
+}
+
+/// A message that is under way.
+async fn underway(app: &App, client: &Client, agent: &str, message: &str) -> tokio::task::JoinHandle<Answer> {
+    let (client, agent, message) = (client.clone(), agent.to_owned(), message.to_owned());
+    let said = tokio::spawn(async move { client.tell(&agent, "message", json!({"message": message})).await });
+    eventually(Duration::from_secs(10), "a step is under way", async || {
+        (app.count("select count(*) from intents where kind = 'wait' and status = 'running'").await > 0).then_some(())
+    })
+    .await;
+    said
+}
+
+/// Contract: agents 24. A human who takes over, and whoever closes the agent session, is not kept waiting, and no further step begins.
+#[tokio::test]
+async fn a_turn_stops_for_a_human_and_for_the_end() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = id_of(&client.agent_session(json!({"mode": "pair"})).await);
+    let said = underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
+    client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
+    let turn = said.await.expect("a task").expect(200).body;
+    assert_eq!(stands(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
+
+    let made = client.agent_session(json!({})).await;
+    let said = underway(&app, &client, &id_of(&made), "wait 30 seconds, tap 'Next'").await;
+    client.delete(&format!("/v1/agent-sessions/{}", id_of(&made))).await.expect(204);
+    let turn = said.await.expect("a task").expect(200).body;
+    assert_eq!(stands(&turn), [("wait", "failed"), ("tap", "skipped")], "{turn}");
+    let told = client.get(&format!("/v1/agent-sessions/{}/transcript", id_of(&made))).await.expect(200).body;
+    assert_eq!(told["data"][1]["intents"], turn["intents"]);
+    app.stop().await;
+}
+
+/// Contract: agents 25. Whoever hangs up finds the end in the transcript.
+#[tokio::test]
+async fn a_turn_ends_without_its_caller() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await.abort();
+    let transcript = eventually(Duration::from_secs(20), "the turn has ended", async || {
+        let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await.expect(200).body;
+        (told["data"].as_array()?.len() == 2).then_some(told)
+    })
+    .await;
+    assert_eq!(stands(&transcript["data"][1]), [("wait", "done"), ("tap", "done")]);
+    app.stop().await;
+}
+
+/// Contract: agents 26; lists 1. The transcript is in order, in pages, and has nothing that was typed.
+#[tokio::test]
+async fn a_transcript_tells_everything_but_what_was_typed() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    for message in ["type 'hunter2' into 'Password'", "take a screenshot", "please type hunter2 sometime", "tap 'Next'"]
+    {
+        say(&client, &agent, message).await;
+    }
+    let path = format!("/v1/agent-sessions/{agent}/transcript");
+    let whole = client.get(&path).await.expect(200).body;
+    let said: Vec<_> = whole["data"].as_array().expect("entries").iter().map(|entry| entry["role"].clone()).collect();
+    assert_eq!(said, ["user", "agent"].repeat(4));
+    assert!(!whole.to_string().contains("hunter2"), "{whole}");
+    assert_eq!(whole["data"][0]["message"], "type '•••' into 'Password'");
+    assert_eq!(whole["data"][1]["decomposer"], "deterministic");
+    assert_eq!(whole["data"][3]["intents"][0]["result"]["content"], "");
+    assert_eq!((&whole["has_more"], &whole["next_cursor"]), (&json!(false), &Value::Null));
+    for limit in [1, 2, 3, 5] {
+        let (mut pages, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = client.get(&format!("{path}?limit={limit}{cursor}")).await.expect(200).body;
+            let entries = page["data"].as_array().expect("entries").clone();
+            assert!(entries.len() <= limit, "{page}");
+            pages.extend(entries);
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(json!(pages), whole["data"], "{limit}");
+    }
+    client.get(&format!("{path}?cursor=x")).await.invalid("cursor");
+    app.client().await.get(&path).await.problem(404, "not-found");
+    app.execute("update agent_sessions set updated_at = now() where id = $1", uuid_of(&agent)).await;
+    app.stop().await;
+}

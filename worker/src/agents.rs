@@ -1,0 +1,214 @@
+//! Turns of agent sessions (contract: agents 15 to 25): a message is read, and what it comes to is carried out step by step.
+//!
+//! A turn begins when its plan is written, which is committed before anything is done; each step is an operation on the driver session
+//! like any other, whose id the plan has. So a worker that dies leaves a plan of which each step's operation tells what
+//! became of it, and whoever finds the worker dead ends the turn by that.
+
+mod steps;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apalis::prelude::BoxDynError;
+use kitfleet_domain::agents::grammar::{self, Rules};
+use kitfleet_domain::agents::steps::{Step, StepStatus};
+use kitfleet_domain::agents::turns::{self, Decomposer, Ending, Said, TurnKind, Waiting};
+use kitfleet_domain::agents::wishes::Reading;
+use kitfleet_domain::agents::{Sealer, hiding};
+use kitfleet_domain::database::{begin, persist};
+use kitfleet_domain::ids::{IntentId, StepId, TurnId};
+use kitfleet_domain::operations::Candidate;
+use kitfleet_jobs::agents::TurnJob;
+use kitfleet_jobs::replies::tell_of_turn;
+use tracing::Instrument as _;
+
+use self::steps::Went;
+use crate::Context;
+
+/// Characters of a message.
+pub(crate) const MESSAGE_CHARS: usize = 10_000;
+
+pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), BoxDynError> {
+    let id = job.turn;
+    let running = tokio::spawn(run(id, Arc::clone(&context)).instrument(tracing::info_span!("turn", turn = %id)));
+    let failure: BoxDynError = match running.await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.into(),
+        Err(panic) => panic.into(),
+    };
+    // Nobody else ends a turn of a worker that lives, and until then its agent session takes no other.
+    tracing::error!(error = %failure, turn = %id, "a turn cannot be carried out");
+    let lose = || async {
+        let mut tx = begin(&context.db).await?;
+        turns::lose(&mut tx, id).await?;
+        tx.commit().await
+    };
+    persist("end a turn", lose).await?;
+    Err(failure)
+}
+
+async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
+    let fetch = || async {
+        let vault = context.config.webhooks.vault.as_ref();
+        Sealer::fetch(&mut *context.db.acquire().await?, vault).await
+    };
+    let sealer = context.sealer.get_or_try_init(|| persist("fetch what turns are sealed with", fetch)).await?;
+    let read = || async { turns::waiting(&mut *context.db.acquire().await?, sealer, id).await };
+    let Some(waiting) = persist("read a message", read).await? else { return Ok(()) };
+    let turn = Turn { context: &context, sealer, waiting, since: Instant::now() };
+    let ending = if turn.waiting.request.approvals.is_empty() { turn.obey().await? } else { turn.go_on().await? };
+    match ending {
+        Some(ending) => turn.end(&ending).await,
+        None => Ok(()),
+    }
+}
+
+/// Who reads a message, and what it comes to.
+fn decompose(context: &Context, message: &str) -> (Decomposer, Reading) {
+    let rules = Rules {
+        destinations: &context.config.destinations,
+        limits: &context.config.limits,
+        most_steps: context.config.agents.max_steps_per_turn,
+        most_characters: MESSAGE_CHARS,
+    };
+    (Decomposer::Deterministic, grammar::read(message, &rules))
+}
+
+/// A turn under way.
+struct Turn<'a> {
+    context: &'a Context,
+    sealer: &'a Sealer,
+    waiting: Waiting,
+    since: Instant,
+}
+
+/// What carrying out a plan came to.
+struct Ran {
+    kind: TurnKind,
+    reply: String,
+    candidates: Vec<Candidate>,
+}
+
+impl Turn<'_> {
+    /// Reads the message, and does what it says. `None` when somebody else has begun the turn.
+    async fn obey(&self) -> sqlx::Result<Option<Ending>> {
+        let message = &self.waiting.request.message;
+        let (decomposer, reading) = decompose(self.context, message);
+        let shown = hiding::shown(message, &reading);
+        let answered = |kind, reply| {
+            let said = Said { message: shown.clone(), reply, candidates: Vec::new() };
+            Ok(Some(Ending { kind, said, steps: Vec::new(), read: Some((decomposer, kind)) }))
+        };
+        let wishes = match reading {
+            Reading::Plan(wishes) => wishes,
+            Reading::Clarify { reply } => return answered(TurnKind::Clarify, reply),
+            Reading::Refuse { reply } => return answered(TurnKind::Refuse, reply),
+        };
+        let steps = wishes.into_iter().map(Step::planned).collect();
+        self.carry_out(steps, shown, None, Some((decomposer, TurnKind::Plan))).await
+    }
+
+    /// Goes on with the plan that waits, if it is that which is approved of.
+    async fn go_on(&self) -> sqlx::Result<Option<Ending>> {
+        let request = &self.waiting.request;
+        let shown = hiding::unread(&request.message);
+        let read = || async {
+            turns::pending(&mut *self.context.db.acquire().await?, self.sealer, self.waiting.session).await
+        };
+        let mut steps = persist("read a plan", read).await?;
+        let approved = steps.first().filter(|step| step.status == StepStatus::NeedsApproval).map(|step| step.id);
+        let Some(approved) = approved.filter(|id| request.approvals.iter().all(|named| *named == id.to_string()))
+        else {
+            let reply = "Nothing was done: no step of that id waits for approval in this agent session. Say anew what is to be done.";
+            let said = Said { message: shown, reply: reply.to_owned(), candidates: Vec::new() };
+            return Ok(Some(Ending { kind: TurnKind::Clarify, said, steps: Vec::new(), read: None }));
+        };
+        for step in &mut steps {
+            step.operation = IntentId::generate();
+            step.status = StepStatus::Planned;
+        }
+        self.carry_out(steps, shown, Some(approved), None).await
+    }
+
+    /// Begins, runs a plan as far as that goes, and says what came of it. `None` when somebody else has begun the turn.
+    async fn carry_out(
+        &self,
+        mut steps: Vec<Step>,
+        shown: String,
+        approved: Option<StepId>,
+        read: Option<(Decomposer, TurnKind)>,
+    ) -> sqlx::Result<Option<Ending>> {
+        let write = || async {
+            let mut tx = begin(&self.context.db).await?;
+            let begun = turns::begin(&mut tx, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await?;
+            tx.commit().await?;
+            Ok(begun)
+        };
+        if !persist("begin a turn", write).await? {
+            return Ok(None);
+        }
+        let Ran { kind, reply, candidates } = self.run(&mut steps, approved).await?;
+        let said = Said { message: shown, reply, candidates };
+        Ok(Some(Ending { kind, said, steps, read }))
+    }
+
+    /// Runs the steps in their order, until one is not to be run.
+    async fn run(&self, steps: &mut [Step], approved: Option<StepId>) -> sqlx::Result<Ran> {
+        let plan = |reply: String| Ran { kind: TurnKind::Plan, reply, candidates: Vec::new() };
+        let (count, mut room) = (steps.len(), self.context.config.agents.turn_result_bytes);
+        for at in 0..count {
+            let place = if count == 1 { String::new() } else { format!("Step {} of {count}: ", at + 1) };
+            let (step, behind) = steps[at..].split_first_mut().unwrap_or_else(|| unreachable!("there are so many"));
+            let skip_rest = |behind: &mut [Step]| {
+                behind.iter_mut().for_each(|step| step.status = StepStatus::Skipped);
+            };
+            if self.since.elapsed() >= self.context.config.agents.turn_timeout {
+                step.status = StepStatus::Skipped;
+                skip_rest(behind);
+                return Ok(plan(format!("{place}not begun, because the turn has taken its time already.")));
+            }
+            let is_approved = approved == Some(step.id);
+            match self.step(step, is_approved, &mut room).await? {
+                Went::Well => {}
+                Went::Wrong => {
+                    skip_rest(behind);
+                    let error = step.end.error.as_deref().unwrap_or_default();
+                    let rest = if behind.is_empty() { "" } else { " What was to follow was left out." };
+                    return Ok(plan(format!("{place}{error}.{rest}")));
+                }
+                Went::Asks => {
+                    let about = step.shown.first().map(|shown| shown.description.clone()).unwrap_or_default();
+                    return Ok(plan(format!(
+                        "{place}this submits data ({about}) and waits for approval: send a message with approvals [\"{}\"].",
+                        step.id
+                    )));
+                }
+                Went::Unclear { reply, candidates } => {
+                    step.status = StepStatus::Skipped;
+                    skip_rest(behind);
+                    return Ok(Ran { kind: TurnKind::Clarify, reply: format!("{place}{reply}"), candidates });
+                }
+                Went::Stopped(why) => {
+                    step.status = StepStatus::Skipped;
+                    skip_rest(behind);
+                    return Ok(plan(format!("{place}not begun, because {why}.")));
+                }
+            }
+        }
+        Ok(plan(if count == 1 { "Done.".to_owned() } else { format!("Done, all {count} steps.") }))
+    }
+
+    async fn end(&self, ending: &Ending) -> sqlx::Result<()> {
+        let write = || async {
+            let mut tx = begin(&self.context.db).await?;
+            let receipts = self.context.config.webhooks.vault.as_ref();
+            let channel = turns::end(&mut tx, self.sealer, receipts, &self.waiting, ending).await?;
+            tx.commit().await?;
+            Ok(channel)
+        };
+        if let Some(channel) = persist("end a turn", write).await? {
+            tell_of_turn(&self.context.wakeups, &channel, self.waiting.id);
+        }
+        Ok(())
+    }
+}

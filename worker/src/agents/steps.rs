@@ -1,0 +1,439 @@
+//! Carrying out one step of a turn's plan (contract: agents 17 to 21): find who is meant, ask for approval where the page says so, then
+//! one operation.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
+use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe};
+use kitfleet_domain::agents::turns::{self, Stop};
+use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
+use kitfleet_domain::database::persist;
+use kitfleet_domain::ids::IntentId;
+use kitfleet_domain::operations::{
+    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Interact, Interacted, Locate, LocateBy,
+    Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take, Target, Wait,
+    WaitUntil, Waited,
+};
+use kitfleet_domain::sessions::SessionStatus;
+use kitfleet_domain::sessions::intents::Ending;
+use kitfleet_domain::validation::Invalid;
+use kitfleet_jobs::driving::{DriveError, Driven, Driving};
+use tokio::time::sleep;
+
+use super::Turn;
+
+/// How long a step waits for an operation of the customer's own to end.
+const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
+/// How often it tries.
+const CLAIM_AGAIN: Duration = Duration::from_millis(20);
+/// How often there is looked again for an element that is not there yet: the first pause, and the longest.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
+
+/// How a step went.
+pub(super) enum Went {
+    /// It was done.
+    Well,
+    /// It failed, as it says itself.
+    Wrong,
+    /// It waits for approval.
+    Asks,
+    /// It is not clear whom it means.
+    Unclear {
+        /// Why.
+        reply: String,
+        /// Whom it could mean.
+        candidates: Vec<Candidate>,
+    },
+    /// It was not begun.
+    Stopped(&'static str),
+}
+
+/// Who was found for a step.
+enum Found {
+    Them(Vec<Match>, String),
+    /// The step ends without having been begun.
+    Not(Went),
+}
+
+fn unclear(reply: impl Into<String>) -> Found {
+    Found::Not(Went::Unclear { reply: reply.into(), candidates: Vec::new() })
+}
+
+impl Turn<'_> {
+    /// Carries a step out, if it may be.
+    pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
+        match self.find(step, approved).await? {
+            Found::Not(went) => return Ok(went),
+            Found::Them(found, origin) => {
+                step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
+                show(step, &found, &origin);
+            }
+        }
+        if step.needs_approval && !approved {
+            step.status = StepStatus::NeedsApproval;
+            return Ok(Went::Asks);
+        }
+        let operation = match self.operation(step, approved) {
+            Ok(operation) => operation,
+            Err(invalid) => {
+                step.fail(format!("it cannot be done: {invalid}"));
+                return Ok(Went::Wrong);
+            }
+        };
+        let (about_to, patience) = (&*step, self.context.config.agents.heartbeat_timeout);
+        let note = || async {
+            let mut conn = self.context.lazy.acquire().await?;
+            turns::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
+        };
+        match persist("note what a step is about to do", note).await? {
+            None => {}
+            Some(Stop::Driven) => return Ok(Went::Stopped("a human drives the agent session now")),
+            Some(Stop::Closed) => return Ok(Went::Stopped("the agent session was closed")),
+        }
+        let went = self.carry_out_one(step, operation, room).await?;
+        if matches!(went, Went::Asks) && step.shown.is_empty() {
+            // What was held back is approved of by what it is.
+            let sought = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
+            if let Found::Them(found, origin) = self.look(sought).await? {
+                show(step, &found[..found.len().min(1)], &origin);
+            }
+        }
+        Ok(went)
+    }
+
+    /// Finds whom the step means, where somebody has to look for that before anything is done. Of a step that was approved it has to
+    /// be who was shown.
+    async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<Found> {
+        if approved {
+            return self.find_again(step).await;
+        }
+        let (mut them, mut origin) = (Vec::new(), String::new());
+        for sought in sought_before(&step.wish) {
+            match self.find_one(sought).await? {
+                Found::Them(found, of) => {
+                    them.extend(found);
+                    origin = of;
+                }
+                not @ Found::Not(_) => return Ok(not),
+            }
+        }
+        Ok(Found::Them(them, origin))
+    }
+
+    async fn find_again(&self, step: &Step) -> sqlx::Result<Found> {
+        let changed = || {
+            unclear("the page has changed since this was shown, so that it was not done. Say anew what is to be done.")
+        };
+        let Some(shown) = step.shown.first() else { return Ok(changed()) };
+        let sought = match step.wish {
+            Wish::Press { .. } => LocateBy::Focused,
+            _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
+        };
+        Ok(match self.look(sought).await? {
+            Found::Them(mut found, origin)
+                if origin == shown.origin
+                    && found.first().is_some_and(|found| found.fingerprint == shown.fingerprint) =>
+            {
+                found.truncate(1);
+                Found::Them(found, origin)
+            }
+            Found::Them(..) => changed(),
+            not @ Found::Not(_) => not,
+        })
+    }
+
+    async fn find_one(&self, sought: Before<'_>) -> sqlx::Result<Found> {
+        let by = match sought {
+            Before::Element(sought) => exactly(sought),
+            Before::Focused => LocateBy::Focused,
+        };
+        let found = self.look(by).await?;
+        let Found::Them(mut found, origin) = found else { return Ok(found) };
+        Ok(match (sought, found.len()) {
+            (Before::Element(Sought::Described { .. }), 1) => Found::Them(found, origin),
+            (Before::Element(sought @ Sought::Described { .. }), 0) => {
+                unclear(format!("nothing on the page is {}.", describe(sought)))
+            }
+            (Before::Element(sought @ Sought::Described { .. }), _) => {
+                let one = |found: Match| Candidate { description: found.description, selector: found.selector };
+                let candidates = found.into_iter().take(MOST_CANDIDATES).map(one).collect();
+                let reply = format!("several elements of the page are {}; say which.", describe(sought));
+                Found::Not(Went::Unclear { reply, candidates })
+            }
+            (Before::Element(sought @ Sought::Ref(_)), 0) => {
+                unclear(format!("the page has no element {} any more.", describe(sought)))
+            }
+            // A selector means the first; when there is none, the operation waits for it.
+            _ => {
+                found.truncate(1);
+                Found::Them(found, origin)
+            }
+        })
+    }
+
+    /// Looks for elements; for those that are described in words a while longer, when there are none.
+    async fn look(&self, by: LocateBy) -> sqlx::Result<Found> {
+        let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
+        let waits = matches!(by, LocateBy::Described { .. });
+        loop {
+            let operation = Operation::Locate(Locate { sought: by.clone() });
+            let ending = match self.drive(IntentId::generate(), operation).await? {
+                Ok(ending) => ending,
+                Err(error) => return Ok(Found::Not(not_begun(&error))),
+            };
+            match ending {
+                Ending { outcome: Outcome::Done, result: Some(result), .. } => {
+                    let located: Located = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
+                    let patient = since.elapsed() < self.context.config.agents.locate_timeout;
+                    if located.matches.is_empty() && waits && patient {
+                        sleep(pause).await;
+                        pause = (pause * 2).min(LOOK_AGAIN.1);
+                        continue;
+                    }
+                    return Ok(Found::Them(located.matches, located.origin));
+                }
+                Ending { outcome: Outcome::Invalid { errors, .. }, .. } => {
+                    return Ok(unclear(format!("it cannot be looked for: {}", Invalid(errors))));
+                }
+                Ending { outcome, .. } => return Ok(Found::Not(not_begun(&what_befell(&outcome)))),
+            }
+        }
+    }
+
+    async fn carry_out_one(&self, step: &mut Step, operation: Operation, room: &mut usize) -> sqlx::Result<Went> {
+        let result = match self.drive(step.operation, operation).await? {
+            Ok(Ending { outcome: Outcome::Done, result: Some(result), .. }) => result,
+            Ok(Ending { outcome, .. }) => {
+                step.fail(what_befell(&outcome));
+                return Ok(Went::Wrong);
+            }
+            Err(error) => {
+                step.fail(error);
+                return Ok(Went::Wrong);
+            }
+        };
+        let happened = happened(&step.wish, &result);
+        if let Happened::Held = happened {
+            step.needs_approval = true;
+            step.status = StepStatus::NeedsApproval;
+            return Ok(Went::Asks);
+        }
+        let bytes = result.json.get().len() + result.content.as_ref().map_or(0, |content| content.len() * 4 / 3);
+        if bytes > *room {
+            step.fail("it was done, but this turn has come to more than may be answered at once");
+            return Ok(Went::Wrong);
+        }
+        *room -= bytes;
+        step.end.result = Some(result.json);
+        if let Happened::Not(error) = happened {
+            step.fail(error);
+            return Ok(Went::Wrong);
+        }
+        step.status = StepStatus::Done;
+        Ok(Went::Well)
+    }
+
+    /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
+    async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
+        let Turn { context, waiting, .. } = self;
+        let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies };
+        let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
+        loop {
+            let driven = match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
+                Ok(driven) => driven,
+                Err(DriveError::Database(error)) => return Err(error),
+                Err(DriveError::Seal(error)) => return Ok(Err(error.to_string())),
+            };
+            return Ok(Err(match driven {
+                Driven::Ended(ending) => return Ok(Ok(ending)),
+                Driven::NotReady(SessionStatus::Busy | SessionStatus::Ready) if since.elapsed() < CLAIMS_WITHIN => {
+                    sleep(CLAIM_AGAIN).await;
+                    continue;
+                }
+                Driven::NotReady(SessionStatus::Busy | SessionStatus::Ready) => {
+                    "another operation has the driver session".to_owned()
+                }
+                Driven::NotReady(status) => format!("the driver session is {}", status.name()),
+                Driven::NoSession => "the driver session is gone".to_owned(),
+                Driven::WorkerGone(failure) | Driven::Unheard(failure) => failure.detail,
+                Driven::WorkerSilent => "the worker has not been heard of for a while".to_owned(),
+            }));
+        }
+    }
+
+    /// What carries a step out.
+    fn operation(&self, step: &Step, approved: bool) -> Result<Operation, Invalid> {
+        let limits = &self.context.config.limits;
+        let interact = |action| {
+            let mut interact = Interact::parse(action, None, OnTimeout::Return, limits)?;
+            interact.hold_submissions = !approved;
+            Ok(Operation::Interact(interact))
+        };
+        let element = |sought: &Sought| element_of(sought, step.shown.first());
+        match &step.wish {
+            Wish::Navigate { url } => {
+                let destinations = &self.context.config.destinations;
+                let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
+                Ok(Operation::Navigate(load))
+            }
+            Wish::Tap { target } => interact(Action::Tap { element: element(target) }),
+            Wish::Type { target, value } => {
+                let (element, text) = (element(target), value.clone());
+                interact(Action::Type { element, text, delay_ms: None, sensitive: true })
+            }
+            Wish::Press { key } => interact(Action::Press { key: key.clone() }),
+            Wish::Select { target, option } => {
+                interact(Action::Select { element: element(target), option: option.clone() })
+            }
+            Wish::Scroll { delta_x, delta_y, target } => {
+                let pixels = |delta: i64| i32::try_from(delta).unwrap_or(if delta < 0 { i32::MIN } else { i32::MAX });
+                let (delta_x, delta_y) = (pixels(*delta_x), pixels(*delta_y));
+                interact(Action::Scroll { element: target.as_ref().map(element), delta_x, delta_y })
+            }
+            Wish::Back => interact(Action::Back),
+            Wish::Reload => interact(Action::Reload),
+            Wish::Wait { condition } => {
+                let condition = match condition {
+                    WishedCondition::Visible(sought) => Condition::Selector { element: element_of(sought, None) },
+                    WishedCondition::Hidden(sought) => Condition::SelectorHidden { element: element_of(sought, None) },
+                    WishedCondition::Url(pattern) => Condition::UrlMatches { pattern: pattern.clone() },
+                    WishedCondition::Time { ms } => Condition::Time { ms: *ms },
+                };
+                Ok(Operation::Wait(Wait::parse(condition, None, OnTimeout::Return, limits)?))
+            }
+            Wish::Capture { capture } => Ok(Operation::Capture(Capture::new(*capture, false, limits))),
+            Wish::Extract { items } => {
+                let mut shown = step.shown.iter();
+                let mut extraction = |item: &WishedItem| Extraction {
+                    name: item.name.clone(),
+                    element: element_of(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
+                    take: match (&item.attribute, item.list) {
+                        (_, true) => Take::List,
+                        (Some(_), false) => Take::Attribute,
+                        (None, false) => Take::Text,
+                    },
+                    transform: None,
+                    attribute: item.attribute.clone(),
+                    extract: None,
+                };
+                let extractions = items.iter().map(&mut extraction).collect();
+                Ok(Operation::Extract(Extract::parse(extractions, limits)?))
+            }
+        }
+    }
+}
+
+/// A step whose element cannot even be looked for.
+fn not_begun(error: &str) -> Went {
+    tracing::info!(error, "a step is not begun");
+    Went::Stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")
+}
+
+/// Whether what was wanted came about.
+enum Happened {
+    Yes,
+    Not(String),
+    /// A form would have been submitted, of which nobody has approved.
+    Held,
+}
+
+fn happened(wish: &Wish, result: &StoredResult) -> Happened {
+    match wish {
+        Wish::Navigate { .. } | Wish::Capture { .. } | Wish::Extract { .. } => Happened::Yes,
+        Wish::Wait { .. } => match result.read::<Waited>() {
+            Ok(Waited { matched: false, .. }) => {
+                Happened::Not("what was waited for did not come about in time".to_owned())
+            }
+            _ => Happened::Yes,
+        },
+        wish => match result.read::<Interacted>() {
+            Ok(Interacted { submission_held: true, .. }) => Happened::Held,
+            Ok(Interacted { ok: false, .. }) => Happened::Not(match step_target(wish) {
+                Some(target) => {
+                    let target = describe(target);
+                    format!("nothing could be done to {target} in time: it is not there, or cannot be reached")
+                }
+                None => "it was not done in time".to_owned(),
+            }),
+            _ => Happened::Yes,
+        },
+    }
+}
+
+/// What an outcome other than success was, in words.
+fn what_befell(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done => "it came to nothing".to_owned(),
+        Outcome::Invalid { errors, .. } => format!("it cannot be done: {}", Invalid(errors.clone())),
+        Outcome::Withheld { detail, .. } => detail.clone(),
+        Outcome::Failed { failure } => failure.detail.clone(),
+        Outcome::Destroyed => "the driver session was destroyed".to_owned(),
+        Outcome::Unknown => "nobody knows what became of it, because the worker died".to_owned(),
+    }
+}
+
+/// Whom somebody has to look for before a step.
+#[derive(Clone, Copy)]
+enum Before<'a> {
+    Element(&'a Sought),
+    Focused,
+}
+
+/// Whom somebody has to look for before a step: who is only described, and who says whether it submits data.
+fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
+    match wish {
+        Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => vec![Before::Element(target)],
+        Wish::Scroll { target: Some(target), .. } if !matches!(target, Sought::Css(_)) => vec![Before::Element(target)],
+        Wish::Press { key } if depends_on_focus(key) => vec![Before::Focused],
+        Wish::Extract { items } => {
+            let one_in_words = items.iter().filter(|item| item.is_one_in_words());
+            one_in_words.map(|item| Before::Element(&item.target)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn step_target(wish: &Wish) -> Option<&Sought> {
+    match wish {
+        Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => Some(target),
+        Wish::Scroll { target, .. } => target.as_ref(),
+        _ => None,
+    }
+}
+
+/// Notes who was found, as it is shown to whoever approves.
+fn show(step: &mut Step, found: &[Match], origin: &str) {
+    let css = step_target(&step.wish).and_then(|target| match target {
+        Sought::Css(selector) => Some(selector.clone()),
+        Sought::Described { .. } | Sought::Ref(_) => None,
+    });
+    let shown = |found: &Match| Shown {
+        selector: css.clone().unwrap_or_else(|| found.selector.clone()),
+        description: found.description.clone(),
+        fingerprint: found.fingerprint.clone(),
+        origin: origin.to_owned(),
+    };
+    step.shown = found.iter().map(shown).collect();
+}
+
+fn exactly(sought: &Sought) -> LocateBy {
+    match sought {
+        Sought::Css(selector) => LocateBy::Target(Target::Selector(selector.clone())),
+        Sought::Ref(reference) => LocateBy::Target(Target::Ref(reference.clone())),
+        Sought::Described { role, words } => LocateBy::Described { role: role.clone(), words: words.clone() },
+    }
+}
+
+/// How an operation is told whom it is about: by who was found, or else in its own words.
+fn element_of(sought: &Sought, shown: Option<&Shown>) -> Element {
+    match (sought, shown) {
+        (Sought::Css(selector), _) => Element::Selector(selector.clone()),
+        (_, Some(shown)) => Element::Selector(shown.selector.clone()),
+        (Sought::Ref(reference), None) => Element::Target(Target::Ref(reference.clone())),
+        (Sought::Described { role: Some(role), words }, None) if ROLES.contains(&role.as_str()) => {
+            let name = (!words.is_empty()).then(|| words.clone());
+            Element::Target(Target::Role { role: role.clone(), name })
+        }
+        (Sought::Described { words, .. }, None) => Element::Target(Target::Text(words.clone())),
+    }
+}
