@@ -4,10 +4,10 @@ use kitfleet_domain::operations::{Element, ROLES, Target};
 use kitfleet_domain::validation::Invalid;
 use serde::Deserialize;
 use utoipa::openapi::schema::OneOf;
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::http::openapi::{named, one_of, or_null};
+use crate::http::openapi::{named, one_of};
 
 /// What an element is told by: one of them, whichever it is.
 #[derive(Debug, Default, Deserialize)]
@@ -95,7 +95,9 @@ pub fn target() -> RefOr<Schema> {
     let mut either = OneOf::new();
     either.title = Some("Target".to_owned());
     either.items = variants.map(|(name, schema)| named(name, schema)).into();
-    or_null(RefOr::T(Schema::OneOf(either)))
+    // As if it were absent. Here, and not where it stands: it stands in many places.
+    either.items.push(RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::Null).build())));
+    RefOr::T(Schema::OneOf(either))
 }
 
 /// What a body's `selector` and `target` say, which are members of the field `of`.
