@@ -442,10 +442,11 @@ pub async fn end(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(channel) = channel else { return Ok(None) };
-    if ending.steps.is_empty() {
-        forget_pending(&mut *conn, turn).await?;
-    } else {
+    if !ending.steps.is_empty() {
         steps::update(&mut *conn, sealer, &ending.steps).await?;
+    } else if ending.read.is_some() {
+        // Whoever says something else has thought better of what waits; who only approves of the wrong step may still find it.
+        forget_pending(&mut *conn, turn).await?;
     }
     if let Some((Decomposer::Deterministic, kind)) = ending.read {
         let payload = json!({"agent_session_id": turn.session, "turn_id": turn.id, "result_kind": kind});

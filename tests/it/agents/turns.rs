@@ -39,7 +39,7 @@ async fn a_message_is_done_step_by_step() {
     assert_eq!((&turn["kind"], &turn["tokens_used"]), (&json!("plan"), &json!(0)));
     assert_eq!(stands(&turn), [("navigate", "done"), ("tap", "done"), ("type", "done")]);
     let [load, tap, typed] = [0, 1, 2].map(|at| turn["intents"][at].clone());
-    assert_eq!(load["url"], "https://example.com/");
+    assert_eq!(load["url"], "https://example.com");
     assert_eq!(load["result"]["status"], 200);
     assert_eq!(tap["target"]["description"], "button \"Next\"");
     assert!(tap["target"]["selector"].is_string(), "{tap}");
