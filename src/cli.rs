@@ -254,6 +254,8 @@ pub enum Profiles {
 pub enum Sweep {
     /// Destroy the free-tier sessions that have reached their age.
     FreeTier(Format),
+    /// Return agent sessions to the AI whose human was not heard of for long.
+    PairHeartbeats(Format),
     /// Purge what was kept for its term: deleted profiles, ended sessions, and everything else that grows.
     Retention(Format),
     /// Mail the owners of webhook secrets that are old, or sign no more soon.

@@ -4,6 +4,7 @@
 //! is refused instead of ignored, because an operator who mistypes `sessions.require_customer_egress` must not believe
 //! it is on.
 
+mod agents;
 mod auth;
 #[cfg(test)]
 mod documented;
@@ -38,6 +39,7 @@ use kitfleet_domain::workers::{Driver, Placement};
 use kitfleet_worker::config::{Clock, Sandbox, WarmPool};
 use serde::{Deserialize, Serialize};
 
+use self::agents::Agents;
 use self::auth::{ApiKeys, Auth, Mfa};
 pub use self::email::Email;
 use self::limits::LimitsTable;
@@ -106,10 +108,10 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// What profiles hold.
     pub profiles: Profiles,
+    /// Sessions that agents drive.
+    pub agents: Agents,
 
     // Of areas that are still to come, from here on.
-    /// Sessions that agents drive.
-    agents: later::Agents,
     /// Who takes money.
     billing: later::Billing,
     /// Which of these somebody has set.
@@ -141,7 +143,7 @@ impl Default for Config {
             teams: Teams::default(),
             webhooks: Webhooks::default(),
             profiles: Profiles::default(),
-            agents: later::Agents::default(),
+            agents: Agents::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),
@@ -400,6 +402,9 @@ pub struct Retention {
     /// How long sessions are kept that have ended.
     #[serde(with = "duration")]
     ended_sessions: Duration,
+    /// How long agent sessions are kept that were closed, with all that was said in them.
+    #[serde(with = "duration")]
+    agent_sessions: Duration,
     /// How long workers are kept that have stopped, or were lost.
     #[serde(with = "duration")]
     stopped_workers: Duration,
@@ -429,6 +434,7 @@ impl Retention {
             jobs: self.finished_jobs,
             webhooks: self.webhook_bodies,
             sessions: self.ended_sessions,
+            agent_sessions: self.agent_sessions,
             workers: self.stopped_workers,
             usage: self.usage,
             revoked: self.revoked,
@@ -446,6 +452,7 @@ impl Default for Retention {
             deleted_account_secrets: Duration::from_hours(24),
             webhook_bodies: Duration::from_hours(30 * 24),
             ended_sessions: Duration::from_hours(90 * 24),
+            agent_sessions: Duration::from_hours(30 * 24),
             stopped_workers: Duration::from_hours(7 * 24),
             // The series reaches back for 90 days, and a year can be compared with the one before.
             usage: Duration::from_hours(400 * 24),

@@ -83,6 +83,11 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             })?;
             ensure!(purged.failed == 0, "{} of them could not be purged; the log says why", purged.failed);
         }
+        Order::Sweep(Sweep::PairHeartbeats(format)) => {
+            let patience = config.agents.heartbeat_timeout;
+            let swept = maintenance::sweep_pair_heartbeats(&database.pool(config).await?, patience).await?;
+            format.print(&json!({"timed_out": swept}), |_| format!("{swept} agent sessions returned to the AI"))?;
+        }
         Order::Sweep(Sweep::WebhookSecrets(format)) => {
             let age = config.webhooks.secret_reminder_after;
             let reminded = maintenance::remind_webhook_secrets(&database.pool(config).await?, age).await?;

@@ -275,6 +275,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         invite_ttl: config.teams.invite_ttl,
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         webhook_secret_grace: config.webhooks.secret_grace,
+        agents: config.agents(),
         stores: config.stores()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
@@ -309,6 +310,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         retention: config.retention.terms(),
         profile_retention: config.retention.profiles(),
         webhooks: config.webhooks()?,
+        agents: config.agents(),
         stores: config.stores()?,
         limits: config.limits.clone(),
     })

@@ -11,15 +11,16 @@ use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
-    accounts, api_keys, audit, database, devices, emails, events, identities, mail_links, mfa, oauth, profiles,
+    accounts, agents, api_keys, audit, database, devices, emails, events, identities, mail_links, mfa, oauth, profiles,
     sessions, sign_ins, teams, to_come, usage, web_sessions, webhooks, workers,
 };
 
 /// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account
 /// loses what was made with something before that itself.
-static ALL: [Area; 20] = [
+static ALL: [Area; 21] = [
     audit::AREA,
     usage::AREA,
+    agents::AREA,
     sessions::AREA,
     workers::AREA,
     emails::AREA,

@@ -170,6 +170,22 @@ id!(
     "psnap"
 );
 id!(
+    /// An agent session.
+    AgentSessionId,
+    "agt"
+);
+id!(
+    /// What somebody said in an agent session, and what was answered.
+    TurnId,
+    "turn"
+);
+id!(
+    /// A step of a turn's plan, which customers know as an intent.
+    StepId,
+    "step"
+);
+
+id!(
     /// The bytes of a profile's state. Never shown to customers.
     StoreId,
     "pst"

@@ -12,6 +12,8 @@ pub struct Terms {
     pub webhooks: Duration,
     /// Sessions.
     pub sessions: Duration,
+    /// Agent sessions, with all that was said in them.
+    pub agent_sessions: Duration,
     /// Incarnations of workers.
     pub workers: Duration,
     /// What was counted on a day.

@@ -1,6 +1,7 @@
 //! What else happens when something happens to an account: to its sessions, and in its mailbox.
 
 use kitfleet_domain::accounts::{self, Tier};
+use kitfleet_domain::agents::{self, CloseReason};
 use kitfleet_domain::areas;
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
@@ -22,6 +23,7 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
     if accounts::set_suspended(&mut tx, account, true).await?.is_none() {
         return Ok(None);
     }
+    agents::close_of(&mut tx, account, CloseReason::AccountSuspended).await?;
     let mut reclaimed = 0;
     for session in sessions::live_of(&mut tx, account).await? {
         if let Some(Destroyed::Now(_)) = browser::destroy(&mut tx, account, session, &Cause::AccountSuspended).await? {

@@ -3,29 +3,12 @@
 //! They are accepted, checked and printed, so that a deployment can be prepared and its file stays valid when an area
 //! arrives; nothing uses them yet, and a start names those that are set. An area that comes takes its section from here.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
-use super::values::{BaseUrl, Secret, duration, secret};
+use super::values::{BaseUrl, Secret, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 3] = ["agents", "billing", "limits.form_teardown"];
-
-/// `agents.*`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Agents {
-    /// How long a human who drives may be silent.
-    #[serde(with = "duration")]
-    pub heartbeat_timeout: Duration,
-}
-
-impl Default for Agents {
-    fn default() -> Self {
-        Self { heartbeat_timeout: Duration::from_secs(30) }
-    }
-}
+pub(super) const KEYS: [&str; 2] = ["billing", "limits.form_teardown"];
 
 /// `billing.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

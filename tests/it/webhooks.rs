@@ -604,7 +604,15 @@ async fn deliveries_that_have_ended_are_purged() {
             (app.count(over).await == 0).then_some(())
         })
         .await;
-        let terms = Terms { jobs: age, webhooks: age, sessions: age, workers: age, usage: age, revoked: age };
+        let terms = Terms {
+            jobs: age,
+            webhooks: age,
+            sessions: age,
+            agent_sessions: age,
+            workers: age,
+            usage: age,
+            revoked: age,
+        };
         assert_eq!(arm.purge(&mut conn, &terms, 100).await.expect("statements"), purged, "{age:?}");
     }
     drop(conn);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::agents::Settings;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
@@ -66,6 +67,8 @@ pub struct WorkerConfig {
     pub limits: Limits,
     /// How webhooks are delivered.
     pub webhooks: WebhookConfig,
+    /// How agent sessions are driven.
+    pub agents: Settings,
 }
 
 /// How many browsers are kept hot.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
 use futures_util::future::BoxFuture;
+use kitfleet_domain::agents::{self, lanes};
 use kitfleet_domain::area::Chain;
 use kitfleet_domain::areas;
 use kitfleet_domain::database::may_pass;
@@ -34,7 +35,7 @@ const BATCH: i64 = 500;
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
 /// How each area's chain is run.
-const CHAINS: [(Chain, Run); 6] = [
+const CHAINS: [(Chain, Run); 8] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_free_tier(&context.db, context.config.free_tier_cap).await.map(drop) })
     }),
@@ -48,6 +49,11 @@ const CHAINS: [(Chain, Run); 6] = [
         let age = context.config.webhooks.secret_reminder_after;
         Box::pin(async move { remind_webhook_secrets(&context.db, age).await.map(drop) })
     }),
+    (agents::SWEEP_PAIR_HEARTBEATS, |context| {
+        let patience = context.config.agents.heartbeat_timeout;
+        Box::pin(async move { sweep_pair_heartbeats(&context.db, patience).await.map(drop) })
+    }),
+    (agents::CLOSE_ENDED, |context| Box::pin(async move { close_agent_sessions(&context.db).await })),
     (profiles::SWEEP_RETENTION, |context| {
         Box::pin(async move {
             let WorkerConfig { profile_retention, retention, .. } = &context.config;
@@ -93,6 +99,34 @@ async fn end_of_free_tier(db: &PgPool, account: AccountId, session: SessionId) -
     let destroyed = browser::destroy(&mut tx, account, session, &Cause::FreeTierCap).await?;
     tx.commit().await?;
     Ok(destroyed)
+}
+
+/// Returns the lane to the AI where a human who drives was not heard of for `patience` (contract: agents 12). Answers how often.
+///
+/// # Errors
+/// When the database fails.
+pub async fn sweep_pair_heartbeats(db: &PgPool, patience: Duration) -> sqlx::Result<u64> {
+    until_none(|| async {
+        let mut tx = db.begin().await?;
+        let timed_out = lanes::time_out(&mut tx, patience, BATCH).await?;
+        tx.commit().await?;
+        Ok(timed_out)
+    })
+    .await
+}
+
+async fn close_agent_sessions(db: &PgPool) -> sqlx::Result<()> {
+    let closed = until_none(|| async {
+        let mut tx = db.begin().await?;
+        let closed = agents::close_ended(&mut tx, BATCH).await?;
+        tx.commit().await?;
+        Ok(closed)
+    })
+    .await?;
+    if closed > 0 {
+        tracing::debug!(closed, "closed agent sessions whose driver session has ended");
+    }
+    Ok(())
 }
 
 async fn send_due_emails(db: &PgPool) -> sqlx::Result<()> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::agents;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
@@ -89,6 +90,8 @@ pub struct ApiConfig {
     pub webhook_secret_grace: Duration,
     /// Where what profiles hold is kept.
     pub stores: StoresConfig,
+    /// How agent sessions are driven.
+    pub agents: agents::Settings,
 }
 
 impl Default for ApiConfig {
@@ -125,6 +128,7 @@ impl Default for ApiConfig {
             rate_limits: RateLimits::default(),
             redis: None,
             webhook_secret_grace: Duration::from_hours(24),
+            agents: agents::Settings::default(),
         }
     }
 }

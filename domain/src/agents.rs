@@ -1,0 +1,471 @@
+//! Agent sessions (contract: agents): a browser that is told in words what to do, by an AI, by a human, or by both in turns.
+//!
+//! An agent session owns one driver session, which is a session like any other: it takes a slot of the account, ends as sessions
+//! end, and can be driven directly. An agent session whose driver session has ended is closed from that moment on, whoever
+//! looks; that it is written down, and in the audit log, follows within seconds.
+
+pub mod creates;
+pub mod lanes;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::area::{Area, Chain, Purge};
+use crate::audit::{self, Actor, Entry};
+use crate::ids::{AccountId, AgentSessionId, ProfileId, SessionId};
+use crate::timestamp::Timestamp;
+
+pub(crate) const AREA: Area = Area {
+    kept: &[
+        ("agent_turns", "purged with their agent sessions"),
+        ("agent_steps", "purged with their turns"),
+        ("agent_message_receipts", "purged with their agent sessions"),
+    ],
+    purges: &[
+        Purge::new("agents", "agent_session_creates", |conn, terms, limit| {
+            Box::pin(creates::purge(conn, terms.agent_sessions, limit))
+        }),
+        Purge::new("agents", "agent_sessions", |conn, terms, limit| Box::pin(purge(conn, terms.agent_sessions, limit))),
+    ],
+    actions: &[
+        "agent_session.created",
+        "agent_session.destroyed",
+        "agent_session.mode.changed",
+        "agent_session.pair_mode.takeover",
+        "agent_session.pair_mode.handback",
+        "agent_session.pair_mode.timeout",
+    ],
+    chains: &[SWEEP_PAIR_HEARTBEATS, CLOSE_ENDED],
+    losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    ..Area::named("agents")
+};
+
+/// Returns the lane to the AI where a human who drives was not heard of for long.
+pub const SWEEP_PAIR_HEARTBEATS: Chain = Chain { name: "sweep_pair_heartbeats", period: 5 };
+
+/// Closes agent sessions whose driver session has ended.
+pub const CLOSE_ENDED: Chain = Chain { name: "close_agent_sessions", period: 5 };
+
+/// What an operator may choose of agent sessions.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a human who drives may be silent.
+    pub heartbeat_timeout: Duration,
+    /// Tokens that models may use for an agent session that asks for no number.
+    pub default_token_budget: u32,
+    /// Tokens that an agent session may ask for.
+    pub max_token_budget: u32,
+    /// Steps of one turn.
+    pub max_steps_per_turn: usize,
+    /// How long an element that is described in words may take to appear.
+    pub locate_timeout: Duration,
+    /// How long a turn may take before it begins no further step.
+    pub turn_timeout: Duration,
+    /// Bytes of what the steps of a turn come to, as JSON. What is beyond is withheld, and ends the turn.
+    pub turn_result_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            heartbeat_timeout: Duration::from_secs(30),
+            default_token_budget: 200_000,
+            max_token_budget: 1_000_000,
+            max_steps_per_turn: 20,
+            locate_timeout: Duration::from_secs(2),
+            turn_timeout: Duration::from_mins(5),
+            turn_result_bytes: 16 * 1024 * 1024,
+        }
+    }
+}
+
+/// An agent session, as customers see it.
+#[derive(Debug, Clone)]
+pub struct AgentSession {
+    /// Its id.
+    pub id: AgentSessionId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// Its driver session.
+    pub session_id: SessionId,
+    /// Who may drive.
+    pub mode: Mode,
+    /// Who does.
+    pub control: Control,
+    /// Where it stands.
+    pub status: AgentStatus,
+    /// Why it is closed.
+    pub close_reason: Option<CloseReason>,
+    /// The device that its browser is.
+    pub archetype: String,
+    /// What its browser began with.
+    pub profile_id: Option<ProfileId>,
+    /// The customer's words.
+    pub label: Option<String>,
+    /// Tokens that models may use for it.
+    pub token_budget: i32,
+    /// Tokens that they have used.
+    pub tokens_used: i64,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When its row last changed.
+    pub updated_at: Timestamp,
+    /// When it was closed.
+    pub destroyed_at: Option<Timestamp>,
+}
+
+/// Who may drive an agent session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Mode {
+    /// The customer, by operations on the driver session.
+    Manual,
+    /// The AI, by messages.
+    #[default]
+    Ai,
+    /// The AI, until a human takes over.
+    Pair,
+}
+
+impl Mode {
+    /// As the contract spells them.
+    pub const NAMES: [&'static str; 3] = ["manual", "ai", "pair"];
+
+    /// As the contract spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Who drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Control {
+    /// Messages do.
+    Ai,
+    /// A human does, and messages are refused.
+    Human,
+}
+
+/// Where an agent session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum AgentStatus {
+    /// Its browser is there.
+    Active,
+    /// It was closed, for good.
+    Closed,
+}
+
+impl AgentStatus {
+    /// As the contract spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Why an agent session was closed (contract: agents 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum CloseReason {
+    /// DELETE.
+    Customer,
+    /// Its driver session ended: it errored, was destroyed, or reached the age of a free-tier session.
+    DriverSessionEnded,
+    /// The account was suspended.
+    AccountSuspended,
+    /// The account was deleted.
+    AccountDeleted,
+}
+
+impl CloseReason {
+    /// As the contract spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// An agent session to be.
+#[derive(Debug, Clone, Copy)]
+pub struct NewAgentSession {
+    /// Its id.
+    pub id: AgentSessionId,
+    /// Whose it will be.
+    pub account: AccountId,
+    /// Who may drive it.
+    pub mode: Mode,
+    /// Tokens that models may use for it.
+    pub token_budget: i32,
+}
+
+/// Writes an agent session around a driver session that was created in the same transaction, and `agent_session.created`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn create(
+    conn: &mut PgConnection,
+    new: &NewAgentSession,
+    driver: SessionId,
+    actor: &Actor,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into agent_sessions (id, account_id, session_id, mode, archetype, profile_id, label, token_budget)
+         select $1, account_id, id, $3, archetype, profile_id, label, $4 from sessions where id = $2",
+        new.id as _,
+        driver as _,
+        new.mode as _,
+        new.token_budget,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let payload = json!({"agent_session_id": new.id, "initial_mode": new.mode});
+    let entry = Entry { action: "agent_session.created", target: Some(new.id.to_string()), payload };
+    audit::record(conn, new.account, actor, entry).await
+}
+
+/// A row beside what its driver session says.
+struct Row {
+    id: AgentSessionId,
+    account_id: AccountId,
+    session_id: SessionId,
+    mode: Mode,
+    is_driven: bool,
+    has_ended: bool,
+    close_reason: Option<CloseReason>,
+    archetype: String,
+    profile_id: Option<ProfileId>,
+    label: Option<String>,
+    token_budget: i32,
+    tokens_used: i64,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    destroyed_at: Option<Timestamp>,
+}
+
+impl From<Row> for AgentSession {
+    fn from(row: Row) -> Self {
+        let driven = row.mode == Mode::Manual || row.is_driven;
+        Self {
+            id: row.id,
+            account_id: row.account_id,
+            session_id: row.session_id,
+            mode: row.mode,
+            control: if driven { Control::Human } else { Control::Ai },
+            status: if row.has_ended { AgentStatus::Closed } else { AgentStatus::Active },
+            close_reason: row.close_reason,
+            archetype: row.archetype,
+            profile_id: row.profile_id,
+            label: row.label,
+            token_budget: row.token_budget,
+            tokens_used: row.tokens_used,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            destroyed_at: row.destroyed_at,
+        }
+    }
+}
+
+/// The account's agent session of this id. A human who was not heard of for `patience` does not drive any more.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: AgentSessionId,
+    patience: Duration,
+) -> sqlx::Result<Option<AgentSession>> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"select a.id, a.account_id, a.session_id, a.mode as "mode: _",
+                  coalesce(a.heard_at > now() - make_interval(secs => $3), false) as "is_driven!",
+                  (a.status = 'closed' or not coalesce(s.live, false)) as "has_ended!",
+                  case when a.status = 'closed' or coalesce(s.live, false) then a.close_reason
+                       else 'driver_session_ended' end as "close_reason: _",
+                  a.archetype, a.profile_id, a.label, a.token_budget, a.tokens_used, a.created_at, a.updated_at,
+                  case when a.status = 'closed' or coalesce(s.live, false) then a.destroyed_at
+                       else coalesce(s.ended_at, a.updated_at) end as destroyed_at
+           from agent_sessions a left join sessions s on s.id = a.session_id
+           where a.id = $1 and a.account_id = $2"#,
+        id as _,
+        account as _,
+        patience.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(AgentSession::from))
+}
+
+/// Which agent sessions to list.
+#[derive(Debug, Default)]
+pub struct Filter<'a> {
+    /// Only those that stand there.
+    pub status: Option<AgentStatus>,
+    /// Only those with exactly this label.
+    pub label: Option<&'a str>,
+    /// Only those before this one, in the list's order.
+    pub after: Option<AgentSessionId>,
+}
+
+/// The account's agent sessions, newest first, at most `limit`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(
+    conn: &mut PgConnection,
+    account: AccountId,
+    filter: Filter<'_>,
+    patience: Duration,
+    limit: i64,
+) -> sqlx::Result<Vec<AgentSession>> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select a.id, a.account_id, a.session_id, a.mode as "mode: _",
+                  coalesce(a.heard_at > now() - make_interval(secs => $6), false) as "is_driven!",
+                  (a.status = 'closed' or not coalesce(s.live, false)) as "has_ended!",
+                  case when a.status = 'closed' or coalesce(s.live, false) then a.close_reason
+                       else 'driver_session_ended' end as "close_reason: _",
+                  a.archetype, a.profile_id, a.label, a.token_budget, a.tokens_used, a.created_at, a.updated_at,
+                  case when a.status = 'closed' or coalesce(s.live, false) then a.destroyed_at
+                       else coalesce(s.ended_at, a.updated_at) end as destroyed_at
+           from agent_sessions a left join sessions s on s.id = a.session_id
+           where a.account_id = $1 and a.id < $4
+             and ($2::text is null or ($2 = 'closed') = (a.status = 'closed' or not coalesce(s.live, false)))
+             and ($3::text is null or a.label = $3)
+           order by a.id desc limit $5"#,
+        account as _,
+        filter.status.map(AgentStatus::name),
+        filter.label,
+        filter.after.map_or(Uuid::max(), |after| after.as_uuid()),
+        limit,
+        patience.as_secs_f64(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(AgentSession::from).collect())
+}
+
+/// Closes the account's agent session, and says so in the audit log. Answers its driver session, whose end is the caller's
+/// business; `None` when it was closed before, or there is none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn close(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: AgentSessionId,
+    reason: CloseReason,
+    actor: &Actor,
+) -> sqlx::Result<Option<SessionId>> {
+    let driver = sqlx::query_scalar!(
+        "update agent_sessions
+         set status = 'closed', close_reason = $3, driver = null, heard_at = null, updated_at = clock_timestamp(),
+             destroyed_at = clock_timestamp()
+         where id = $1 and account_id = $2 and status = 'active' returning session_id",
+        id as _,
+        account as _,
+        reason as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if driver.is_some() {
+        let payload = json!({"agent_session_id": id, "reason": reason});
+        let entry = Entry { action: "agent_session.destroyed", target: Some(id.to_string()), payload };
+        audit::record(conn, account, actor, entry).await?;
+    }
+    Ok(driver)
+}
+
+/// Closes the account's agent session if its driver session has ended. Whether that was so, and nobody had done it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
+    let ended = sqlx::query_scalar!(
+        r#"select not coalesce(s.live, false) as "ended!"
+           from agent_sessions a left join sessions s on s.id = a.session_id where a.id = $1"#,
+        id as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if ended != Some(true) {
+        return Ok(false);
+    }
+    Ok(close(conn, account, id, CloseReason::DriverSessionEnded, &Actor::System).await?.is_some())
+}
+
+/// Closes agent sessions whose driver session has ended, at most `limit`. Answers how many. `conn` is in a transaction.
+///
+/// # Errors
+/// When the database fails.
+pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let ended = sqlx::query!(
+        "select a.id, a.account_id from agent_sessions a
+         where a.status = 'active' and not exists (select from sessions s where s.id = a.session_id and s.live)
+         order by a.account_id, a.id limit $1 for update skip locked",
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut closed = 0;
+    for row in ended {
+        let reason = CloseReason::DriverSessionEnded;
+        closed += u64::from(close(&mut *conn, row.account_id, row.id, reason, &Actor::System).await?.is_some());
+    }
+    Ok(closed)
+}
+
+/// Closes all agent sessions of an account that may not act any more. Their driver sessions end with those of the account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: CloseReason) -> sqlx::Result<()> {
+    let active = sqlx::query_scalar!(
+        "select id from agent_sessions where account_id = $1 and status = 'active' order by id for update",
+        account as _,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    for id in active {
+        close(&mut *conn, account, id, reason, &Actor::System).await?;
+    }
+    Ok(())
+}
+
+/// What a deleted account loses: its agent sessions are closed, and no message can be repeated any more.
+async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    close_of(&mut *conn, account, CloseReason::AccountDeleted).await?;
+    sqlx::query!("delete from agent_message_receipts where account_id = $1", account as _).execute(&mut *conn).await?;
+    sqlx::query!("delete from agent_session_creates where account_id = $1", account as _).execute(conn).await?;
+    Ok(())
+}
+
+/// Deletes agent sessions that were closed longer ago than `age`, with all that was said in them, up to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from agent_sessions where id = any(array(
+             select id from agent_sessions
+             where status = 'closed' and destroyed_at < now() - make_interval(secs => $1)
+             order by destroyed_at limit $2 for update skip locked))",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

@@ -1,0 +1,273 @@
+//! Who drives an agent session (contract: agents 8 to 13). In pair mode the AI does, until a human's client takes over; it drives as
+//! long as it is heard of. Each change is made under the lock of the agent session's row, which a turn looks at before each
+//! of its steps, so that a human who has taken over is not interfered with.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::Mode;
+use crate::audit::{self, Actor, Entry};
+use crate::ids::{AccountId, AgentSessionId};
+use crate::validation::{Invalid, Rules};
+
+/// Characters of a client's name for itself.
+const CLIENT_CHARS: usize = 128;
+
+/// What a human's client calls itself: no two that drive at the same time may have the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientId(String);
+
+impl ClientId {
+    /// # Errors
+    /// On field `client_id`, when it does not have 1 to 128 characters or holds one that does not show.
+    pub fn parse(text: String) -> Result<Self, Invalid> {
+        let mut rules = Rules::default();
+        rules.length(&text, 1, CLIENT_CHARS, "client_id");
+        rules.require(!text.contains(char::is_control), "client_id", "must not contain control characters");
+        rules.check()?;
+        Ok(Self(text))
+    }
+}
+
+/// Why a lane does not change.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// The account has no such agent session.
+    #[error("there is no such agent session")]
+    NoSession,
+    /// It is closed.
+    #[error("the agent session is closed")]
+    Closed,
+    /// It has no lanes.
+    #[error("the agent session is not in pair mode")]
+    NotPair,
+    /// Another client drives.
+    #[error("another client drives the agent session")]
+    DrivenByAnother,
+    /// The client does not drive.
+    #[error("this client does not drive the agent session")]
+    NotDriving,
+    /// A human drives, so that the mode stays.
+    #[error("a human drives the agent session; hand it back first")]
+    HumanDrives,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Who drives, as the audit log and the metric spell it.
+#[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+enum Lane {
+    AiDriving,
+    HumanDriving,
+}
+
+/// An agent session whose row is locked.
+#[derive(Debug)]
+pub(super) struct Locked {
+    account: AccountId,
+    id: AgentSessionId,
+    mode: Mode,
+    driver: Option<String>,
+}
+
+/// Locks an agent session that is active, and takes the lane from a human who was not heard of for `patience`.
+async fn lock(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: AgentSessionId,
+    patience: Duration,
+) -> Result<Locked, LaneError> {
+    let row = sqlx::query!(
+        r#"select mode as "mode: Mode", driver, heard_at <= now() - make_interval(secs => $3) as lapsed,
+                  status = 'active' and exists (select from sessions s where s.id = session_id and s.live) as "active!"
+           from agent_sessions where id = $1 and account_id = $2 for update"#,
+        id as _,
+        account as _,
+        patience.as_secs_f64(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(LaneError::NoSession)?;
+    if !row.active {
+        return Err(LaneError::Closed);
+    }
+    let mut locked = Locked { account, id, mode: row.mode, driver: row.driver };
+    if row.lapsed == Some(true) {
+        locked.time_out(conn).await?;
+    }
+    Ok(locked)
+}
+
+impl Locked {
+    async fn drive(&mut self, conn: &mut PgConnection, driver: Option<String>) -> sqlx::Result<()> {
+        sqlx::query!(
+            "update agent_sessions
+             set driver = $2, heard_at = case when $2::text is not null then clock_timestamp() end, updated_at = clock_timestamp()
+             where id = $1",
+            self.id as _,
+            driver,
+        )
+        .execute(conn)
+        .await?;
+        self.driver = driver;
+        Ok(())
+    }
+
+    async fn time_out(&mut self, conn: &mut PgConnection) -> sqlx::Result<()> {
+        self.drive(&mut *conn, None).await?;
+        self.record(
+            conn,
+            "agent_session.pair_mode.timeout",
+            (Lane::HumanDriving, Lane::AiDriving),
+            None,
+            &Actor::System,
+        )
+        .await
+    }
+
+    async fn record(
+        &self,
+        conn: &mut PgConnection,
+        action: &'static str,
+        (from, to): (Lane, Lane),
+        client: Option<&str>,
+        actor: &Actor,
+    ) -> sqlx::Result<()> {
+        let (from, to): (&'static str, &'static str) = (from.into(), to.into());
+        let mut payload = json!({"from": from, "to": to});
+        if let Some(client) = client {
+            payload["client_id"] = client.into();
+        }
+        let entry = Entry { action, target: Some(self.id.to_string()), payload };
+        audit::record(conn, self.account, actor, entry).await?;
+        metrics::counter!("service_pair_mode_transition_total", "from" => from, "to" => to).increment(1);
+        Ok(())
+    }
+}
+
+/// Gives the lane to a human's client. Again by the one that drives it changes nothing but when that was heard of. `conn` is in a
+/// transaction, as everywhere here.
+///
+/// # Errors
+/// When the mode is another, another client drives, or the database fails.
+pub async fn take_over(
+    conn: &mut PgConnection,
+    (account, id): (AccountId, AgentSessionId),
+    client: &ClientId,
+    patience: Duration,
+    actor: &Actor,
+) -> Result<(), LaneError> {
+    let mut locked = lock(&mut *conn, account, id, patience).await?;
+    if locked.mode != Mode::Pair {
+        return Err(LaneError::NotPair);
+    }
+    match &locked.driver {
+        Some(driver) if *driver == client.0 => Ok(hear(conn, id).await?),
+        Some(_) => Err(LaneError::DrivenByAnother),
+        None => {
+            locked.drive(&mut *conn, Some(client.0.clone())).await?;
+            let lanes = (Lane::AiDriving, Lane::HumanDriving);
+            Ok(locked.record(conn, "agent_session.pair_mode.takeover", lanes, Some(&client.0), actor).await?)
+        }
+    }
+}
+
+/// Gives the lane back to the AI.
+///
+/// # Errors
+/// When the client does not drive, or the database fails.
+pub async fn hand_back(
+    conn: &mut PgConnection,
+    (account, id): (AccountId, AgentSessionId),
+    client: &ClientId,
+    patience: Duration,
+    actor: &Actor,
+) -> Result<(), LaneError> {
+    let mut locked = lock(&mut *conn, account, id, patience).await?;
+    if locked.driver.as_ref() != Some(&client.0) {
+        return Err(LaneError::NotDriving);
+    }
+    locked.drive(&mut *conn, None).await?;
+    let lanes = (Lane::HumanDriving, Lane::AiDriving);
+    Ok(locked.record(conn, "agent_session.pair_mode.handback", lanes, None, actor).await?)
+}
+
+/// Hears of the client that drives.
+///
+/// # Errors
+/// When it does not drive, for which a silence of `patience` is enough, or the database fails.
+pub async fn heartbeat(
+    conn: &mut PgConnection,
+    (account, id): (AccountId, AgentSessionId),
+    client: &ClientId,
+    patience: Duration,
+) -> Result<(), LaneError> {
+    let locked = lock(&mut *conn, account, id, patience).await?;
+    if locked.driver.as_ref() != Some(&client.0) {
+        return Err(LaneError::NotDriving);
+    }
+    Ok(hear(conn, id).await?)
+}
+
+async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
+    sqlx::query!("update agent_sessions set heard_at = clock_timestamp() where id = $1", id as _).execute(conn).await?;
+    Ok(())
+}
+
+/// Changes who may drive. The same mode again changes nothing.
+///
+/// # Errors
+/// When a human drives in pair mode, or the database fails.
+pub async fn set_mode(
+    conn: &mut PgConnection,
+    (account, id): (AccountId, AgentSessionId),
+    mode: Mode,
+    patience: Duration,
+    actor: &Actor,
+) -> Result<(), LaneError> {
+    let locked = lock(&mut *conn, account, id, patience).await?;
+    if locked.driver.is_some() {
+        return Err(LaneError::HumanDrives);
+    }
+    if locked.mode == mode {
+        return Ok(());
+    }
+    sqlx::query!(
+        "update agent_sessions set mode = $2, updated_at = clock_timestamp() where id = $1",
+        id as _,
+        mode as _,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let payload = json!({"from": locked.mode, "to": mode});
+    let entry = Entry { action: "agent_session.mode.changed", target: Some(id.to_string()), payload };
+    Ok(audit::record(conn, account, actor, entry).await?)
+}
+
+/// Takes the lane from humans who were not heard of for `patience`, at most `limit` (contract: agents 12). Answers how many. A
+/// heartbeat that is being written is waited for by nobody: who is being heard of is no case for this.
+///
+/// # Errors
+/// When the database fails.
+pub async fn time_out(conn: &mut PgConnection, patience: Duration, limit: i64) -> sqlx::Result<u64> {
+    let lapsed = sqlx::query!(
+        r#"select id, account_id, mode as "mode: Mode", driver from agent_sessions
+           where driver is not null and heard_at <= now() - make_interval(secs => $1)
+           order by account_id, id limit $2 for update skip locked"#,
+        patience.as_secs_f64(),
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut timed_out = 0;
+    for row in lapsed {
+        let mut locked = Locked { account: row.account_id, id: row.id, mode: row.mode, driver: row.driver };
+        locked.time_out(&mut *conn).await?;
+        timed_out += 1;
+    }
+    Ok(timed_out)
+}
