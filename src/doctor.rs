@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::profiles::stores;
 use kitfleet_domain::workers::{self, Driver, Standing};
-use kitfleet_domain::{mfa, webhooks};
+use kitfleet_domain::{mfa, recipes, webhooks};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::{MailTransport, WarmPool};
@@ -196,13 +196,14 @@ async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check>
     let factors = mfa::count_unopenable(&mut *conn, configured.as_ref()).await?;
     let vault = kitfleet_profiles::vault(&mut *conn, configured.as_ref()).await?;
     let profiles = stores::count_unopenable(&mut *conn, &vault).await?;
-    let lost = endpoints + factors + profiles;
+    let recipes = recipes::count_unopenable(&mut *conn, configured.as_ref()).await?;
+    let lost = endpoints + factors + profiles + recipes;
     if lost == 0 {
         return Ok(Check::ok(subject, "the keys configured open all of them"));
     }
     let finding = format!(
         "{lost} cannot be opened by the keys configured: of webhook endpoints {endpoints}, second factors {factors}, \
-         profiles {profiles}"
+         profiles {profiles}, recipes {recipes}"
     );
     let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; then \
                 `kitfleet deliveries requeue` sends what could not be signed";

@@ -16,13 +16,14 @@ use crate::http::{auth, deprecation, observe, own_task, problems, pulse, rate_li
 use crate::routes::docs::Contract;
 use crate::routes::{
     accounts, api_keys, archetypes, audit_log, devices, docs, emails, health, identities, metrics, mfa, oauth, pages,
-    profiles, sessions, sign_ins, teams, usage, web_sessions, webhooks,
+    profiles, recipes, sessions, sign_ins, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
 pub fn routes() -> Routes {
     Routes::new()
         .merge(sessions::routes())
+        .merge(recipes::routes())
         .merge(profiles::routes())
         .merge(accounts::routes())
         .merge(web_sessions::routes())

@@ -91,6 +91,10 @@ problem_sets! {
     AnotherProfile: PROFILE_LIMIT PROFILE_BYTES_LIMIT;
     /// A snapshot too many.
     AnotherSnapshot: SNAPSHOT_LIMIT PROFILE_BYTES_LIMIT;
+    /// An agent session that is not the caller's to see.
+    NoAgentSession: NOT_FOUND;
+    /// A recipe that is not the caller's to see.
+    NoRecipe: NOT_FOUND;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
     /// Too many requests from one place.

@@ -224,6 +224,7 @@ pub struct Shared {
     pub metrics: PrometheusHandle,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
+    agents_vault: OnceCell<Vault>,
     stores: OnceCell<Stores>,
 }
 
@@ -255,6 +256,7 @@ impl App {
             metrics,
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
+            agents_vault: OnceCell::new(),
             stores: OnceCell::new(),
         })))
     }
@@ -273,6 +275,13 @@ impl App {
         let configured = self.config.auth.vault.as_ref();
         let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
         self.webhook_vault.get_or_try_init(fetch).await
+    }
+
+    /// What seals what is said in agent sessions, likewise.
+    pub async fn agents_vault(&self) -> sqlx::Result<&Vault> {
+        let configured = self.config.auth.vault.as_ref();
+        let fetch = async || database::vault(&mut *self.db.acquire().await?, "agents", configured).await;
+        self.agents_vault.get_or_try_init(fetch).await
     }
 
     /// What profiles hold, made when first needed too.
