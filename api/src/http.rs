@@ -9,6 +9,7 @@ pub mod deprecation;
 pub mod error;
 pub mod hashing;
 pub mod hung_up;
+pub mod idempotency;
 pub mod impatient;
 pub mod json;
 pub mod kinds;

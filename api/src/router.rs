@@ -15,14 +15,15 @@ use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{auth, deprecation, observe, own_task, problems, pulse, rate_limits, unknown_fields};
 use crate::routes::docs::Contract;
 use crate::routes::{
-    accounts, api_keys, archetypes, audit_log, devices, docs, emails, health, identities, metrics, mfa, oauth, pages,
-    profiles, recipes, sessions, sign_ins, teams, usage, web_sessions, webhooks,
+    accounts, agents, api_keys, archetypes, audit_log, devices, docs, emails, health, identities, metrics, mfa, oauth,
+    pages, profiles, recipes, sessions, sign_ins, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
 pub fn routes() -> Routes {
     Routes::new()
         .merge(sessions::routes())
+        .merge(agents::routes())
         .merge(recipes::routes())
         .merge(profiles::routes())
         .merge(accounts::routes())

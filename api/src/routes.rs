@@ -1,6 +1,7 @@
 //! What a customer calls, an area a module: its routes, its wire types, its handlers.
 
 pub mod accounts;
+pub mod agents;
 pub mod api_keys;
 pub mod archetypes;
 pub mod audit_log;

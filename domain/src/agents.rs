@@ -5,7 +5,9 @@
 //! looks; that it is written down, and in the audit log, follows within seconds.
 
 pub mod creates;
+pub mod grammar;
 pub mod lanes;
+pub mod wishes;
 
 use std::time::Duration;
 
@@ -308,6 +310,20 @@ pub async fn find(
     Ok(row.map(AgentSession::from))
 }
 
+/// Whether the account has an agent session of this id.
+///
+/// # Errors
+/// When the database fails.
+pub async fn exists(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists(select from agent_sessions where id = $1 and account_id = $2) as "exists!""#,
+        id as _,
+        account as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// Which agent sessions to list.
 #[derive(Debug, Default)]
 pub struct Filter<'a> {
@@ -395,8 +411,10 @@ pub async fn close(
 pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select not coalesce(s.live, false) as "ended!"
-           from agent_sessions a left join sessions s on s.id = a.session_id where a.id = $1"#,
+           from agent_sessions a left join sessions s on s.id = a.session_id
+           where a.id = $1 and a.account_id = $2"#,
         id as _,
+        account as _,
     )
     .fetch_optional(&mut *conn)
     .await?;

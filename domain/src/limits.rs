@@ -42,6 +42,12 @@ pub struct Limits {
     pub list_matches: usize,
     /// Characters of a CSS selector.
     pub selector_chars: usize,
+    /// Characters of a name, a label or a text that an element is told by, and of an option.
+    pub locator_chars: usize,
+    /// Characters of a snapshot of a page. A longer one is cut.
+    pub snapshot_chars: usize,
+    /// Lines of a snapshot of a page. One of more is cut.
+    pub snapshot_nodes: usize,
     /// Characters of the regular expression of a wait.
     pub pattern_chars: usize,
     /// Bytes of what an operation answers, as JSON; at most [`MOST_RESULT_BYTES`]. A state is cut to it, and anything else
@@ -265,6 +271,9 @@ impl Default for Limits {
             sub_extractions: 32,
             list_matches: 10_000,
             selector_chars: 4_096,
+            locator_chars: 1_000,
+            snapshot_chars: 40_000,
+            snapshot_nodes: 5_000,
             pattern_chars: 1_000,
             result_bytes: 8 * 1024 * 1024,
             url_chars: 32_768,

@@ -8,9 +8,12 @@ mod capture;
 mod extract;
 mod forms;
 mod interact;
+pub mod locate;
+mod locators;
 mod navigate;
 mod outcome;
 mod results;
+mod snapshot;
 mod state;
 mod wait;
 
@@ -23,9 +26,12 @@ pub use self::capture::{Capture, CaptureKind, Captured, Encoding};
 pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
 pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
 pub use self::interact::{Action, ActionKind, Interact, Interacted, KEY_TAKES};
+pub use self::locate::{Locate, LocateBy, Located, Match};
+pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target};
 pub use self::navigate::{BrowserUrl, Navigate, Navigated, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome};
 pub use self::results::{OperationResult, StoredResult};
+pub use self::snapshot::PageSnapshot;
 pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState};
 pub use self::wait::{Condition, ConditionKind, Wait, Waited};
 use crate::limits::Limits;
@@ -37,7 +43,7 @@ use crate::validation::{Invalid, Rules};
 pub enum Operation {
     /// Load a page.
     Navigate(Navigate),
-    /// Tap, type, scroll or press.
+    /// Tap, type, choose, scroll, press, go back or load anew.
     Interact(Interact),
     /// Wait for a condition.
     Wait(Wait),
@@ -47,6 +53,10 @@ pub enum Operation {
     Capture(Capture),
     /// Read values out of the page.
     Extract(Extract),
+    /// Read what the page shows.
+    Snapshot,
+    /// Find out which elements are meant.
+    Locate(Locate),
     /// Fill in and submit a search form.
     Search(Search),
     /// Fill in and submit a login form.
@@ -54,16 +64,18 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As `session.failed` names it.
+    /// As `session.failed` names it and usage counts it. Those names are a closed set: what reads a page is an extraction, and
+    /// what loads one a navigation, however it was asked for.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Navigate(_) => "navigate",
+            Self::Interact(interact) if interact.action.navigates() => "navigate",
             Self::Interact(_) => "interact",
             Self::Wait(_) => "wait",
             Self::StateCapture => "state_capture",
             Self::Capture(_) => "capture",
-            Self::Extract(_) => "extract",
+            Self::Extract(_) | Self::Snapshot | Self::Locate(_) => "extract",
             Self::Search(_) => "search",
             Self::Login(_) => "login",
         }
@@ -78,7 +90,9 @@ impl Operation {
             Self::Wait(wait) => wait.timeout,
             Self::Search(search) => search.work,
             Self::Login(login) => login.work,
-            Self::StateCapture | Self::Capture(_) | Self::Extract(_) => READ_BUDGET,
+            Self::StateCapture | Self::Capture(_) | Self::Extract(_) | Self::Snapshot | Self::Locate(_) => {
+                READ_BUDGET
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 //! waits in their own tables makes them ([`operations`], [`webhooks`]).
 
 pub mod accounts;
+pub mod agents;
 pub mod backend;
 pub mod browser;
 pub mod emails;

@@ -92,6 +92,9 @@ fn asks(method: &Method, path: &str) -> Asks {
         }
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
         (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
+        // What is said there is like what a browser shows: a member may see none of it.
+        ("GET", ["v1", "agent-sessions", ..]) => needs("read:agents").for_team(Admin).or_free_device(),
+        (_, ["v1", "agent-sessions", ..]) => needs("write:agents").for_team(Admin).or_free_device(),
         // A document holds cookies, as the state does.
         ("GET", ["v1", "profiles", _, "export"]) => needs("write:profiles").for_team(Admin).or_free_device(),
         ("GET", ["v1", "profiles", ..]) => needs("read:profiles").for_team(Member).or_free_device(),

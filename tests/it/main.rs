@@ -5,6 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a failing test shows what its service logged")]
 
 mod accounts;
+mod agents;
 mod api_keys;
 mod archetypes;
 mod audit_log;

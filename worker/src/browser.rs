@@ -13,6 +13,7 @@ mod confinement;
 mod demand;
 mod directories;
 mod egress;
+mod finding;
 mod forms;
 mod host;
 mod input;
@@ -111,7 +112,12 @@ pub enum Ended {
     /// It is done, and this is what it came to.
     Done(StoredResult),
     /// The engine refuses the input; the browser is as before.
-    Invalid(Invalid),
+    Invalid {
+        /// What is wrong with it.
+        invalid: Invalid,
+        /// Further members of the problem document.
+        members: Map<String, Value>,
+    },
     /// It is done, but the result is not to be had; the browser is as before.
     Withheld {
         /// Why.
@@ -129,7 +135,7 @@ impl Ended {
     }
 
     fn invalid(field: &str, message: impl Into<String>) -> Self {
-        Self::Invalid(Invalid::field(field, message))
+        Self::Invalid { invalid: Invalid::field(field, message), members: Map::new() }
     }
 }
 

@@ -296,7 +296,7 @@ impl Actor {
         };
         let (outcome, result) = match ended {
             Ok(Ended::Done(result)) => (Outcome::Done, Some(result)),
-            Ok(Ended::Invalid(invalid)) => (Outcome::Invalid { errors: invalid.0 }, None),
+            Ok(Ended::Invalid { invalid, members }) => (Outcome::Invalid { errors: invalid.0, members }, None),
             Ok(Ended::Withheld { detail, members }) => (Outcome::Withheld { detail, members }, None),
             Ok(Ended::Failed(failure)) => (Outcome::Failed { failure }, None),
             Err(_) => (failed(FailureClass::Timeout, "the operation did not end in time"), None),

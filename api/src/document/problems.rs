@@ -145,6 +145,26 @@ fn members() -> Vec<Member> {
             },
         },
     });
+    let candidates = json!({
+        "type": "array", "description": "Of a target that several elements match: the first of them, at most five",
+        "items": {
+            "title": "Candidate", "type": "object", "required": ["description", "selector"],
+            "properties": {
+                "description": {"type": "string", "description": "In words, such as `button \"Sign in\"`"},
+                "selector": {"type": "string", "description": "CSS that means no other"},
+            },
+        },
+    });
+    let options = json!({
+        "type": "array", "description": "Of an option that is not there: those that are, at most 100",
+        "items": {
+            "title": "MenuOption", "type": "object", "required": ["value", "label"],
+            "properties": {
+                "value": {"type": "string", "description": "What its form sends"},
+                "label": {"type": "string", "description": "What it is called"},
+            },
+        },
+    });
     let reason = json!({
         "type": "string", "title": "StepUpReason", "enum": ["never_satisfied", "expired"],
         "description": "Whether the session never gave a proof, or its last one is too old",
@@ -159,6 +179,8 @@ fn members() -> Vec<Member> {
             errors,
             json!([{"field": "label", "message": "must have at most 120 characters"}]),
         ),
+        at_times(vec![&kinds::VALIDATION_FAILED], "candidates", candidates),
+        at_times(vec![&kinds::VALIDATION_FAILED], "options", options),
         member(vec![&kinds::CONCURRENCY_LIMIT], "current_sessions", number("Live sessions of the account"), 2.into()),
         member(vec![&kinds::PROFILE_LIMIT], "current_profiles", number("Profiles of the account"), 25.into()),
         member(vec![&kinds::SNAPSHOT_LIMIT], "current_snapshots", number("Snapshots of the profile"), 50.into()),

@@ -270,6 +270,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "search",
         "set",
         "sign",
+        "snapshot",
         "start",
         "step",
         "test",

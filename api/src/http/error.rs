@@ -3,7 +3,7 @@
 //! A handler says what is wrong; the layer in [`crate::http::problems`], which knows the request, writes the document.
 
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::operations::{Failure, FailureClass};
@@ -43,13 +43,24 @@ impl Problem {
         self
     }
 
+    /// Whether the same request may succeed in a moment.
+    pub fn may_pass(&self) -> bool {
+        self.0.headers.contains_key(RETRY_AFTER)
+    }
+
+    /// As which it is answered.
+    pub fn status(&self) -> StatusCode {
+        self.0.kind.status
+    }
+
     /// With one more member.
     pub fn with(mut self, member: &str, value: impl Serialize) -> Self {
         self.0.members.insert(member.to_owned(), serde_json::json!(value));
         self
     }
 
-    fn with_members(mut self, members: Map<String, Value>) -> Self {
+    /// With more members.
+    pub fn with_members(mut self, members: Map<String, Value>) -> Self {
         self.0.members.extend(members);
         self
     }

@@ -93,6 +93,8 @@ problem_sets! {
     AnotherSnapshot: SNAPSHOT_LIMIT PROFILE_BYTES_LIMIT;
     /// An agent session that is not the caller's to see.
     NoAgentSession: NOT_FOUND;
+    /// An agent session that is closed, or that somebody else drives.
+    AgentElsewhere: CONFLICT;
     /// A recipe that is not the caller's to see.
     NoRecipe: NOT_FOUND;
     /// A page that does not exist.

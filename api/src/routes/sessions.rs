@@ -25,7 +25,7 @@ use kitfleet_jobs::operations::wake;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};
-use sqlx::PgTransaction;
+use sqlx::{PgConnection, PgTransaction};
 use tokio::time::Instant;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -139,22 +139,25 @@ async fn open(
         profile,
     };
     let (tx, created) = place(app, caller, hung_up, &new, wishes.patience()).await?;
+    until_open(app, tx, &created).await?;
+    let session = read(app, caller, created.id).await?;
+    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{}", created.id))], Answer(session)))
+}
+
+/// Commits a session for which there is a slot, and waits until its browser is open.
+///
+/// # Errors
+/// When it does not open, and the session has errored.
+pub async fn until_open(app: &App, tx: PgTransaction<'static>, created: &Created) -> Result<()> {
     tracing::Span::current().record("session", tracing::field::display(created.id));
     let mut waiter = app.replies.expect(created.intent);
     tx.commit().await?;
     wake(&app.wakeups, created.worker);
-
     match waiter.outcome(app.config.open_timeout).await? {
-        Some(Ending { outcome: Outcome::Done, .. }) => {}
-        Some(other) => return Err(driving::refusal(other.outcome)),
-        None => {
-            if let Some(failure) = give_up(app, &created).await? {
-                return Err(failure.into());
-            }
-        }
+        Some(Ending { outcome: Outcome::Done, .. }) => Ok(()),
+        Some(other) => Err(driving::refusal(other.outcome)),
+        None => give_up(app, created).await?.map_or(Ok(()), |failure| Err(failure.into())),
     }
-    let session = read(app, caller, created.id).await?;
-    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/sessions/{}", created.id))], Answer(session)))
 }
 
 /// Writes a session for which there is a slot, as soon as there is one, and leaves it to the caller to commit that. Nobody takes
@@ -169,10 +172,7 @@ async fn place(
     let placement = Some(app.config.placement);
     let first = try_to_place(app, caller, new, placement.filter(|_| app.line.is_empty())).await;
     let Err(full @ CreateError::CapacityExhausted) = first else { return Ok(first?) };
-    let Some(patience) = patience else {
-        metrics::count_refusal(Refusal::Full);
-        return Err(full.into());
-    };
+    let Some(patience) = patience else { return Err(refused_for_room(full)) };
     let mut waiting = app.line.enter(caller.account_id, Instant::now() + patience)?;
     loop {
         waiting.turn(hung_up).await?;
@@ -192,10 +192,38 @@ async fn try_to_place(
     placement: Option<Placement>,
 ) -> Result<(PgTransaction<'static>, Created), CreateError> {
     let mut tx = app.db.begin().await?;
-    let room = Room { allowed: &app.config.limits.concurrent_sessions, placement };
-    let reply_to = app.replies.address(&caller.request_id);
-    let created = sessions::create(&mut tx, new, room, &caller.actor, reply_to).await?;
+    let created = take_slot(app, caller, &mut tx, new, placement).await?;
     Ok((tx, created))
+}
+
+/// Writes a session for which there is a slot now, in the caller's transaction. Who waits for one comes before.
+///
+/// # Errors
+/// When there is no slot.
+pub async fn take_place(
+    app: &App,
+    caller: &Caller,
+    conn: &mut PgConnection,
+    new: &NewSession<'_>,
+) -> Result<Created, CreateError> {
+    take_slot(app, caller, conn, new, Some(app.config.placement).filter(|_| app.line.is_empty())).await
+}
+
+async fn take_slot(
+    app: &App,
+    caller: &Caller,
+    conn: &mut PgConnection,
+    new: &NewSession<'_>,
+    placement: Option<Placement>,
+) -> Result<Created, CreateError> {
+    let room = Room { allowed: &app.config.limits.concurrent_sessions, placement };
+    sessions::create(conn, new, room, &caller.actor, app.replies.address(&caller.request_id)).await
+}
+
+/// What is answered to whoever does not wait for a browser when all are taken.
+pub fn refused_for_room(full: CreateError) -> Problem {
+    metrics::count_refusal(Refusal::Full);
+    full.into()
 }
 
 /// Errors a session whose browser does not open: its caller does not even know its id, so nobody else could free its

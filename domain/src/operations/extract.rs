@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::require_selector;
+use super::locators::require_element;
+use super::{Element, require_selector};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
@@ -22,8 +23,8 @@ pub struct Extract {
 pub struct Extraction {
     /// Its key in the answer.
     pub name: String,
-    /// CSS.
-    pub selector: String,
+    /// Of which elements.
+    pub element: Element,
     /// What to take.
     #[serde(rename = "type")]
     pub take: Take,
@@ -84,7 +85,7 @@ impl Extract {
             let at = |field: &str| format!("extractions.{i}.{field}");
             rules.length(&item.name, 1, limits.extraction_name_chars, &at("name"));
             rules.require(names.insert(item.name.as_str()), &at("name"), "must not stand twice");
-            require_selector(&mut rules, &item.selector, limits, &at("selector"));
+            require_element(&mut rules, &item.element, limits, &format!("extractions.{i}"));
             require_attribute(&mut rules, item.take, item.attribute.as_deref(), limits, &at("attribute"));
             for sub in require_subs(&mut rules, item, limits, &at("extract")) {
                 let at = |field: &str| format!("extractions.{i}.extract.{}.{field}", sub.name);

@@ -1,11 +1,12 @@
-//! Acting as a user does: tapping, typing, scrolling and pressing keys.
+//! Acting as a user does: tapping, typing, choosing, scrolling, pressing keys, going back and loading anew.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{OnTimeout, parse_timeout, require_selector};
+use super::locators::require_element;
+use super::{Element, OnTimeout, parse_timeout};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
@@ -18,6 +19,9 @@ pub struct Interact {
     pub timeout: Duration,
     /// And when not.
     pub on_timeout: OnTimeout,
+    /// Whether no form may be submitted until another interaction allows it. For those who act for a customer: no caller sends it.
+    #[serde(default)]
+    pub hold_submissions: bool,
 }
 
 /// One act of a user.
@@ -26,13 +30,13 @@ pub struct Interact {
 pub enum Action {
     /// A finger on an element.
     Tap {
-        /// CSS.
-        selector: String,
+        /// Which.
+        element: Element,
     },
     /// Text into an element.
     Type {
-        /// CSS.
-        selector: String,
+        /// Which.
+        element: Element,
         /// Sealed on its way, whatever `sensitive` says.
         text: String,
         /// Milliseconds between keys; `None` leaves it to the behavioural profile.
@@ -42,8 +46,8 @@ pub enum Action {
     },
     /// The page, or an element that scrolls.
     Scroll {
-        /// CSS; `None` is the page.
-        selector: Option<String>,
+        /// Which; `None` is the page.
+        element: Option<Element>,
         /// CSS pixels to the right.
         delta_x: i32,
         /// CSS pixels down.
@@ -54,6 +58,17 @@ pub enum Action {
         /// A character, or a name such as `Enter`.
         key: String,
     },
+    /// An option of a menu of the page.
+    Select {
+        /// Which menu.
+        element: Element,
+        /// The option's value, or its label.
+        option: String,
+    },
+    /// The page before, as a browser's button goes there.
+    Back,
+    /// The page once more.
+    Reload,
 }
 
 impl Action {
@@ -65,14 +80,27 @@ impl Action {
             Self::Type { .. } => ActionKind::Type,
             Self::Scroll { .. } => ActionKind::Scroll,
             Self::Press { .. } => ActionKind::Press,
+            Self::Select { .. } => ActionKind::Select,
+            Self::Back => ActionKind::Back,
+            Self::Reload => ActionKind::Reload,
         }
     }
 
-    /// The time that it gets when its caller names none. A text gets more the longer it takes to type.
+    /// Whether it loads a page, and so counts as a navigation (contract: usage 7).
+    #[must_use]
+    pub fn navigates(&self) -> bool {
+        matches!(self, Self::Back | Self::Reload)
+    }
+
+    /// The time that it gets when its caller names none: that of a navigation for one, and for a text the more the longer it
+    /// takes to type.
     ///
     /// # Errors
     /// On `action.delay_ms`, when the pauses alone take longer than any operation may.
     fn default_timeout(&self, limits: &Limits) -> Result<Duration, Invalid> {
+        if self.navigates() {
+            return Ok(NAVIGATE_TIMEOUT);
+        }
         let Self::Type { text, delay_ms, .. } = self else { return Ok(INTERACT_TIMEOUT) };
         let keys = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
         let pauses = Duration::from_millis(delay_ms.unwrap_or_default()).saturating_mul(keys);
@@ -99,6 +127,12 @@ pub enum ActionKind {
     Scroll,
     /// [`Action::Press`]
     Press,
+    /// [`Action::Select`]
+    Select,
+    /// [`Action::Back`]
+    Back,
+    /// [`Action::Reload`]
+    Reload,
 }
 
 /// What became of an interaction
@@ -114,9 +148,16 @@ pub struct Interacted {
     pub duration_ms: u64,
     /// The page's address afterwards
     pub url: String,
+    /// Whether a form would have been submitted, and was not: see [`Interact::hold_submissions`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(ignore)]
+    pub submission_held: bool,
 }
 
-/// The time of an interaction whose caller names none, but for what typing adds to it.
+/// The time of a page to load when its caller names none.
+pub(super) const NAVIGATE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The time of any other interaction whose caller names none, but for what typing adds to it.
 const INTERACT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a machine that is busy may need for a key, besides the pause after it.
@@ -133,23 +174,28 @@ impl Interact {
     ) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         match &action {
-            Action::Tap { selector } => require_selector(&mut rules, selector, limits, "action.selector"),
-            Action::Type { selector, text, delay_ms, .. } => {
-                require_selector(&mut rules, selector, limits, "action.selector");
+            Action::Tap { element } => require_element(&mut rules, element, limits, "action"),
+            Action::Type { element, text, delay_ms, .. } => {
+                require_element(&mut rules, element, limits, "action");
                 rules.length(text, 0, limits.type_text_chars, "action.text");
                 let max = limits.type_delay_ms;
                 rules.require(delay_ms.is_none_or(|ms| ms <= max), "action.delay_ms", format!("must be 0 to {max}"));
             }
-            Action::Scroll { selector, .. } => {
-                if let Some(selector) = selector {
-                    require_selector(&mut rules, selector, limits, "action.selector");
+            Action::Scroll { element, .. } => {
+                if let Some(element) = element {
+                    require_element(&mut rules, element, limits, "action");
                 }
             }
             Action::Press { key } => rules.length(key, 1, limits.press_key_chars, "action.key"),
+            Action::Select { element, option } => {
+                require_element(&mut rules, element, limits, "action");
+                rules.length(option, 0, limits.locator_chars, "action.option");
+            }
+            Action::Back | Action::Reload => {}
         }
         rules.check()?;
         let timeout = parse_timeout(timeout_ms, action.default_timeout(limits)?, limits)?;
-        Ok(Self { action, timeout, on_timeout })
+        Ok(Self { action, timeout, on_timeout, hold_submissions: false })
     }
 }
 
@@ -160,8 +206,8 @@ mod tests {
     #[test]
     fn a_text_has_the_time_that_it_takes_to_type() {
         let timeout = |chars: usize, delay_ms, timeout_ms| {
-            let (selector, text) = ("#a".to_owned(), "x".repeat(chars));
-            let action = Action::Type { selector, text, delay_ms, sensitive: false };
+            let (element, text) = ("#a".to_owned().into(), "x".repeat(chars));
+            let action = Action::Type { element, text, delay_ms, sensitive: false };
             let parsed = Interact::parse(action, timeout_ms, OnTimeout::Fail, &Limits::default());
             parsed.map(|interact| interact.timeout).map_err(|Invalid(errors)| errors[0].field.clone())
         };

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 use utoipa::ToSchema;
 
+use super::interact::NAVIGATE_TIMEOUT;
 use super::parse_timeout;
 use crate::addresses::{Destinations, Distance};
 use crate::limits::Limits;
@@ -34,7 +35,7 @@ impl Navigate {
         destinations: &Destinations,
         limits: &Limits,
     ) -> Result<Self, Invalid> {
-        let timeout = parse_timeout(timeout_ms, Duration::from_secs(30), limits)?;
+        let timeout = parse_timeout(timeout_ms, NAVIGATE_TIMEOUT, limits)?;
         let mut rules = Rules::default();
         rules.length(&url, 0, limits.url_chars, "url");
         rules.check()?;

@@ -15,6 +15,9 @@ pub enum Outcome {
     Invalid {
         /// What was wrong with it.
         errors: Vec<FieldError>,
+        /// Further members of the problem document: what the caller could have meant.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        members: Map<String, Value>,
     },
     /// Done, but the result is not to be had; the session is ready again.
     Withheld {

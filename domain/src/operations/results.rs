@@ -11,7 +11,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{Captured, Extracted, Interacted, LoginResult, Navigated, SearchResult, SessionState, Waited};
+use super::{
+    Captured, Extracted, Interacted, Located, LoginResult, Navigated, PageSnapshot, SearchResult, SessionState, Waited,
+};
 use crate::heavy::{heavy, weight};
 
 /// What an operation that was done came to. As JSON it is what it holds, and nothing more: whoever reads it knows what was
@@ -38,6 +40,10 @@ pub enum OperationResult {
     },
     /// Of `extract`.
     Extract(Extracted),
+    /// Of `snapshot`.
+    Snapshot(PageSnapshot),
+    /// Of a look for elements.
+    Locate(Located),
     /// Of `search`.
     Search(SearchResult),
     /// Of `login`.
@@ -67,6 +73,7 @@ impl OperationResult {
                 storage.chain(cookies).sum()
             }
             Self::Extract(extracted) => extracted.value.values().map(weight).sum(),
+            Self::Snapshot(page) => page.snapshot.len(),
             _ => 0,
         }
     }
@@ -153,7 +160,13 @@ mod tests {
             &navigated,
             r#"{"url":"https://example.com","status":200,"final_url":"https://example.com/","duration_ms":1}"#,
         );
-        let interacted = Interacted { ok: true, kind: ActionKind::Tap, duration_ms: 2, url: URL.to_owned() };
+        let interacted = Interacted {
+            ok: true,
+            kind: ActionKind::Tap,
+            duration_ms: 2,
+            url: URL.to_owned(),
+            submission_held: false,
+        };
         assert_kept(
             OperationResult::Interact(interacted.clone()),
             &interacted,
@@ -173,6 +186,18 @@ mod tests {
             OperationResult::Extract(extracted.clone()),
             &extracted,
             r#"{"value":{"price":89.9,"a":[{"z":"1","b":null}]}}"#,
+        );
+        let page = PageSnapshot {
+            snapshot: "link \"A\" [ref=e1]\n".to_owned(),
+            nodes: 1,
+            truncated: false,
+            url: URL.to_owned(),
+            duration_ms: 4,
+        };
+        assert_kept(
+            OperationResult::Snapshot(page.clone()),
+            &page,
+            r#"{"snapshot":"link \"A\" [ref=e1]\n","nodes":1,"truncated":false,"url":"https://example.com/","duration_ms":4}"#,
         );
         for (results_visible, text) in [
             (None, r#"{"submitted":true,"query_truncated":false,"duration_ms":4}"#),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{OnTimeout, parse_timeout, require_selector};
+use super::locators::require_element;
+use super::{Element, OnTimeout, parse_timeout};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
@@ -26,13 +27,13 @@ pub struct Wait {
 pub enum Condition {
     /// An element that is visible.
     Selector {
-        /// CSS.
-        selector: String,
+        /// Which.
+        element: Element,
     },
     /// No element, or an invisible one.
     SelectorHidden {
-        /// CSS.
-        selector: String,
+        /// Which.
+        element: Element,
     },
     /// The address.
     UrlMatches {
@@ -71,8 +72,8 @@ impl Wait {
         let mut rules = Rules::default();
         let mut default_timeout = Duration::from_secs(30);
         match &condition {
-            Condition::Selector { selector } | Condition::SelectorHidden { selector } => {
-                require_selector(&mut rules, selector, limits, "condition.selector");
+            Condition::Selector { element } | Condition::SelectorHidden { element } => {
+                require_element(&mut rules, element, limits, "condition");
             }
             // Whether it is a regular expression is not asked of somebody who has no session: see `patterns.rs`.
             Condition::UrlMatches { pattern } => rules.length(pattern, 0, limits.pattern_chars, "condition.pattern"),

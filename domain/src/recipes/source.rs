@@ -1,8 +1,10 @@
 //! What recipes are made of: the steps that an agent session has carried out.
 
+use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::steps::Step;
+use super::steps::{Condition, Element, Item, Step};
+use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use crate::ids::AgentSessionId;
 use crate::limits::Limits;
 use crate::vault::{CannotOpen, Vault};
@@ -24,6 +26,13 @@ pub enum SourceError {
     Database(#[from] sqlx::Error),
 }
 
+/// An element that was found for a step.
+#[derive(Deserialize)]
+struct Shown {
+    selector: String,
+    description: String,
+}
+
 /// The steps of plans that were done, in the order in which they were (contract: recipes 5).
 ///
 /// # Errors
@@ -35,7 +44,7 @@ pub(super) async fn steps(
     limits: &Limits,
 ) -> Result<Vec<Step>, SourceError> {
     let rows = sqlx::query!(
-        "select s.id, s.sealed_wish from agent_steps s join agent_turns t on t.id = s.turn_id
+        "select s.id, s.sealed_wish, s.sealed_shown from agent_steps s join agent_turns t on t.id = s.turn_id
          where s.agent_session_id = $1 and s.status = 'done' and t.kind = 'plan'
          order by s.turn_id, s.position limit $2",
         of as _,
@@ -47,8 +56,52 @@ pub(super) async fn steps(
         return Err(SourceError::TooMany(limits.recipe_steps));
     }
     let opened = rows.iter().map(|row| {
-        let written = vault.open("agents", &row.id.to_string(), &row.sealed_wish)?;
-        Ok(serde_json::from_slice(&written).map_err(|error| sqlx::Error::Decode(error.into()))?)
+        let owner = row.id.to_string();
+        let wish = vault.open("agents", &owner, &row.sealed_wish)?;
+        let wish = serde_json::from_slice(&wish).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let shown = row.sealed_shown.as_ref().map(|sealed| vault.open("agents", &owner, sealed)).transpose()?;
+        let shown = shown.map(|shown| serde_json::from_slice(&shown)).transpose();
+        let shown: Option<Vec<Shown>> = shown.map_err(|error| sqlx::Error::Decode(error.into()))?;
+        Ok(step(wish, shown.unwrap_or_default()))
     });
     opened.collect()
+}
+
+/// A wish as it was carried out, on the elements that were found for it, which come in the order in which it speaks of them.
+fn step(wish: Wish, shown: Vec<Shown>) -> Step {
+    let mut shown = shown.into_iter();
+    let mut found = |sought: Sought| element(sought, shown.next());
+    match wish {
+        Wish::Navigate { url } => Step::Navigate { url },
+        Wish::Tap { target } => Step::Tap(found(target)),
+        Wish::Type { target, value } => Step::Type { element: found(target), value },
+        Wish::Press { key } => Step::Press { key },
+        Wish::Select { target, option } => Step::Select { element: found(target), option },
+        Wish::Scroll { delta_x, delta_y, target } => Step::Scroll { delta_x, delta_y, target: target.map(found) },
+        Wish::Wait { condition } => {
+            let condition = match condition {
+                WishedCondition::Visible(sought) => Condition::Selector(found(sought)),
+                WishedCondition::Hidden(sought) => Condition::SelectorHidden(found(sought)),
+                WishedCondition::Url(pattern) => Condition::UrlMatches { pattern },
+                WishedCondition::Time { ms } => Condition::Time { ms },
+            };
+            Step::Wait { condition }
+        }
+        Wish::Capture { capture } => Step::Capture { capture },
+        Wish::Extract { items } => {
+            let item = |WishedItem { name, target, attribute, list }| Item { name, element: found(target), attribute, list };
+            Step::Extract { items: items.into_iter().map(item).collect() }
+        }
+        Wish::Back => Step::Back,
+        Wish::Reload => Step::Reload,
+    }
+}
+
+/// The element that was found for what was sought. What was said exactly need not have been looked for.
+fn element(sought: Sought, shown: Option<Shown>) -> Element {
+    match (shown, sought) {
+        (Some(Shown { selector, description }), _) => Element { selector, description },
+        (None, Sought::Css(selector)) => Element { description: selector.clone(), selector },
+        (None, Sought::Described { words, .. } | Sought::Ref(words)) => Element { selector: String::new(), description: words },
+    }
 }

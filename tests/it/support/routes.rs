@@ -45,6 +45,8 @@ pub fn sample(method: &Method, template: &str) -> Route {
             let same = |route: &Route| route.method == *method && route.path == path;
             session_routes(session).into_iter().find(same).unwrap_or_else(|| panic!("no sample of {method} {path}"))
         }
+        ["v1", "agent-sessions"] => with(of(""), json!({"mode": "none"})),
+        ["v1", "agent-sessions", ..] => with(of("agt"), json!({})),
         // An archetype that is not in the catalogue: nothing is made.
         ["v1", "profiles"] => with(of(""), json!({"name": "matrix", "archetype": "none"})),
         ["v1", "profiles", ..] => with(of("prof"), json!({})),

@@ -22,6 +22,7 @@ use crate::acknowledgement::{self, Acknowledgements};
 use crate::channel::Output;
 use crate::navigation::{self, Navigation};
 use crate::script::{self, Scripts};
+use crate::submissions::{self, Submissions};
 use crate::{Arguments, failure, screen};
 
 /// Nothing listens there: until it is configured, a browser has no way out.
@@ -46,12 +47,15 @@ pub struct Browser {
     pub scripts: Scripts,
     /// The input that pages have handled.
     pub acknowledgements: Acknowledgements,
+    /// The forms that pages may not submit.
+    pub submissions: Submissions,
     /// Where everything lies that the browser writes.
     pub directory: PathBuf,
     window: gtk::Window,
     context: WebContext,
     settings: Settings,
-    content: UserContentManager,
+    /// The scripts that pages get from us.
+    pub content: UserContentManager,
     configured: Cell<bool>,
     /// Characters of an address and of a title.
     lengths: Cell<(usize, usize)>,
@@ -77,6 +81,7 @@ impl Browser {
             navigation: Navigation::default(),
             scripts: Scripts::default(),
             acknowledgements: Acknowledgements::default(),
+            submissions: Submissions::default(),
             directory: arguments.data_dir.clone(),
             context,
             settings,
@@ -193,18 +198,22 @@ impl Browser {
         let browser = Rc::downgrade(self);
         self.content.connect_script_message_received(Some(acknowledgement::HANDLER), move |_, message| {
             if let (Some(browser), Some(value)) = (browser.upgrade(), message.js_value()) {
-                browser.acknowledgements.note(&javascriptcore::ValueExt::to_str(&value));
+                let report = javascriptcore::ValueExt::to_str(&value);
+                browser.submissions.note(&report);
+                browser.acknowledgements.note(&report);
             }
         });
         self.content.register_script_message_handler_in_world(acknowledgement::HANDLER, script::WORLD);
-        self.content.add_script(&UserScript::for_world(
-            acknowledgement::LISTENERS,
-            UserContentInjectedFrames::AllFrames,
-            UserScriptInjectionTime::Start,
-            script::WORLD,
-            &[],
-            &[],
-        ));
+        for listeners in [acknowledgement::LISTENERS, submissions::LISTENERS] {
+            self.content.add_script(&UserScript::for_world(
+                listeners,
+                UserContentInjectedFrames::AllFrames,
+                UserScriptInjectionTime::Start,
+                script::WORLD,
+                &[],
+                &[],
+            ));
+        }
     }
 
     /// Answers everything that would wait for a person, or reach beyond the page.

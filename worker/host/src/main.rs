@@ -10,10 +10,12 @@ mod capture;
 mod channel;
 mod cookies;
 mod failure;
+mod history;
 mod keys;
 mod navigation;
 mod screen;
 mod script;
+mod submissions;
 mod touch;
 
 use std::fs::File;
@@ -127,6 +129,10 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
     Ok(match request.command {
         Command::Configure(device) => json(&browser.configure(device).await?),
         Command::Navigate { uri, until } => json(&navigation::navigate(browser, &uri, until).await?),
+        Command::Back => json(&history::back(browser).await?),
+        Command::Reload => json(&history::reload(browser).await?),
+        Command::HoldSubmissions { hold } => json(&submissions::hold(browser, hold).await),
+        Command::HeldSubmission => json(&submissions::held(browser).await),
         Command::Evaluate { script } => script::evaluate_raw(browser, &script).await?,
         Command::Touch { steps } => json(&touch::inject(browser, &steps).await?),
         Command::Keys { keys } => json(&keys::inject(browser, &keys).await?),

@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Ended;
 use super::input::{Existing, keys_of};
-use super::page::{POLL, Role, Target};
+use super::page::{POLL, Sought, Use};
 use super::webkit::{Webkit, milliseconds};
 
 /// How long a login's outcome has to stand before it counts: between two pages there is no password field either.
@@ -42,8 +42,9 @@ impl Form {
 
 impl Webkit {
     pub(super) async fn search(&mut self, search: &Search, started: Instant) -> Result<SearchResult, Ended> {
+        self.hold_submissions(false).await?;
         let form = Form::new(search.step_timeout, search.work, started);
-        let field = Target::chosen(search.search_selector.as_deref(), "search_selector", Role::Search);
+        let field = Sought::chosen(search.search_selector.as_deref(), "search_selector", Use::Search);
         match self.fill(field, &search.query, "query", &form).await? {
             None => return Err(Ended::invalid("search_selector", "no search field was found")),
             Some(Typing::Truncated) => {
@@ -61,7 +62,7 @@ impl Webkit {
         }
         let results_visible = match &search.wait_for_results_selector {
             Some(selector) => {
-                let results = Target::Selector { selector, field: "wait_for_results_selector" };
+                let results = Sought::Selector { selector, field: "wait_for_results_selector" };
                 Some(self.appears(results, search.step_timeout).await?)
             }
             None => None,
@@ -71,9 +72,10 @@ impl Webkit {
     }
 
     pub(super) async fn login(&mut self, login: &Login, started: Instant) -> Result<LoginResult, Ended> {
+        self.hold_submissions(false).await?;
         let form = Form::new(login.step_timeout, login.work, started);
-        let username = Target::chosen(login.username_selector.as_deref(), "username_selector", Role::Username);
-        let password = Target::chosen(login.password_selector.as_deref(), "password_selector", Role::Password);
+        let username = Sought::chosen(login.username_selector.as_deref(), "username_selector", Use::Username);
+        let password = Sought::chosen(login.password_selector.as_deref(), "password_selector", Use::Password);
         let truncated = || LoginResult {
             submitted: false,
             credentials_truncated: true,
@@ -98,7 +100,7 @@ impl Webkit {
 
         let logged_in = match &login.success_selector {
             Some(selector) => {
-                let success = Target::Selector { selector, field: "success_selector" };
+                let success = Sought::Selector { selector, field: "success_selector" };
                 self.appears(success, login.step_timeout).await?
             }
             None => within(login.step_timeout, self.leaves(password)).await?.is_some(),
@@ -113,7 +115,7 @@ impl Webkit {
     }
 
     /// Types `text` into a field in place of what it has. `None` when there is no such field.
-    async fn fill(&mut self, field: Target<'_>, text: &str, named: &str, form: &Form) -> Result<Option<Typing>, Ended> {
+    async fn fill(&mut self, field: Sought<'_>, text: &str, named: &str, form: &Form) -> Result<Option<Typing>, Ended> {
         // A line break would send the form.
         let keys = keys_of(&text.replace(['\r', '\n', '\t'], " "), named)?;
         if within(form.step, self.focus(field, Existing::Replace)).await?.is_none() {
@@ -127,7 +129,7 @@ impl Webkit {
 
     /// Sends a login form: by the caller's button, by Enter where there is a form to send, or by what looks like a button.
     async fn submit(&mut self, login: &Login) -> Result<(), Ended> {
-        let button = Target::chosen(login.submit_selector.as_deref(), "submit_selector", Role::Submit);
+        let button = Sought::chosen(login.submit_selector.as_deref(), "submit_selector", Use::Submit);
         let is_chosen = login.submit_selector.is_some();
         if is_chosen || self.shows(button).await? == Some(true) {
             return match within(login.step_timeout, self.tap(button)).await? {
@@ -143,7 +145,7 @@ impl Webkit {
         Ok(self.press(vec!["Enter".to_owned()]).await?)
     }
 
-    async fn appears(&mut self, target: Target<'_>, patience: Duration) -> Result<bool, Ended> {
+    async fn appears(&mut self, target: Sought<'_>, patience: Duration) -> Result<bool, Ended> {
         let appears = async {
             while self.shows(target).await? != Some(true) {
                 sleep(POLL).await;
@@ -154,7 +156,7 @@ impl Webkit {
     }
 
     /// Waits until a loaded page has been without the password field for a while.
-    async fn leaves(&mut self, password: Target<'_>) -> Result<(), Ended> {
+    async fn leaves(&mut self, password: Sought<'_>) -> Result<(), Ended> {
         let mut since = Instant::now();
         while since.elapsed() < OUTCOME_STANDS {
             let is_loading = self.page().await?.lifecycle == Some(Lifecycle::Loading);

@@ -11,16 +11,16 @@ use tokio::time::sleep;
 use super::Ended;
 use super::host::CallError;
 use super::pace::Pauses;
-use super::page::{self, POLL, Target};
+use super::page::{self, POLL, Sought};
 use super::webkit::{Webkit, milliseconds};
 
 /// How often a field may be found covered before it is focused without a finger.
 const PATIENCE: u32 = 10;
 
-/// What [`page::LOCATE`] finds.
+/// What [`page::REACH`] finds.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-enum Located {
+enum Reached {
     Absent,
     Hidden,
     Moving,
@@ -61,9 +61,10 @@ pub enum Existing {
 
 impl Webkit {
     pub(super) async fn interact(&mut self, interact: &Interact, started: Instant) -> Result<Interacted, Ended> {
+        self.hold_submissions(interact.hold_submissions).await?;
         match &interact.action {
-            Action::Tap { selector } => self.tap(Target::Selector { selector, field: "action.selector" }).await?,
-            Action::Type { selector, text, delay_ms, .. } => {
+            Action::Tap { element } => self.tap(Sought::written(element, &element.field("action"))).await?,
+            Action::Type { element, text, delay_ms, .. } => {
                 let keys = keys_of(text, "action.text")?;
                 let pauses = if let Some(ms) = delay_ms {
                     Pauses::exactly(*ms)
@@ -71,12 +72,12 @@ impl Webkit {
                     let needed = KEY_TAKES.saturating_mul(u32::try_from(keys.len()).unwrap_or(u32::MAX));
                     self.pace.typing(keys.len(), interact.timeout.saturating_sub(needed) / 2)
                 };
-                self.focus(Target::Selector { selector, field: "action.selector" }, Existing::Keep).await?;
+                self.focus(Sought::written(element, &element.field("action")), Existing::Keep).await?;
                 self.type_keys(keys, pauses).await?;
             }
-            Action::Scroll { selector, delta_x, delta_y } => {
-                let target =
-                    selector.as_deref().map(|selector| Target::Selector { selector, field: "action.selector" });
+            Action::Scroll { element, delta_x, delta_y } => {
+                let field = element.as_ref().map(|element| element.field("action")).unwrap_or_default();
+                let target = element.as_ref().map(|element| Sought::written(element, &field));
                 self.scroll(target, *delta_x, *delta_y).await?;
             }
             Action::Press { key } => match self.press(vec![key.clone()]).await {
@@ -85,8 +86,27 @@ impl Webkit {
                 }
                 pressed => pressed?,
             },
+            Action::Select { element, option } => {
+                self.choose(Sought::written(element, &element.field("action")), option).await?;
+            }
+            Action::Back => drop(self.load(Command::Back).await?),
+            Action::Reload => drop(self.load(Command::Reload).await?),
         }
-        self.interacted(interact, true, started).await
+        let mut interacted = self.interacted(interact, true, started).await?;
+        if self.holds_submissions {
+            interacted.submission_held = self.host.call(Command::HeldSubmission).await?;
+        }
+        Ok(interacted)
+    }
+
+    /// Has the page submit forms or not, from now on. A page may submit one long after it was touched, so that this stays until
+    /// another interaction has it otherwise.
+    pub(super) async fn hold_submissions(&mut self, hold: bool) -> Result<(), Ended> {
+        if self.holds_submissions != hold {
+            self.host.call::<()>(Command::HoldSubmissions { hold }).await?;
+            self.holds_submissions = hold;
+        }
+        Ok(())
     }
 
     pub(super) async fn interacted(
@@ -96,13 +116,14 @@ impl Webkit {
         started: Instant,
     ) -> Result<Interacted, Ended> {
         let url = self.address().await?;
-        Ok(Interacted { ok, kind: interact.action.kind(), duration_ms: milliseconds(started), url })
+        let (kind, duration_ms) = (interact.action.kind(), milliseconds(started));
+        Ok(Interacted { ok, kind, duration_ms, url, submission_held: false })
     }
 
     /// Taps an element as soon as a finger reaches it.
-    pub(super) async fn tap(&mut self, target: Target<'_>) -> Result<(), Ended> {
+    pub(super) async fn tap(&mut self, target: Sought<'_>) -> Result<(), Ended> {
         loop {
-            if let Some(Located::Ready(place)) = self.locate(target).await? {
+            if let Some(Reached::Ready(place)) = self.reach(target).await? {
                 self.obstacle = "the page does not react to the tap";
                 return self.touch(place).await;
             }
@@ -111,12 +132,12 @@ impl Webkit {
     }
 
     /// Gives a field the focus, by a tap like a user's where a finger reaches it.
-    pub(super) async fn focus(&mut self, target: Target<'_>, existing: Existing) -> Result<(), Ended> {
+    pub(super) async fn focus(&mut self, target: Sought<'_>, existing: Existing) -> Result<(), Ended> {
         let mut covered = 0;
         loop {
-            let place = match self.locate(target).await? {
-                Some(Located::Ready(place)) => Some(place),
-                Some(Located::Covered(place)) => {
+            let place = match self.reach(target).await? {
+                Some(Reached::Ready(place)) => Some(place),
+                Some(Reached::Covered(place)) => {
                     covered += 1;
                     (covered > PATIENCE || place.has_focus).then_some(place)
                 }
@@ -133,16 +154,13 @@ impl Webkit {
 
     async fn focus_at(
         &mut self,
-        target: Target<'_>,
+        target: Sought<'_>,
         place: Place,
         covered: bool,
         existing: Existing,
     ) -> Result<bool, Ended> {
         if place.takes == Takes::Nothing {
-            return Err(match target {
-                Target::Selector { field, .. } => Ended::invalid(field, "must be an element that takes text"),
-                Target::Role { .. } => Ended::invalid("selector", "must be an element that takes text"),
-            });
+            return Err(Ended::invalid(target.field(), "must be an element that takes text"));
         }
         if place.locked {
             self.obstacle = "the field is disabled or read-only";
@@ -153,25 +171,26 @@ impl Webkit {
             self.touch(place).await?;
         }
         self.obstacle = "the field does not take the focus";
-        let input = json!({ "target": target, "replace": existing == Existing::Replace });
+        let input = self.input(json!({ "target": target, "replace": existing == Existing::Replace }));
         Ok(page::ask(&self.host, page::FOCUS, &input).await?.unwrap_or(false))
     }
 
-    async fn locate(&mut self, target: Target<'_>) -> Result<Option<Located>, Ended> {
+    async fn reach(&mut self, target: Sought<'_>) -> Result<Option<Reached>, Ended> {
         if self.obstacle.is_empty() {
             self.obstacle = "the page does not answer";
         }
-        let located = page::ask(&self.host, page::LOCATE, &json!({ "target": target })).await?;
-        self.obstacle = match located {
+        let input = self.input(json!({ "target": target }));
+        let reached = page::ask(&self.host, page::REACH, &input).await?;
+        self.obstacle = match reached {
             None => "the page does not answer",
-            Some(Located::Absent) => "no element matches",
-            Some(Located::Hidden) => "the element is not visible",
-            Some(Located::Moving) => "the element does not stand still",
-            Some(Located::Outside) => "the element cannot be scrolled into view",
-            Some(Located::Covered(_)) => "another element covers it",
-            Some(Located::Ready(_)) => "",
+            Some(Reached::Absent) => "no element matches",
+            Some(Reached::Hidden) => "the element is not visible",
+            Some(Reached::Moving) => "the element does not stand still",
+            Some(Reached::Outside) => "the element cannot be scrolled into view",
+            Some(Reached::Covered(_)) => "another element covers it",
+            Some(Reached::Ready(_)) => "",
         };
-        Ok(located)
+        Ok(reached)
     }
 
     async fn touch(&mut self, at: Place) -> Result<(), Ended> {
@@ -201,8 +220,23 @@ impl Webkit {
         self.host.call(Command::Keys { keys }).await
     }
 
-    async fn scroll(&mut self, target: Option<Target<'_>>, x: i32, y: i32) -> Result<(), Ended> {
-        let input = json!({ "target": target, "x": x, "y": y });
+    /// Chooses an option of a menu as soon as a person could. One that it has already is chosen without a word.
+    async fn choose(&mut self, target: Sought<'_>, option: &str) -> Result<(), Ended> {
+        let input = self.input(json!({ "target": target, "option": option }));
+        loop {
+            self.obstacle = match page::ask(&self.host, page::CHOOSE, &input).await? {
+                None => "the page does not answer",
+                Some(Chosen::Absent) => "no element matches",
+                Some(Chosen::Hidden) => "the element is not visible",
+                Some(Chosen::Locked) => "the menu or its option is disabled",
+                Some(Chosen::Done) => return Ok(()),
+            };
+            sleep(POLL).await;
+        }
+    }
+
+    async fn scroll(&mut self, target: Option<Sought<'_>>, x: i32, y: i32) -> Result<(), Ended> {
+        let input = self.input(json!({ "target": target, "x": x, "y": y }));
         loop {
             // A script that was sent may scroll even if its answer is lost, so it is sent once.
             match page::ask_once(&self.host, page::SCROLL, &input).await? {
@@ -212,6 +246,16 @@ impl Webkit {
             sleep(POLL).await;
         }
     }
+}
+
+/// What became of the choice of an option.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Chosen {
+    Absent,
+    Hidden,
+    Locked,
+    Done,
 }
 
 /// The keys that type a text. A line break is the Enter key.
@@ -235,6 +279,6 @@ mod tests {
     fn a_text_is_typed_key_by_key() {
         let keys = keys_of("né\r\n\t😀", "action.text").expect("these are keys");
         assert_eq!(keys, ["n", "é", "Enter", "Tab", "😀"]);
-        assert!(matches!(keys_of("a\u{7}", "action.text"), Err(Ended::Invalid(_))));
+        assert!(matches!(keys_of("a\u{7}", "action.text"), Err(Ended::Invalid { .. })));
     }
 }

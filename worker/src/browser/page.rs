@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::operations::{Element, ROLES, Target};
 use kitfleet_domain::validation::Invalid;
 use kitfleet_host_protocol::{Command, HostError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::Ended;
@@ -20,8 +22,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How often in a row a script that only reads may fail. A page that navigates fails it once or twice.
 const MAX_FAILURES: u32 = 60;
 
-/// Finds what a target means and where a finger reaches it.
-pub const LOCATE: &str = include_str!("scripts/locate.js");
+/// Finds out where a finger reaches an element.
+pub const REACH: &str = include_str!("scripts/reach.js");
+/// Chooses an option of a menu.
+pub const CHOOSE: &str = include_str!("scripts/choose.js");
 /// Focuses a field.
 pub const FOCUS: &str = include_str!("scripts/focus.js");
 /// Scrolls.
@@ -35,12 +39,22 @@ pub const DOM: &str = include_str!("scripts/dom.js");
 /// Reads values.
 pub const EXTRACT: &str = include_str!("scripts/extract.js");
 
-const PRELUDE: &str = include_str!("scripts/page.js");
+/// Reads what the page shows.
+pub const SNAPSHOT: &str = include_str!("scripts/snapshot.js");
+/// Finds out who it is that words mean.
+pub const FIND: &str = include_str!("scripts/find.js");
+
+const PRELUDE: &str = concat!(
+    include_str!("scripts/page.js"),
+    include_str!("scripts/accessible.js"),
+    include_str!("scripts/targets.js"),
+    include_str!("scripts/looks.js"),
+);
 
 /// An element that is meant.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
-pub enum Target<'a> {
+pub enum Sought<'a> {
     /// By a selector of the caller's.
     Selector {
         /// CSS.
@@ -48,17 +62,24 @@ pub enum Target<'a> {
         /// Where the caller wrote it.
         field: &'a str,
     },
+    /// By what it is.
+    Target {
+        /// What.
+        target: &'a Target,
+        /// Where the caller wrote it.
+        field: &'a str,
+    },
     /// By its looks.
-    Role {
+    Looks {
         /// What it is for.
-        role: Role,
+        looks: Use,
     },
 }
 
 /// What a field of a form is for.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum Use {
     /// Search terms go here.
     Search,
     /// Who logs in.
@@ -69,10 +90,26 @@ pub enum Role {
     Submit,
 }
 
-impl<'a> Target<'a> {
+impl<'a> Sought<'a> {
     /// The caller's selector if there is one, or else what looks like it.
-    pub fn chosen(selector: Option<&'a str>, field: &'a str, role: Role) -> Self {
-        selector.map_or(Self::Role { role }, |selector| Self::Selector { selector, field })
+    pub fn chosen(selector: Option<&'a str>, field: &'a str, looks: Use) -> Self {
+        selector.map_or(Self::Looks { looks }, |selector| Self::Selector { selector, field })
+    }
+
+    /// The caller's element, which stands in this field.
+    pub fn written(element: &'a Element, field: &'a str) -> Self {
+        match element {
+            Element::Selector(selector) => Self::Selector { selector, field },
+            Element::Target(target) => Self::Target { target, field },
+        }
+    }
+
+    /// Where the caller wrote it.
+    pub fn field(self) -> &'a str {
+        match self {
+            Self::Selector { field, .. } | Self::Target { field, .. } => field,
+            Self::Looks { .. } => "selector",
+        }
     }
 }
 
@@ -81,7 +118,7 @@ impl<'a> Target<'a> {
 #[serde(rename_all = "snake_case")]
 enum Answer<T> {
     Value(T),
-    Refused { field: String, message: String },
+    Refused { field: String, message: String, members: Map<String, Value> },
 }
 
 /// Runs a script once. `None` when the page went away under it.
@@ -92,7 +129,9 @@ pub async fn ask_once<T: DeserializeOwned>(
 ) -> Result<Option<T>, Ended> {
     match host.call(Command::Evaluate { script: assemble(script, input) }).await {
         Ok(Answer::Value(value)) => Ok(Some(value)),
-        Ok(Answer::Refused { field, message }) => Err(Ended::Invalid(Invalid::field(field, message))),
+        Ok(Answer::Refused { field, message, members }) => {
+            Err(Ended::Invalid { invalid: Invalid::field(field, message), members })
+        }
         Err(CallError::Refused(HostError::Script { message })) => {
             tracing::debug!(message, "a script did not finish");
             Ok(None)
@@ -121,10 +160,11 @@ pub async fn read<T: DeserializeOwned>(host: &Host, script: &str, input: &impl S
 fn assemble(script: &str, input: &impl Serialize) -> String {
     let quoted = |text: &str| serde_json::to_string(text).expect("a string is JSON");
     let input = quoted(&serde_json::to_string(input).expect("inputs have string keys"));
+    let roles = json!(ROLES);
     format!(
-        "const input = JSON.parse({input});\n{PRELUDE}\n\
+        "const input = JSON.parse({input});\nconst ROLES = new Set({roles});\n{PRELUDE}\n\
          try {{\n  return {{ value: await (async () => {{\n{script}\n}})() ?? null }};\n}} \
          catch (error) {{\n  if (!(error instanceof Refusal)) throw error;\n  \
-         return {{ refused: {{ field: error.field, message: error.message }} }};\n}}"
+         return {{ refused: {{ field: error.field, message: error.message, members: error.members }} }};\n}}"
     )
 }

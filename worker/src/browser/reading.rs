@@ -19,7 +19,7 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::host::{CallError, driver_failure};
-use super::page;
+use super::page::{self, Sought};
 use super::webkit::{Webkit, milliseconds};
 use super::{Ended, numbers};
 
@@ -144,7 +144,7 @@ impl Webkit {
     pub(super) async fn extract(&mut self, extract: &Extract) -> Result<Extracted, Ended> {
         let (limit, most) = (self.limits.result_bytes, self.limits.list_matches);
         let questions: Vec<Value> = extract.extractions.iter().enumerate().map(question).collect();
-        let input = json!({ "extractions": questions, "limit": limit, "matches": most });
+        let input = self.input(json!({ "extractions": questions, "limit": limit, "matches": most }));
         match page::read(&self.host, page::EXTRACT, &input).await? {
             Found::Values(answers) => Ok(heavy(limit, || {
                 let named = extract.extractions.iter().zip(answers);
@@ -199,8 +199,7 @@ fn question((i, item): (usize, &Extraction)) -> Value {
     };
     json!({
         "name_bytes": name_bytes(&item.name),
-        "selector": item.selector,
-        "field": format!("extractions.{i}.selector"),
+        "target": Sought::written(&item.element, &item.element.field(&format!("extractions.{i}"))),
         "take": item.take,
         "attribute": item.attribute,
         "parts": item.extract.as_ref().map(|parts| parts.iter().map(part).collect::<Vec<_>>()),

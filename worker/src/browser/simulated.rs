@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use kitfleet_domain::operations::{
-    Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, LoginResult,
-    Navigated, OnTimeout, Operation, OperationResult, PageStanding, PageState, SearchResult, SessionState, Take,
-    Transform, Wait, Waited,
+    Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, Locate,
+    LocateBy, Located, LoginResult, Match, Navigated, OnTimeout, Operation, OperationResult, PageSnapshot, PageStanding,
+    PageState, SearchResult, SessionState, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;
@@ -69,7 +69,8 @@ impl Simulated {
                 duration_ms,
             }),
             Operation::Interact(interact) => {
-                OperationResult::Interact(Interacted { ok: true, kind: interact.action.kind(), duration_ms, url })
+                let kind = interact.action.kind();
+                OperationResult::Interact(Interacted { ok: true, kind, duration_ms, url, submission_held: false })
             }
             Operation::Wait(wait) => OperationResult::Wait(self.waited(wait, true, started)),
             Operation::StateCapture => OperationResult::StateCapture(SessionState {
@@ -86,6 +87,14 @@ impl Simulated {
                 let value = extract.extractions.iter().map(|item| (item.name.clone(), found(item))).collect();
                 OperationResult::Extract(Extracted { value })
             }
+            Operation::Snapshot => OperationResult::Snapshot(PageSnapshot {
+                snapshot: "heading \"Simulated\" [ref=e1] [level=1]\nbutton \"Simulated\" [ref=e2]".to_owned(),
+                nodes: 2,
+                truncated: false,
+                url,
+                duration_ms,
+            }),
+            Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Search(search) => OperationResult::Search(SearchResult {
                 submitted: search.submit,
                 query_truncated: false,
@@ -105,6 +114,27 @@ impl Simulated {
     fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Waited {
         let (kind, duration_ms) = (wait.condition.kind(), milliseconds(started));
         Waited { matched, kind, duration_ms, url: self.url.clone() }
+    }
+
+    /// Whatever is sought is there, once.
+    fn locate(&self, locate: &Locate) -> Located {
+        let (role, name) = match &locate.sought {
+            LocateBy::Target(Target::Role { role, name }) => (role.as_str(), name.as_deref().unwrap_or("Simulated")),
+            LocateBy::Target(Target::Label(name) | Target::Placeholder(name)) => ("textbox", name.as_str()),
+            LocateBy::Target(Target::Text(name)) => ("generic", name.as_str()),
+            LocateBy::Described { role, words } => (role.as_deref().unwrap_or("button"), words.as_str()),
+            LocateBy::Target(Target::Selector(_) | Target::Ref(_)) | LocateBy::Focused => ("button", "Simulated"),
+        };
+        let found = Match {
+            selector: "#simulated".to_owned(),
+            description: format!("{role} {}", Value::from(name)),
+            role: role.to_owned(),
+            name: name.to_owned(),
+            submits: false,
+            form_field: false,
+            fingerprint: locate::fingerprint(&[role.to_owned(), name.to_owned()]),
+        };
+        Located { matches: vec![found], total: 1, origin: "http://simulated".to_owned(), url: self.url.clone() }
     }
 
     fn capture(&self, capture: Capture, started: Instant) -> OperationResult {

@@ -8,7 +8,7 @@ use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::operations::{
-    self, Condition, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation, OperationResult, Wait, Waited,
+    self, Condition, Element, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation, OperationResult, Wait, Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -17,14 +17,14 @@ use kitfleet_host_protocol::{
     self as protocol, Command, Cookie, Device, HostError, Page, PageError, PageErrorKind, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::confinement::Confinement;
 use super::egress::{Guard, Rules};
 use super::host::{CallError, Host, driver_failure};
 use super::pace::Pace;
-use super::page::{self, POLL, Target};
+use super::page::{self, POLL, Sought};
 use super::sites;
 use super::{Ended, NotSaved};
 
@@ -47,6 +47,10 @@ pub struct Webkit {
     pub(super) limits: Limits,
     /// What an interaction is waiting for, to say so when its time is up.
     pub(super) obstacle: &'static str,
+    /// How many elements were called by a ref, on whatever page: none of them calls another.
+    pub(super) refs: u64,
+    /// Whether the page may submit no form.
+    pub(super) holds_submissions: bool,
     /// Where regular expressions are worked on, one at a time.
     patterns: Patterns,
     guard: Guard,
@@ -88,7 +92,17 @@ impl Webkit {
             title_chars: limits.title_chars,
         };
         host.call::<()>(Command::Configure(device)).await.map_err(CallError::into_failure)?;
-        Ok(Self { host, pace: Pace::of(profile), limits, obstacle: "", patterns: Patterns::new(1), guard, confinement })
+        Ok(Self {
+            host,
+            pace: Pace::of(profile),
+            limits,
+            obstacle: "",
+            refs: 0,
+            holds_submissions: false,
+            patterns: Patterns::new(1),
+            guard,
+            confinement,
+        })
     }
 
     /// Does one operation, within its budget.
@@ -120,6 +134,8 @@ impl Webkit {
                 OperationResult::Capture { captured, content }
             }
             Operation::Extract(extract) => OperationResult::Extract(self.extract(extract).await?),
+            Operation::Snapshot => OperationResult::Snapshot(self.snapshot(started).await?),
+            Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
             Operation::Search(search) => OperationResult::Search(self.search(search, started).await?),
             Operation::Login(login) => OperationResult::Login(self.login(login, started).await?),
         })
@@ -131,17 +147,26 @@ impl Webkit {
             operations::WaitUntil::DomContentLoaded => WaitUntil::DomContentLoaded,
             operations::WaitUntil::NetworkIdle => WaitUntil::NetworkIdle,
         };
-        self.guard.take_refusal();
         let command = Command::Navigate { uri: navigate.url.as_str().to_owned(), until };
-        match self.host.call::<protocol::Navigated>(command).await {
-            Ok(protocol::Navigated { final_uri, status }) => Ok(Navigated {
-                url: navigate.requested_url.clone(),
-                status: Some(status),
-                final_url: final_uri,
-                duration_ms: milliseconds(started),
-            }),
+        let protocol::Navigated { final_uri, status } = self.load(command).await?;
+        Ok(Navigated {
+            url: navigate.requested_url.clone(),
+            status: Some(status),
+            final_url: final_uri,
+            duration_ms: milliseconds(started),
+        })
+    }
+
+    /// Has a page loaded.
+    pub(super) async fn load(&mut self, command: Command) -> Result<protocol::Navigated, Ended> {
+        self.guard.take_refusal();
+        match self.host.call(command).await {
+            Ok(navigated) => Ok(navigated),
             Err(CallError::Refused(HostError::Navigation(error))) => {
                 Err(Ended::Failed(driver_failure(self.explain(&error))))
+            }
+            Err(CallError::Refused(HostError::Nowhere)) => {
+                Err(Ended::invalid("action.kind", "there is no page to go to: none was loaded before"))
             }
             Err(error) => Err(error.into()),
         }
@@ -164,8 +189,8 @@ impl Webkit {
 
     async fn wait(&mut self, wait: &Wait, started: Instant) -> Result<Waited, Ended> {
         match &wait.condition {
-            Condition::Selector { selector } => self.wait_for_selector(selector, true).await?,
-            Condition::SelectorHidden { selector } => self.wait_for_selector(selector, false).await?,
+            Condition::Selector { element } => self.wait_for(element, true).await?,
+            Condition::SelectorHidden { element } => self.wait_for(element, false).await?,
             Condition::UrlMatches { pattern } => self.wait_for_address(pattern).await?,
             Condition::Time { ms } => sleep(Duration::from_millis(*ms)).await,
         }
@@ -187,17 +212,24 @@ impl Webkit {
         }
     }
 
-    async fn wait_for_selector(&mut self, selector: &str, visible: bool) -> Result<(), Ended> {
-        let target = Target::Selector { selector, field: "condition.selector" };
-        while self.shows(target).await? != Some(visible) {
+    async fn wait_for(&mut self, element: &Element, visible: bool) -> Result<(), Ended> {
+        let field = element.field("condition");
+        let input = self.input(json!({ "target": Sought::written(element, &field), "until_hidden": !visible }));
+        while page::ask::<bool>(&self.host, page::VISIBLE, &input).await? != Some(visible) {
             sleep(POLL).await;
         }
         Ok(())
     }
 
     /// Whether something that is meant can be seen. `None` while the page cannot be asked.
-    pub(super) async fn shows(&mut self, target: Target<'_>) -> Result<Option<bool>, Ended> {
+    pub(super) async fn shows(&mut self, target: Sought<'_>) -> Result<Option<bool>, Ended> {
         page::ask(&self.host, page::VISIBLE, &json!({ "target": target })).await
+    }
+
+    /// What a script is asked about elements that a caller means. A ref that nobody was given it tells from one that is gone.
+    pub(super) fn input(&self, mut input: Value) -> Value {
+        input["refs"] = self.refs.into();
+        input
     }
 
     async fn waited(&self, wait: &Wait, matched: bool, started: Instant) -> Result<Waited, Ended> {
@@ -310,6 +342,7 @@ impl CallError {
                 HostError::Navigation(error) => error.message,
                 HostError::Script { message } | HostError::Engine { message } => message,
                 HostError::UnknownKey { .. } => "no such key".to_owned(),
+                HostError::Nowhere => "there is no such page".to_owned(),
             }),
         }
     }
@@ -318,7 +351,7 @@ impl CallError {
 impl From<PatternError> for Ended {
     fn from(error: PatternError) -> Self {
         match error {
-            PatternError::Invalid(invalid) => Self::Invalid(invalid),
+            PatternError::Invalid(invalid) => Self::Invalid { invalid, members: Map::new() },
             PatternError::Thread(error) => Self::Failed(driver_failure(error.to_string())),
         }
     }

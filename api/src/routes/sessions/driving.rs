@@ -122,7 +122,7 @@ fn not_ready(status: SessionStatus) -> Problem {
 /// The problem that an outcome other than success is.
 pub fn refusal(outcome: Outcome) -> Problem {
     match outcome {
-        Outcome::Invalid { errors } => Invalid(errors).into(),
+        Outcome::Invalid { errors, members } => Problem::from(Invalid(errors)).with_members(members),
         Outcome::Withheld { detail, members } => Problem::withheld(detail, members),
         Outcome::Failed { failure } => failure.into(),
         Outcome::Destroyed => {

@@ -1,13 +1,14 @@
 //! What a session can be told to do.
 
 mod bodies;
+mod targets;
 
 use axum::extract::State;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::operations::{
     Capture, Captured, Condition, Extract, Extracted, Interact, Interacted, LoginResult, Navigate, Navigated,
-    Operation, SearchResult, SessionState, Wait, Waited,
+    Operation, PageSnapshot, SearchResult, SessionState, Wait, Waited,
 };
 use kitfleet_domain::teams::Role;
 use utoipa_axum::routes;
@@ -24,7 +25,9 @@ use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, WaitBody};
+use bodies::{
+    CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, SnapshotBody, WaitBody,
+};
 
 /// It shows cookies, and occupies the session: a reader of somebody else's sessions may not.
 const READ_STATE: Rule =
@@ -38,6 +41,7 @@ pub fn routes() -> Routes {
         .allow(READ_STATE, routes!(state))
         .allow(WRITE_SESSIONS, routes!(capture))
         .allow(WRITE_SESSIONS, routes!(extract))
+        .allow(WRITE_SESSIONS, routes!(snapshot))
         .allow(WRITE_SESSIONS, routes!(search))
         .allow(WRITE_SESSIONS, routes!(login))
 }
@@ -63,8 +67,9 @@ async fn navigate(
     driving::run(&app, &caller, path.id()?, Operation::Navigate(operation)).await
 }
 
-/// Tap, type, scroll or press a key
+/// Tap, type, choose, scroll, press a key, go back or load anew
 ///
+/// What several elements match is done to none of them: a 400 lists up to five `candidates`, and the session stays `ready`.
 /// Typed text is sealed on its way to the browser: it is neither stored in clear nor logged.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interact", tag = "Sessions", operation_id = "interactWithSession",
@@ -145,8 +150,26 @@ async fn extract(
     path: IdPath<SessionId>,
     Json(body): Json<ExtractBody>,
 ) -> Result<Done> {
-    let operation = Extract::parse(body.into_extractions(), &app.config.limits)?;
+    let operation = Extract::parse(body.into_extractions()?, &app.config.limits)?;
     driving::run(&app, &caller, path.id()?, Operation::Extract(operation)).await
+}
+
+/// Read what the page shows
+///
+/// As it is told to those who cannot see it: roles, names and states, and a `ref` by which an operation can mean the element.
+/// Never what stands in a password field.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/snapshot", tag = "Sessions", operation_id = "snapshotPageInSession",
+    params(IdPath<SessionId>), request_body = SnapshotBody,
+    responses((status = 200, description = "What it shows", body = PageSnapshot), Restricted, Body, NoSession, Driving),
+)]
+async fn snapshot(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Json(SnapshotBody {}): Json<SnapshotBody>,
+) -> Result<Done> {
+    driving::run(&app, &caller, path.id()?, Operation::Snapshot).await
 }
 
 /// Fill in and submit a search form

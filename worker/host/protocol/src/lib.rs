@@ -42,6 +42,18 @@ pub enum Command {
         /// How far the page has to come.
         until: WaitUntil,
     },
+    /// Go to the page before in the history and reply with a [`Navigated`] when it has loaded.
+    Back,
+    /// Load the page once more and reply with a [`Navigated`] when it has loaded.
+    Reload,
+    /// Let pages submit forms, or not, from now on. Replies `null`.
+    HoldSubmissions {
+        /// Whether they may not.
+        hold: bool,
+    },
+    /// Give the page a moment to submit a form by what was just done to it, and reply with whether it was kept from submitting one
+    /// since this was last asked.
+    HeldSubmission,
     /// Run the body of an async function in a world of our own, which shares the page's DOM but none of its script
     /// objects: a page cannot tamper with what we read. Replies with the value it returns, as JSON of no more than
     /// [`MOST_LINE_BYTES`].
@@ -96,6 +108,10 @@ impl Command {
         match self {
             Self::Configure(_) => "configure",
             Self::Navigate { .. } => "navigate",
+            Self::Back => "back",
+            Self::Reload => "reload",
+            Self::HoldSubmissions { .. } => "hold_submissions",
+            Self::HeldSubmission => "held_submission",
             Self::Evaluate { .. } => "evaluate",
             Self::Touch { .. } => "touch",
             Self::Keys { .. } => "keys",
@@ -312,6 +328,8 @@ pub enum HostError {
         /// The exception's message.
         message: String,
     },
+    /// There is no page that the command could lead to.
+    Nowhere,
     /// No such key.
     UnknownKey {
         /// As it was sent.

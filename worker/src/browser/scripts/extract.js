@@ -26,26 +26,25 @@ const textOf = (element) => measured((element.innerText ?? element.textContent ?
 const read = (element, { take, attribute }) => {
   if (!element) return nothing();
   if (take !== 'attribute') return textOf(element);
-  const value = element.getAttribute(attribute);
+  const value = attributeOf(element, attribute);
   return value === null ? nothing() : measured(value);
 };
 const within = (element, part) => {
   count(part.name_bytes);
-  return read(guarded(part.field, () => element.querySelector(part.selector)), part);
+  return read(guarded(part.field, () => queryIn(element, part.selector)[0]), part);
 };
 
 const valueOf = (extraction) => {
   count(extraction.name_bytes);
   // An invalid selector is one also where nothing matches.
-  for (const part of extraction.parts ?? []) guarded(part.field, () => document.createDocumentFragment().querySelector(part.selector));
-  if (extraction.take !== 'list') return { one: read(guarded(extraction.field, () => document.querySelector(extraction.selector)), extraction) };
-
-  const matches = guarded(extraction.field, () => document.querySelectorAll(extraction.selector));
-  if (matches.length > input.matches) throw new Overflow({ too_many: { matches: matches.length } });
+  for (const part of extraction.parts ?? []) guarded(part.field, () => queryIn(createFragment(document), part.selector));
+  const found = candidatesFor(extraction.target);
+  if (extraction.take !== 'list') return { one: read(found[0], extraction) };
+  if (found.length > input.matches) throw new Overflow({ too_many: { matches: found.length } });
   if (!extraction.parts) {
-    return { list: Array.from(matches, (match) => (count(1), textOf(match))) };
+    return { list: Array.from(found, (match) => (count(1), textOf(match))) };
   }
-  return { objects: Array.from(matches, (match) => (count(3), extraction.parts.map((part) => within(match, part)))) };
+  return { objects: Array.from(found, (match) => (count(3), extraction.parts.map((part) => within(match, part)))) };
 };
 
 try {

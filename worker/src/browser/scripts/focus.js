@@ -3,9 +3,10 @@ const element = find(input.target);
 if (!element) return false;
 if (!hasFocus(element)) element.focus({ preventScroll: true });
 if (!hasFocus(element)) return false;
-if (element instanceof HTMLSelectElement) return true;
+if (tagOf(element) === 'select') return true;
 
-if (element instanceof HTMLInputElement || element instanceof HTMLTextAreaElement) {
+const selection = () => documentOf(element).getSelection();
+if (tagOf(element) === 'input' || tagOf(element) === 'textarea') {
   if (input.replace) {
     element.select();
   } else {
@@ -13,11 +14,11 @@ if (element instanceof HTMLInputElement || element instanceof HTMLTextAreaElemen
       element.setSelectionRange(element.value.length, element.value.length);
     } catch {
       // Fields for addresses and numbers have no selection that a script could set.
-      getSelection().modify('move', 'forward', 'documentboundary');
+      selection().modify('move', 'forward', 'documentboundary');
     }
   }
 } else {
-  getSelection().selectAllChildren(element);
-  if (!input.replace) getSelection().collapseToEnd();
+  selection().selectAllChildren(element);
+  if (!input.replace) selection().collapseToEnd();
 }
 return true;

@@ -1,15 +1,63 @@
 // What every script of ours has in common. It stands before them, after `const input = …`.
+//
+// A page's names can stand in the place of what a form, or the document itself, has: `<input name=getAttribute>`. So what is asked
+// of any element is asked by the functions of its prototype.
 
-// An answer that says which of the caller's fields the engine refuses.
+// An answer that says which of the caller's fields the engine refuses, and what else there was to mean.
 class Refusal extends Error {
-  constructor(field, message) {
+  constructor(field, message, members = {}) {
     super(message);
     this.field = field;
+    this.members = members;
   }
 }
 
+const method = (prototype, name) => {
+  const { value } = Object.getOwnPropertyDescriptor(prototype, name);
+  return (self, ...list) => value.apply(self, list);
+};
+const getter = (prototype, name) => {
+  const { get } = Object.getOwnPropertyDescriptor(prototype, name);
+  return (self) => get.call(self);
+};
+
+const attributeOf = method(Element.prototype, 'getAttribute');
+const hasAttribute = method(Element.prototype, 'hasAttribute');
+const matches = method(Element.prototype, 'matches');
+const closest = method(Element.prototype, 'closest');
+const rectsOf = method(Element.prototype, 'getClientRects');
+const checkVisibility = method(Element.prototype, 'checkVisibility');
+const tagOf = getter(Element.prototype, 'localName');
+const shadowOf = getter(Element.prototype, 'shadowRoot');
+const parentElementOf = getter(Node.prototype, 'parentElement');
+const parentNodeOf = getter(Node.prototype, 'parentNode');
+const childNodesOf = getter(Node.prototype, 'childNodes');
+const documentOf = getter(Node.prototype, 'ownerDocument');
+const isConnected = getter(Node.prototype, 'isConnected');
+const rootOf = method(Node.prototype, 'getRootNode');
+const nodeType = getter(Node.prototype, 'nodeType');
+const [body, documentElement] = ['body', 'documentElement'].map((name) => getter(Document.prototype, name));
+const bodyOf = (root) => body(root) ?? documentElement(root);
+
+// The same of documents, of shadow roots and fragments, and of elements.
+const ofRoot = (take, name) => {
+  const of = { 1: Element.prototype, 9: Document.prototype, 11: name === 'querySelectorAll' ? DocumentFragment.prototype : ShadowRoot.prototype };
+  const known = Object.fromEntries(Object.entries(of).filter(([, prototype]) => name in prototype).map(([type, prototype]) => [type, take(prototype, name)]));
+  return (root, ...list) => known[nodeType(root)](root, ...list);
+};
+const queryIn = ofRoot(method, 'querySelectorAll');
+const hitIn = ofRoot(method, 'elementFromPoint');
+const activeIn = ofRoot(getter, 'activeElement');
+const createFragment = method(Document.prototype, 'createDocumentFragment');
+
 // Text that JSON and Postgres can hold: no lone surrogates, no NUL.
 const clean = (text) => String(text).toWellFormed().replaceAll('\0', '\uFFFD');
+
+// Text as it reads: white space of any kind and length is one space. Signs that turn the direction of what follows are left out.
+const collapse = (text) => text.replace(/[\u202A-\u202E\u2066-\u2069]/g, '').replace(/[\s\x7F-\x9F]+/g, ' ').trim();
+
+// No more than so many characters of it.
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text);
 
 // Bytes, of a text as it is and of a value as JSON.
 const size = (text) => new TextEncoder().encode(text).length;
@@ -26,85 +74,85 @@ const guarded = (field, query) => {
   }
 };
 
-const queryAll = ({ selector, field }) => guarded(field, () => [...document.querySelectorAll(selector)]);
+// The document of a frame that is of the page's origin.
+const isFrame = (element) => tagOf(element) === 'iframe' || tagOf(element) === 'frame';
+const frameDocument = (element) => (isFrame(element) ? element.contentDocument : null);
 
-const boxesOf = (element) => [...element.getClientRects()].filter((box) => box.width > 0 && box.height > 0);
-
-const isVisible = (element) =>
-  element.isConnected && element.checkVisibility({ visibilityProperty: true }) && boxesOf(element).length > 0;
-
-const focused = () => {
-  let element = document.activeElement;
-  while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
-  return element;
+// The frame that an element is in, if it is in one.
+const frameOf = (element) => {
+  const owner = documentOf(element);
+  return owner === document ? null : owner.defaultView?.frameElement;
 };
 
-const hasFocus = (element) => element === focused() || element.contains(document.activeElement);
+// ` >>> ` in a selector leads from an element into its shadow root, or its document if it is a frame.
+const queryAll = ({ selector, field }) =>
+  guarded(field, () => {
+    try {
+      return [...queryIn(document, selector)];
+    } catch (error) {
+      const parts = selector.split('>>>');
+      if (parts.length === 1) throw error;
+      // One that is none is refused also where nothing matches before it.
+      for (const part of parts) queryIn(createFragment(document), part);
+      const inside = (elements) => elements.map((element) => shadowOf(element) ?? frameDocument(element)).filter(Boolean);
+      const [first, ...rest] = parts;
+      return rest.reduce((found, part) => inside(found).flatMap((root) => [...queryIn(root, part)]), [...queryIn(document, first)]);
+    }
+  });
+
+const boxesOf = (element) => [...rectsOf(element)].filter((box) => box.width > 0 && box.height > 0);
+
+const isVisible = (element) => {
+  const shows = isConnected(element) && checkVisibility(element, { visibilityProperty: true }) && boxesOf(element).length > 0;
+  if (!shows || documentOf(element) === document) return shows;
+  const frame = frameOf(element);
+  return Boolean(frame) && isVisible(frame);
+};
+
+// What a node is in: of a shadow root its host, and of a frame's document the frame.
+const outside = (node) => parentNodeOf(node) ?? (nodeType(node) === 11 ? node.host : nodeType(node) === 9 ? node.defaultView?.frameElement : null);
+
+// How far the corner of a frame's document is from that of the page's viewport.
+const originOf = (element) => {
+  let [left, top] = [0, 0];
+  for (let frame = frameOf(element); frame; frame = frameOf(frame)) {
+    const [x, y] = insideOf(frame);
+    left += x;
+    top += y;
+  }
+  return [left, top];
+};
+const insideOf = (frame) => {
+  const box = frame.getBoundingClientRect();
+  const style = getComputedStyle(frame);
+  return [box.left + frame.clientLeft + parseFloat(style.paddingLeft), box.top + frame.clientTop + parseFloat(style.paddingTop)];
+};
+
+const focused = () => {
+  let element = activeIn(document);
+  for (;;) {
+    const root = element && (shadowOf(element) ?? frameDocument(element));
+    const inner = root && activeIn(root);
+    // A document that has not the focus says that its body has.
+    if (!inner || (nodeType(root) === 9 && inner === bodyOf(root))) return element;
+    element = inner;
+  }
+};
+
+const hasFocus = (element) => {
+  for (let node = focused(); node; node = outside(node)) {
+    if (node === element) return true;
+  }
+  return false;
+};
 
 const NOT_TEXT = ['button', 'checkbox', 'color', 'file', 'hidden', 'image', 'radio', 'range', 'reset', 'submit'];
 
 const takesText = (element) =>
-  (element instanceof HTMLInputElement && !NOT_TEXT.includes(element.type)) ||
-  element instanceof HTMLTextAreaElement ||
-  element instanceof HTMLSelectElement ||
-  element.isContentEditable;
-
-// What a target can mean: a selector of the caller's, or a field known by its looks.
-const candidatesFor = (target) => (target.selector === undefined ? byLooks(target.role) : queryAll(target));
-
-const find = (target) => {
-  const candidates = candidatesFor(target);
-  return candidates.find(isVisible) ?? candidates[0];
-};
-
-const textFields = () =>
-  [...document.querySelectorAll('input, textarea')].filter(
-    (field) => takesText(field) && field.type !== 'password' && !field.disabled && !field.readOnly && isVisible(field),
-  );
-
-const labelled = (element) =>
-  [element.name, element.id, element.placeholder, element.getAttribute('aria-label'), element.autocomplete]
-    .filter(Boolean)
-    .join(' ');
-
-// Candidates for a role, the likeliest first.
-const byLooks = (role) => {
-  switch (role) {
-    case 'search': {
-      const declared = [
-        ...document.querySelectorAll('input[type=search], [role=searchbox], [role=search] input, form[action*=search i] input'),
-      ].filter((element) => takesText(element) && isVisible(element));
-      const named = textFields().filter((field) => /^(q|s|query|keywords?)$/i.test(field.name) || /search/i.test(labelled(field)));
-      return [...declared, ...named];
-    }
-    case 'password':
-      return [...document.querySelectorAll('input[type=password]')].filter(
-        (field) => !field.disabled && !field.readOnly && isVisible(field),
-      );
-    case 'username': {
-      const fields = textFields();
-      const password = byLooks('password')[0];
-      const before = fields.filter(
-        (field) => password && field.compareDocumentPosition(password) & Node.DOCUMENT_POSITION_FOLLOWING,
-      );
-      return [
-        ...fields.filter((field) => /\busername\b/i.test(field.autocomplete)),
-        ...before.filter((field) => field.form === password.form).reverse(),
-        ...before.reverse(),
-        ...fields.filter((field) => field.type === 'email' || /user|e-?mail|login|account|phone/i.test(labelled(field))),
-      ];
-    }
-    case 'submit': {
-      const field = byLooks('password')[0] ?? focused();
-      const buttons = [...(field?.form ?? document).querySelectorAll('button, input[type=submit], [role=button]')].filter(isVisible);
-      const says = (button) => (button.innerText || button.value || labelled(button)).trim();
-      return [
-        ...buttons.filter((button) => field?.form && button.type === 'submit'),
-        ...buttons.filter((button) => /^(log ?in|sign ?in|continue|next|submit)\b/i.test(says(button))),
-      ];
-    }
-  }
-};
+  (tagOf(element) === 'input' && !NOT_TEXT.includes(element.type)) ||
+  tagOf(element) === 'textarea' ||
+  tagOf(element) === 'select' ||
+  element.isContentEditable === true;
 
 // The next frame, or a moment where nothing is drawn.
 const frame = () =>

@@ -8,13 +8,13 @@ const scrolls = (element) => {
     (y !== 0 && can(style.overflowY, element.scrollHeight, element.clientHeight))
   );
 };
-const page = document.scrollingElement ?? document.documentElement;
+const page = getter(Document.prototype, 'scrollingElement')(document) ?? documentElement(document);
 let element = page;
 if (input.target) {
   element = find(input.target);
   if (!element) return false;
 } else if (page.scrollWidth <= innerWidth && page.scrollHeight <= innerHeight) {
-  let under = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
+  let under = hitIn(document, innerWidth / 2, innerHeight / 2);
   while (under && !scrolls(under)) under = under.parentElement;
   element = under ?? page;
 }

@@ -1,2 +1,8 @@
 // Whether something that `input.target` means can be seen.
-return candidatesFor(input.target).some(isVisible);
+try {
+  return candidatesFor(input.target).some(isVisible);
+} catch (error) {
+  // Who waits until it cannot be seen has waited for that.
+  if (error instanceof Gone && input.until_hidden) return false;
+  throw error;
+}

@@ -16,6 +16,8 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::http::json;
 use crate::http::openapi::{named, one_of, or_null, tagged};
 
+use super::targets::{self, TargetBody, element, element_if_any};
+
 /// Body of `navigate`
 #[derive(Deserialize, ToSchema)]
 #[schema(as = Navigate, example = json!({"url": "https://example.com/", "wait_until": "load"}))]
@@ -57,17 +59,23 @@ pub struct InteractBody {
 /// A finger on an element
 #[derive(Deserialize, ToSchema)]
 struct Tap {
-    /// CSS
+    /// CSS; or `target` instead
     #[schema(min_length = 1, max_length = 4_096)]
-    selector: String,
+    selector: Option<String>,
+    /// What it is told by
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
 }
 
 /// Text into an element
 #[derive(Deserialize, ToSchema)]
 struct Type {
-    /// CSS
+    /// CSS; or `target` instead
     #[schema(min_length = 1, max_length = 4_096)]
-    selector: String,
+    selector: Option<String>,
+    /// What it is told by
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
     #[schema(max_length = 10_000)]
     text: String,
     /// Milliseconds between keys; those of a whole text must not take longer than the longest `timeout_ms`
@@ -81,9 +89,12 @@ struct Type {
 /// The page, or an element that scrolls
 #[derive(Deserialize, ToSchema)]
 struct Scroll {
-    /// CSS; the page when absent
+    /// CSS; or `target` instead; the page when both are absent
     #[schema(min_length = 1, max_length = 4_096)]
     selector: Option<String>,
+    /// What it is told by
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
     /// Pixels to the right
     #[schema(default = 0)]
     delta_x: Option<i32>,
@@ -100,9 +111,38 @@ struct Press {
     key: String,
 }
 
+/// An option of a menu of the page, a `<select>`
+#[derive(Deserialize, ToSchema)]
+struct Select {
+    /// CSS; or `target` instead
+    #[schema(min_length = 1, max_length = 4_096)]
+    selector: Option<String>,
+    /// What it is told by
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
+    /// The option's value, or what it is called
+    #[schema(max_length = 1_000)]
+    option: String,
+}
+
+/// The page before
+#[derive(Deserialize, ToSchema)]
+struct Back {}
+
+/// The page once more
+#[derive(Deserialize, ToSchema)]
+struct Reload {}
+
 fn action_schema() -> RefOr<Schema> {
-    let variants =
-        [("tap", Tap::schema()), ("type", Type::schema()), ("scroll", Scroll::schema()), ("press", Press::schema())];
+    let variants = [
+        ("tap", Tap::schema()),
+        ("type", Type::schema()),
+        ("scroll", Scroll::schema()),
+        ("press", Press::schema()),
+        ("select", Select::schema()),
+        ("back", Back::schema()),
+        ("reload", Reload::schema()),
+    ];
     tagged("Action", variants)
 }
 
@@ -111,23 +151,33 @@ fn action_schema() -> RefOr<Schema> {
 pub fn action(fields: Map<String, Value>) -> Result<Action, Invalid> {
     Ok(match kind(&fields, "action")? {
         "tap" => {
-            let Tap { selector } = json::typed(fields, "action")?;
-            Action::Tap { selector }
+            let Tap { selector, target } = json::typed(fields, "action")?;
+            Action::Tap { element: element(selector, target, "action")? }
         }
         "type" => {
-            let Type { selector, text, delay_ms, sensitive } = json::typed(fields, "action")?;
-            Action::Type { selector, text, delay_ms, sensitive: sensitive.unwrap_or_default() }
+            let Type { selector, target, text, delay_ms, sensitive } = json::typed(fields, "action")?;
+            let element = element(selector, target, "action")?;
+            Action::Type { element, text, delay_ms, sensitive: sensitive.unwrap_or_default() }
         }
         "scroll" => {
-            let Scroll { selector, delta_x, delta_y } = json::typed(fields, "action")?;
+            let Scroll { selector, target, delta_x, delta_y } = json::typed(fields, "action")?;
             let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
-            Action::Scroll { selector, delta_x, delta_y }
+            Action::Scroll { element: element_if_any(selector, target, "action")?, delta_x, delta_y }
         }
         "press" => {
             let Press { key } = json::typed(fields, "action")?;
             Action::Press { key }
         }
-        _ => return Err(Invalid::field("action.kind", "must be one of tap, type, scroll, press")),
+        "select" => {
+            let Select { selector, target, option } = json::typed(fields, "action")?;
+            Action::Select { element: element(selector, target, "action")?, option }
+        }
+        "back" => Action::Back,
+        "reload" => Action::Reload,
+        _ => {
+            let message = "must be one of tap, type, scroll, press, select, back, reload";
+            return Err(Invalid::field("action.kind", message));
+        }
     })
 }
 
@@ -149,9 +199,12 @@ pub struct WaitBody {
 /// A visible element
 #[derive(Deserialize, ToSchema)]
 struct Selector {
-    /// CSS
+    /// CSS; or `target` instead
     #[schema(min_length = 1, max_length = 4_096)]
-    selector: String,
+    selector: Option<String>,
+    /// What it is told by
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
 }
 
 /// The page's address
@@ -186,12 +239,12 @@ fn condition_schema() -> RefOr<Schema> {
 pub fn condition(fields: Map<String, Value>) -> Result<Condition, Invalid> {
     Ok(match kind(&fields, "condition")? {
         "selector" => {
-            let Selector { selector } = json::typed(fields, "condition")?;
-            Condition::Selector { selector }
+            let Selector { selector, target } = json::typed(fields, "condition")?;
+            Condition::Selector { element: element(selector, target, "condition")? }
         }
         "selector_hidden" => {
-            let Selector { selector } = json::typed(fields, "condition")?;
-            Condition::SelectorHidden { selector }
+            let Selector { selector, target } = json::typed(fields, "condition")?;
+            Condition::SelectorHidden { element: element(selector, target, "condition")? }
         }
         "url_matches" => {
             let UrlMatches { pattern } = json::typed(fields, "condition")?;
@@ -252,9 +305,12 @@ struct ExtractionBody {
     /// Its key in the answer
     #[schema(min_length = 1, max_length = 120)]
     name: String,
-    /// CSS
+    /// CSS; or `target` instead
     #[schema(min_length = 1, max_length = 4_096)]
-    selector: String,
+    selector: Option<String>,
+    /// What it is told by
+    #[schema(schema_with = targets::target)]
+    target: Option<TargetBody>,
     /// What to take: the first match's trimmed text or named attribute, or all matches
     #[serde(rename = "type")]
     #[schema(schema_with = take)]
@@ -299,14 +355,17 @@ fn transform() -> RefOr<Schema> {
 }
 
 impl ExtractBody {
-    pub fn into_extractions(self) -> Vec<Extraction> {
-        self.extractions.into_iter().map(Extraction::from).collect()
+    /// # Errors
+    /// When one says of no element, or of more than one, that it is of it.
+    pub fn into_extractions(self) -> Result<Vec<Extraction>, Invalid> {
+        self.extractions.into_iter().enumerate().map(|(i, body)| body.into_extraction(i)).collect()
     }
 }
 
-impl From<ExtractionBody> for Extraction {
-    fn from(body: ExtractionBody) -> Self {
-        let ExtractionBody { name, selector, take, transform, attribute, extract } = body;
+impl ExtractionBody {
+    fn into_extraction(self, i: usize) -> Result<Extraction, Invalid> {
+        let Self { name, selector, target, take, transform, attribute, extract } = self;
+        let element = element(selector, target, &format!("extractions.{i}"))?;
         let extract = extract.map(|fields| {
             let subs = fields.into_iter().map(|(name, sub)| {
                 let SubExtractionBody { selector, take, attribute } = sub;
@@ -314,9 +373,14 @@ impl From<ExtractionBody> for Extraction {
             });
             subs.collect()
         });
-        Self { name, selector, take, transform, attribute, extract }
+        Ok(Extraction { name, element, take, transform, attribute, extract })
     }
 }
+
+/// Body of `snapshot`, which asks for nothing
+#[derive(Deserialize, ToSchema)]
+#[schema(as = PageSnapshotRequest, example = json!({}))]
+pub struct SnapshotBody {}
 
 /// Body of `search`
 #[derive(Deserialize, ToSchema)]
@@ -429,7 +493,7 @@ fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use kitfleet_domain::operations::{Extract, Interact, Wait};
+    use kitfleet_domain::operations::{Element, Extract, Interact, ROLES, Target, Wait};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use proptest::sample::select;
@@ -463,6 +527,10 @@ mod tests {
             "type",
             "scroll",
             "press",
+            "select",
+            "back",
+            "button",
+            "e12",
             "selector",
             "url_matches",
             "time",
@@ -489,6 +557,12 @@ mod tests {
                 "extract",
                 "kind",
                 "selector",
+                "target",
+                "role",
+                "label",
+                "placeholder",
+                "ref",
+                "option",
                 "text",
                 "delay_ms",
                 "delta_x",
@@ -518,6 +592,38 @@ mod tests {
         text.chars().count()
     }
 
+    fn is_within(element: &Element, limits: &Limits) -> bool {
+        match element {
+            Element::Selector(text) | Element::Target(Target::Selector(text)) => chars(text) <= limits.selector_chars,
+            Element::Target(Target::Role { role, name }) => {
+                ROLES.contains(&role.as_str()) && name.as_ref().is_none_or(|name| chars(name) <= limits.locator_chars)
+            }
+            Element::Target(Target::Label(text) | Target::Text(text) | Target::Placeholder(text)) => {
+                (1..=limits.locator_chars).contains(&chars(text))
+            }
+            Element::Target(Target::Ref(text)) => (2..=10).contains(&chars(text)),
+        }
+    }
+
+    #[test]
+    fn an_element_is_told_by_one_thing() {
+        let tap = |target: &str| fields_in_error(action, &format!(r#"{{"kind": "tap", "target": {target}}}"#));
+        for good in [r#"{"selector": "a"}"#, r#"{"role": "button"}"#, r#"{"role": "button", "name": "A"}"#, r#"{"ref": "e1"}"#] {
+            assert!(tap(good).is_empty(), "{good}");
+        }
+        for none in ["{}", r#"{"selector": "a", "text": "b"}"#, r#"{"label": null}"#] {
+            assert_eq!(tap(none), ["action.target"], "{none}");
+        }
+        assert_eq!(tap(r#"{"name": "A", "text": "A"}"#), ["action.target.name"]);
+        assert_eq!(tap(r#"{"role": 1}"#), ["action.target.role"]);
+        assert_eq!(tap("[]"), ["action.target"]);
+        let both = r#"{"kind": "tap", "selector": "a", "target": {"text": "a"}}"#;
+        assert_eq!(fields_in_error(action, both), ["action.target"]);
+        assert_eq!(fields_in_error(condition, r#"{"kind": "selector"}"#), ["condition.selector"]);
+        assert!(fields_in_error(action, r#"{"kind": "scroll"}"#).is_empty());
+        assert!(fields_in_error(action, r#"{"kind": "back", "selector": "ignored"}"#).is_empty());
+    }
+
     proptest! {
         #[test]
         fn whatever_is_taken_is_within_its_bounds(body in anything()) {
@@ -528,12 +634,12 @@ mod tests {
                 && let Ok(interact) = Interact::parse(action, None, OnTimeout::Fail, &limits)
             {
                 prop_assert!(times.contains(&interact.timeout));
-                let selector = match &interact.action {
-                    Action::Tap { selector } | Action::Type { selector, .. } => selector.as_str(),
-                    Action::Scroll { selector, .. } => selector.as_deref().unwrap_or_default(),
-                    Action::Press { key } => key,
+                let element = match &interact.action {
+                    Action::Tap { element } | Action::Type { element, .. } | Action::Select { element, .. } => Some(element),
+                    Action::Scroll { element, .. } => element.as_ref(),
+                    Action::Press { .. } | Action::Back | Action::Reload => None,
                 };
-                prop_assert!(chars(selector) <= limits.selector_chars);
+                prop_assert!(element.is_none_or(|element| is_within(element, &limits)));
             }
             if let Ok(condition) = condition(body.clone())
                 && let Ok(wait) = Wait::parse(condition, None, OnTimeout::Fail, &limits)
@@ -547,7 +653,8 @@ mod tests {
             let _ = json::typed::<SearchBody>(body.clone(), "").map(|search| search.into_operation(&limits));
             let _ = json::typed::<LoginBody>(body.clone(), "").map(|login| login.into_operation(&limits));
             if let Ok(extract) = json::typed::<ExtractBody>(body, "")
-                && let Ok(extract) = Extract::parse(extract.into_extractions(), &limits)
+                && let Ok(extractions) = extract.into_extractions()
+                && let Ok(extract) = Extract::parse(extractions, &limits)
             {
                 prop_assert!(extract.extractions.len() <= limits.extractions);
                 for item in &extract.extractions {
@@ -555,8 +662,8 @@ mod tests {
                     prop_assert!(subs.len() <= limits.sub_extractions);
                     let names = subs.iter().map(|sub| &sub.name).chain([&item.name]).chain(&item.attribute);
                     prop_assert!(names.clone().all(|name| chars(name) <= limits.extraction_name_chars));
-                    let mut selectors = subs.iter().map(|sub| &sub.selector).chain([&item.selector]);
-                    prop_assert!(selectors.all(|selector| chars(selector) <= limits.selector_chars));
+                    prop_assert!(subs.iter().all(|sub| chars(&sub.selector) <= limits.selector_chars));
+                    prop_assert!(is_within(&item.element, &limits));
                 }
             }
         }

@@ -4,13 +4,14 @@ if (!element) return { state: 'absent' };
 if (!isVisible(element)) return { state: 'hidden' };
 
 const found = {
-  takes: element instanceof HTMLSelectElement ? 'choice' : takesText(element) ? 'text' : 'nothing',
+  takes: tagOf(element) === 'select' ? 'choice' : takesText(element) ? 'text' : 'nothing',
   locked: Boolean(element.disabled || element.readOnly),
   has_focus: hasFocus(element),
 };
 const centre = () => {
   const box = boxesOf(element)[0];
-  return [box.left + box.width / 2, box.top + box.height / 2];
+  const [left, top] = originOf(element);
+  return [left + box.left + box.width / 2, top + box.top + box.height / 2];
 };
 const isInside = ([x, y]) => x >= 0 && y >= 0 && x < innerWidth && y < innerHeight;
 
@@ -22,14 +23,23 @@ const [x, y] = centre();
 if (Math.hypot(x - before[0], y - before[1]) > 0.5) return { state: 'moving' };
 if (!isInside([x, y])) return { state: 'outside' };
 
-let hit = document.elementFromPoint(x, y);
-for (;;) {
-  const inner = hit?.shadowRoot?.elementFromPoint(x, y);
-  if (!inner || inner === hit) break;
-  hit = inner;
-}
+const hitAt = () => {
+  let [hit, left, top] = [hitIn(document, x, y), x, y];
+  while (hit) {
+    let inner = shadowOf(hit);
+    if (frameDocument(hit)) {
+      inner = frameDocument(hit);
+      const [dx, dy] = insideOf(hit);
+      [left, top] = [left - dx, top - dy];
+    }
+    const within = inner && hitIn(inner, left, top);
+    if (!within || within === hit) break;
+    hit = within;
+  }
+  return hit;
+};
 const path = [];
-for (let node = hit; node; node = node.parentNode ?? node.host) path.push(node);
-const label = path.find((node) => node instanceof HTMLLabelElement);
+for (let node = hitAt(); node; node = outside(node)) path.push(node);
+const label = path.find((node) => nodeType(node) === 1 && tagOf(node) === 'label');
 const reached = path.includes(element) || label?.control === element;
 return { state: reached ? 'ready' : 'covered', x, y, ...found };

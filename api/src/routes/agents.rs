@@ -1,0 +1,126 @@
+//! Agent sessions (contract: agents): making, finding and closing them, and who drives.
+
+mod creating;
+mod lanes;
+mod wire;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::agents::{self, AgentStatus, Filter};
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::ids::AgentSessionId;
+use kitfleet_domain::teams::Role;
+use kitfleet_jobs::{agents as jobs, browser};
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa_axum::routes;
+
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Unused;
+use crate::http::lists::{self, Paging, Query};
+use crate::http::openapi::{Database, InvalidQuery, NoAgentSession, Restricted, query};
+use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+use wire::{AgentSession, AgentSessionList};
+
+/// What is said in them is like what their browsers show: a member who may only read an owner's sessions may not.
+const READ_AGENTS: Rule = Rule::scope(Scope::ReadAgents).for_team(Role::Admin).open_to_free_devices();
+const WRITE_AGENTS: Rule = Rule::scope(Scope::WriteAgents).for_team(Role::Admin).open_to_free_devices();
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .merge(creating::routes())
+        .allow(READ_AGENTS, routes!(list))
+        .allow(READ_AGENTS, routes!(get))
+        .allow(WRITE_AGENTS, routes!(close))
+        .merge(lanes::routes())
+}
+
+/// The filter of a list, for the contract.
+struct ByStatus;
+
+impl IntoParams for ByStatus {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![query("status", "Only agent sessions of this status", wire::status()).build()]
+    }
+}
+
+/// List agent sessions
+///
+/// The account's agent sessions, newest first.
+#[utoipa::path(
+    get, path = "/v1/agent-sessions", tag = "Agent sessions", operation_id = "listAgentSessions",
+    params(
+        Paging, ByStatus,
+        ("label" = Option<String>, Query, description = "Only agent sessions with exactly this label"),
+    ),
+    responses((status = 200, description = "A page", body = AgentSessionList), Restricted, InvalidQuery, Database),
+)]
+async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<AgentSessionList>> {
+    let status = query.text("status")?.map(parse_status).transpose()?;
+    let label = query.text("label")?;
+    let account = caller.account_id;
+    let filters = [status.map(AgentStatus::name), label];
+    let scope = CursorScope { account, list: "agent-sessions", filters: &filters };
+    let id_of = |session: &agents::AgentSession| session.id.as_uuid();
+    let patience = app.config.agents.heartbeat_timeout;
+    let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
+        let filter = Filter { status, label, after: after.map(AgentSessionId::from) };
+        agents::list(conn, account, filter, patience, limit).await
+    });
+    Ok(Answer(page.await?.map(AgentSession::from)))
+}
+
+fn parse_status(text: &str) -> Result<AgentStatus> {
+    let known = [AgentStatus::Active, AgentStatus::Closed].into_iter().find(|status| status.name() == text);
+    known.ok_or_else(|| Problem::invalid("status", "must be active or closed"))
+}
+
+/// Get an agent session
+#[utoipa::path(
+    get, path = "/v1/agent-sessions/{id}", tag = "Agent sessions", operation_id = "getAgentSession",
+    params(IdPath<AgentSessionId>),
+    responses((status = 200, description = "The agent session", body = AgentSession), Restricted, NoAgentSession, Database),
+)]
+async fn get(caller: Caller, State(app): State<App>, path: IdPath<AgentSessionId>) -> Result<Answer<AgentSession>> {
+    Ok(Answer(read(&app, &caller, path.id()?).await?))
+}
+
+async fn read(app: &App, caller: &Caller, id: AgentSessionId) -> Result<AgentSession> {
+    let mut conn = app.db.acquire().await?;
+    let session = agents::find(&mut conn, caller.account_id, id, app.config.agents.heartbeat_timeout).await?;
+    session.map(AgentSession::from).ok_or_else(not_found::<AgentSessionId>)
+}
+
+/// Close an agent session
+///
+/// Destroys its driver session, which frees the slot at once. A turn under way ends without another step. Closing it again
+/// changes nothing.
+#[utoipa::path(
+    delete, path = "/v1/agent-sessions/{id}", tag = "Agent sessions", operation_id = "closeAgentSession",
+    params(IdPath<AgentSessionId>),
+    responses((status = 204, description = "It is closed, or was before"), Restricted, NoAgentSession, Database),
+)]
+async fn close(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    _body: Unused,
+) -> Result<StatusCode> {
+    let id = path.id()?;
+    let mut tx = app.db.begin().await?;
+    let closed = jobs::close(&mut tx, caller.account_id, id, &caller.actor).await?;
+    tx.commit().await?;
+    let Some(worker) = closed else { return Err(not_found::<AgentSessionId>()) };
+    if let Some(worker) = worker {
+        browser::wake(&app.wakeups, worker);
+    }
+    app.line.look();
+    Ok(StatusCode::NO_CONTENT)
+}

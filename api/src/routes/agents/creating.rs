@@ -1,0 +1,214 @@
+//! Making agent sessions (contract: agents 1 to 6).
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use kitfleet_domain::agents::creates::{self, Answered, Create};
+use kitfleet_domain::agents::{self, NewAgentSession};
+use kitfleet_domain::ids::{AgentSessionId, ProfileId, SessionId};
+use kitfleet_domain::sessions::{self as rows, BehavioralProfile, CreateError, NewSession, SessionStatus};
+use tokio::time::{Instant, sleep};
+use utoipa_axum::routes;
+
+use super::wire::{AgentSession, CreateBody};
+use super::{WRITE_AGENTS, read};
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::idempotency::{Given, IdempotencyKey};
+use crate::http::json::Json;
+use crate::http::kinds;
+use crate::http::openapi::{AgentElsewhere, Body, Creating, Restricted};
+use crate::http::path::not_found;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+use crate::routes::sessions;
+
+/// Where they are made.
+const PATH: &str = "/v1/agent-sessions";
+/// How often somebody who repeats a create looks whether the first one was answered.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long beyond the opening of a browser.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long whoever opened it has for the answer when it is open.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+
+pub fn routes() -> Routes {
+    Routes::new().allow(WRITE_AGENTS, routes!(create))
+}
+
+/// Create an agent session
+///
+/// Opens a browser of the chosen archetype, as a session is created, and answers when it is ready. It occupies one of the
+/// account's concurrent slots until the agent session is closed. With an `Idempotency-Key` the same request can be sent again: it
+/// makes nothing more, and has the answer of the first, a refusal included.
+#[utoipa::path(
+    post, path = "/v1/agent-sessions", tag = "Agent sessions", operation_id = "createAgentSession",
+    params(IdempotencyKey), request_body = CreateBody,
+    responses(
+        (status = 201, description = "The agent session, whose browser is ready", body = AgentSession,
+         headers(("Location" = String, description = "The agent session's path"))),
+        Restricted, Body, Creating, AgentElsewhere,
+    ),
+)]
+async fn create(
+    caller: Caller,
+    State(app): State<App>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: Result<Json<CreateBody>>,
+) -> Result<Response> {
+    let Some(key) = key else {
+        let made = make(&app, &caller, body, None).await?;
+        let New { id, opened } = made.ok_or_else(|| Problem::internal(&"somebody else has no key"))?;
+        opened?;
+        return Ok(answer(id, Given::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?));
+    };
+    // Whatever the second request says, it has the answer of the first.
+    if let Some(found) = repeated(&app, &caller, &key).await? {
+        return Ok(found);
+    }
+    let (given, made) = match make(&app, &caller, body, Some(&key)).await {
+        Ok(None) => return repeated(&app, &caller, &key).await?.ok_or_else(in_progress),
+        Ok(Some(New { id, opened: Ok(()) })) => {
+            (Given::of(StatusCode::CREATED, &read(&app, &caller, id).await?)?, true)
+        }
+        // It may be open in a moment, and whoever asks again hears of that.
+        Ok(Some(New { opened: Err(problem), .. })) if problem.may_pass() => return Err(problem),
+        Ok(Some(New { opened: Err(problem), .. })) => (Given::problem(&app, problem, PATH, &caller.request_id), true),
+        // What may pass is no answer for ever, and what is wrong with the request itself was not tried.
+        Err(problem) if !matches!(problem.status().as_u16(), 404 | 409 | 429) => return Err(problem),
+        Err(problem) => (Given::problem(&app, problem, PATH, &caller.request_id), false),
+    };
+    keep(&app, &caller, &key, given, made).await
+}
+
+/// An agent session that was made.
+struct New {
+    id: AgentSessionId,
+    /// Whether its browser is open, or why not.
+    opened: Result<()>,
+}
+
+/// Makes an agent session, and waits until its browser is open. `None` when the key is somebody else's by now.
+async fn make(app: &App, caller: &Caller, body: Result<Json<CreateBody>>, key: Option<&str>) -> Result<Option<New>> {
+    let Json(body) = body?;
+    let token_budget = body.check(&app.config.agents, &app.config.limits)?;
+    check_egress(app, &body)?;
+    let profile = body.profile_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProfileId>())).transpose()?;
+    let wishes = body.wishes();
+    let driver = NewSession {
+        account_id: caller.account_id,
+        api_key_id: caller.api_key_id(),
+        archetype: wishes.archetype,
+        purpose: wishes.purpose(),
+        behavioral_profile: BehavioralProfile::Regular,
+        label: wishes.label,
+        metadata: None,
+        profile,
+    };
+    let (id, account) = (AgentSessionId::generate(), caller.account_id);
+    let new = NewAgentSession { id, account, mode: body.mode.unwrap_or_default(), token_budget };
+    let mut tx = app.db.begin().await?;
+    if let Some(key) = key
+        && !creates::reserve(&mut tx, account, key, id).await?
+    {
+        return Ok(None);
+    }
+    let created = match sessions::take_place(app, caller, &mut tx, &driver).await {
+        Err(full @ CreateError::CapacityExhausted) => return Err(sessions::refused_for_room(full)),
+        created => created?,
+    };
+    agents::create(&mut tx, &new, created.id, &caller.actor).await?;
+    let opened = sessions::until_open(app, tx, &created).await;
+    Ok(Some(New { id, opened }))
+}
+
+/// No account has saved proxies yet, so that whichever is named is not there. Where customer egress is required there is no
+/// agent session without one.
+fn check_egress(app: &App, body: &CreateBody) -> Result<()> {
+    if body.proxy_id.is_some() {
+        return Err(Problem::new(&kinds::NOT_FOUND, "there is no saved proxy with this id"));
+    }
+    if app.config.require_customer_egress {
+        let message = "this deployment requires customer egress; name a saved proxy";
+        return Err(Problem::invalid("proxy_id", message));
+    }
+    Ok(())
+}
+
+/// Keeps an answer, and gives what is kept: somebody may have been faster.
+async fn keep(app: &App, caller: &Caller, key: &str, given: Given, made: bool) -> Result<Response> {
+    let answered = Answered { status: given.status.as_u16(), body: given.body.clone() };
+    let mut conn = app.db.acquire().await?;
+    if made {
+        creates::answer(&mut conn, caller.account_id, key, &answered).await?;
+    } else {
+        creates::refuse(&mut conn, caller.account_id, key, &answered).await?;
+    }
+    drop(conn);
+    repeated(app, caller, key).await?.ok_or_else(in_progress)
+}
+
+/// What the first request of this key was answered, as soon as that is known. `None` when there was none.
+async fn repeated(app: &App, caller: &Caller, key: &str) -> Result<Option<Response>> {
+    let deadline = Instant::now() + app.config.open_timeout + GRACE;
+    let mut settled = None;
+    loop {
+        let mut conn = app.db.acquire().await?;
+        let (id, driver) = match creates::find(&mut conn, caller.account_id, key).await? {
+            None => return Ok(None),
+            Some(Create::Answered(answered)) => return replay(&answered).map(Some),
+            Some(Create::Opening { id, driver }) => (id, driver),
+        };
+        // Whoever made it may have died before it was answered.
+        let standing = rows::find(&mut conn, caller.account_id, driver).await?.map(|driver| driver.status);
+        drop(conn);
+        if Instant::now() > deadline {
+            return Err(in_progress());
+        }
+        let opens = standing == Some(SessionStatus::Creating);
+        if opens || settled.get_or_insert_with(Instant::now).elapsed() < ANSWERED_WITHIN {
+            sleep(LOOK).await;
+            continue;
+        }
+        let given = match standing {
+            Some(SessionStatus::Ready | SessionStatus::Busy) => {
+                Given::of(StatusCode::CREATED, &read(app, caller, id).await?)?
+            }
+            _ => Given::problem(app, not_opened(driver), PATH, &caller.request_id),
+        };
+        let answered = Answered { status: given.status.as_u16(), body: given.body };
+        creates::answer(&mut *app.db.acquire().await?, caller.account_id, key, &answered).await?;
+    }
+}
+
+fn not_opened(driver: SessionId) -> Problem {
+    Problem::new(&kinds::DRIVER_ERROR, format!("the driver session {driver} did not open"))
+}
+
+/// Somebody else makes it, and takes long.
+fn in_progress() -> Problem {
+    let detail = "another request with this Idempotency-Key is under way";
+    Problem::new(&kinds::CONFLICT, detail).with("idempotency_status", "in_progress")
+}
+
+fn replay(answered: &Answered) -> Result<Response> {
+    let status = StatusCode::from_u16(answered.status).map_err(|error| Problem::internal(&error))?;
+    let given = Given { status, body: answered.body.clone() };
+    Ok(match serde_json::from_str::<Made>(&answered.body) {
+        Ok(made) if status == StatusCode::CREATED => answer(made.id, given),
+        _ => given.into_response(),
+    })
+}
+
+/// What of an answer says where the agent session is.
+#[derive(serde::Deserialize)]
+struct Made {
+    id: AgentSessionId,
+}
+
+fn answer(id: AgentSessionId, given: Given) -> Response {
+    ([(LOCATION, format!("{PATH}/{id}"))], given).into_response()
+}

@@ -1,0 +1,167 @@
+//! Who drives an agent session (contract: agents 8 to 13).
+
+use axum::Json as Answer;
+use axum::extract::State;
+use kitfleet_domain::agents::Mode;
+use kitfleet_domain::agents::lanes::{self, ClientId, LaneError};
+use kitfleet_domain::ids::{AccountId, AgentSessionId};
+use serde::Deserialize;
+use sqlx::PgConnection;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::wire::{self, AgentSession};
+use super::{WRITE_AGENTS, read};
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Json;
+use crate::http::kinds;
+use crate::http::openapi::{AgentElsewhere, Body, Database, NoAgentSession, Restricted};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(WRITE_AGENTS, routes!(take_over))
+        .allow(WRITE_AGENTS, routes!(hand_back))
+        .allow(WRITE_AGENTS, routes!(heartbeat))
+        .allow(WRITE_AGENTS, routes!(set_mode))
+}
+
+/// A human's client
+#[derive(Deserialize, ToSchema)]
+#[schema(as = AgentSessionClient, example = json!({"client_id": "ada-laptop"}))]
+struct ClientBody {
+    /// What it calls itself: whoever drives is known by it
+    #[schema(min_length = 1, max_length = 128)]
+    client_id: String,
+}
+
+/// Body of a change of mode
+#[derive(Deserialize, ToSchema)]
+#[schema(as = AgentSessionModeChange, example = json!({"mode": "pair"}))]
+struct ModeBody {
+    /// Who may drive from now on
+    #[schema(schema_with = wire::mode)]
+    mode: Mode,
+}
+
+/// Take over from the AI
+///
+/// In pair mode. Messages are refused until the client hands back, or is not heard of for 30 seconds; a turn under way begins no
+/// further step. Again by the client that drives it changes nothing.
+#[utoipa::path(
+    post, path = "/v1/agent-sessions/{id}/takeover", tag = "Agent sessions", operation_id = "takeOverAgentSession",
+    params(IdPath<AgentSessionId>), request_body = ClientBody,
+    responses((status = 200, description = "The client drives", body = AgentSession),
+              Restricted, Body, NoAgentSession, AgentElsewhere, Database),
+)]
+async fn take_over(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    Json(body): Json<ClientBody>,
+) -> Result<Answer<AgentSession>> {
+    let client = ClientId::parse(body.client_id)?;
+    change(&app, &caller, path.id()?, async |conn, whose| {
+        lanes::take_over(conn, whose, &client, app.config.agents.heartbeat_timeout, &caller.actor).await
+    })
+    .await
+}
+
+/// Hand back to the AI
+#[utoipa::path(
+    post, path = "/v1/agent-sessions/{id}/handback", tag = "Agent sessions", operation_id = "handBackAgentSession",
+    params(IdPath<AgentSessionId>), request_body = ClientBody,
+    responses((status = 200, description = "The AI drives", body = AgentSession),
+              Restricted, Body, NoAgentSession, AgentElsewhere, Database),
+)]
+async fn hand_back(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    Json(body): Json<ClientBody>,
+) -> Result<Answer<AgentSession>> {
+    let client = ClientId::parse(body.client_id)?;
+    change(&app, &caller, path.id()?, async |conn, whose| {
+        lanes::hand_back(conn, whose, &client, app.config.agents.heartbeat_timeout, &caller.actor).await
+    })
+    .await
+}
+
+/// Keep driving
+///
+/// A client that drives says so more often than every 30 seconds.
+#[utoipa::path(
+    post, path = "/v1/agent-sessions/{id}/heartbeat", tag = "Agent sessions", operation_id = "keepDrivingAgentSession",
+    params(IdPath<AgentSessionId>), request_body = ClientBody,
+    responses((status = 200, description = "The client drives on", body = AgentSession),
+              Restricted, Body, NoAgentSession, AgentElsewhere, Database),
+)]
+async fn heartbeat(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    Json(body): Json<ClientBody>,
+) -> Result<Answer<AgentSession>> {
+    let client = ClientId::parse(body.client_id)?;
+    change(&app, &caller, path.id()?, async |conn, whose| {
+        lanes::heartbeat(conn, whose, &client, app.config.agents.heartbeat_timeout).await
+    })
+    .await
+}
+
+/// Change the mode
+///
+/// Not while a human drives in pair mode. The same mode again changes nothing.
+#[utoipa::path(
+    post, path = "/v1/agent-sessions/{id}/mode", tag = "Agent sessions", operation_id = "setAgentSessionMode",
+    params(IdPath<AgentSessionId>), request_body = ModeBody,
+    responses((status = 200, description = "It is in this mode", body = AgentSession),
+              Restricted, Body, NoAgentSession, AgentElsewhere, Database),
+)]
+async fn set_mode(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    Json(body): Json<ModeBody>,
+) -> Result<Answer<AgentSession>> {
+    change(&app, &caller, path.id()?, async |conn, whose| {
+        lanes::set_mode(conn, whose, body.mode, app.config.agents.heartbeat_timeout, &caller.actor).await
+    })
+    .await
+}
+
+/// Makes a change in a transaction, and answers the agent session. A lane that had lapsed has lapsed also for whom it refuses.
+async fn change(
+    app: &App,
+    caller: &Caller,
+    id: AgentSessionId,
+    make: impl AsyncFnOnce(&mut PgConnection, (AccountId, AgentSessionId)) -> Result<(), LaneError>,
+) -> Result<Answer<AgentSession>> {
+    let mut tx = app.db.begin().await?;
+    let made = make(&mut tx, (caller.account_id, id)).await;
+    match made {
+        Err(LaneError::Database(error)) => return Err(error.into()),
+        made => {
+            tx.commit().await?;
+            made?;
+        }
+    }
+    Ok(Answer(read(app, caller, id).await?))
+}
+
+impl From<LaneError> for Problem {
+    fn from(error: LaneError) -> Self {
+        match error {
+            LaneError::NoSession => not_found::<AgentSessionId>(),
+            LaneError::Database(error) => error.into(),
+            LaneError::Closed
+            | LaneError::NotPair
+            | LaneError::DrivenByAnother
+            | LaneError::NotDriving
+            | LaneError::HumanDrives => Self::new(&kinds::CONFLICT, error.to_string()),
+        }
+    }
+}

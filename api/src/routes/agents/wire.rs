@@ -1,0 +1,174 @@
+//! What agent sessions look like on the wire.
+
+use kitfleet_domain::agents::{self, AgentStatus, CloseReason, Control, Mode, Settings};
+use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, SessionId};
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::sessions::Wishes;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, Rules};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::http::lists::{Listed, Page};
+use crate::http::openapi::{named, one_of, or_null};
+
+/// Body of `POST /v1/agent-sessions`; every field is optional.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = AgentSessionCreate, example = json!({"mode": "pair", "label": "checkout test"}))]
+pub struct CreateBody {
+    /// Who may drive: the AI (`ai`), the customer (`manual`), or both in turns (`pair`)
+    #[schema(schema_with = mode_or_null)]
+    pub mode: Option<Mode>,
+    /// Tokens that models may use for it; 200,000 when absent
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub token_budget: Option<u64>,
+    /// A saved proxy, through which its browser goes
+    pub proxy_id: Option<String>,
+    /// An id of `GET /v1/archetypes`; when absent the profile's, or the one with status `launch`
+    pub archetype: Option<String>,
+    /// What its browser begins with. One live session at a time has a profile
+    #[schema(example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
+    pub profile_id: Option<String>,
+    /// Free words
+    #[schema(max_length = 120)]
+    pub label: Option<String>,
+}
+
+impl CreateBody {
+    /// What it says of the driver session that is a matter of rules.
+    pub fn wishes(&self) -> Wishes<'_> {
+        let (archetype, label) = (self.archetype.as_deref(), self.label.as_deref());
+        Wishes { archetype, purpose: None, label, metadata: None, wait_timeout_ms: None }
+    }
+
+    /// The tokens that it asks for.
+    ///
+    /// # Errors
+    /// On what breaks a rule.
+    pub fn check(&self, settings: &Settings, limits: &Limits) -> Result<i32, Invalid> {
+        let mut rules = Rules::default();
+        rules.note(self.wishes().check(limits).err());
+        let (budget, most) =
+            (self.token_budget.unwrap_or(settings.default_token_budget.into()), settings.max_token_budget);
+        let bounded = (1..=u64::from(most)).contains(&budget) || self.token_budget.is_none();
+        rules.require(bounded, "token_budget", format!("must be 1 to {most}"));
+        rules.check()?;
+        Ok(i32::try_from(budget).unwrap_or(i32::MAX))
+    }
+}
+
+/// A browser that is told in words what to do
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "agt_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "mode": "pair", "control": "ai", "status": "active",
+    "close_reason": null, "archetype": "iphone-16-ios-18", "profile_id": null, "proxy_id": null, "label": "checkout test",
+    "token_budget": 200_000, "tokens_used": 0, "created_at": "2026-11-20T18:05:00.123Z",
+    "updated_at": "2026-11-20T18:05:00.187Z", "destroyed_at": null,
+}))]
+pub struct AgentSession {
+    /// Its id
+    #[schema(value_type = String)]
+    id: AgentSessionId,
+    /// Whose it is
+    #[schema(value_type = String)]
+    account_id: AccountId,
+    /// Its driver session, which is a session like any other
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    /// Who may drive
+    #[schema(schema_with = mode)]
+    mode: Mode,
+    /// Who does: in manual mode always the human
+    #[schema(schema_with = control)]
+    control: Control,
+    /// Where it stands; `closed` is for good
+    #[schema(schema_with = status)]
+    status: AgentStatus,
+    /// Why it is closed
+    #[schema(schema_with = close_reason, required = true)]
+    close_reason: Option<CloseReason>,
+    /// The device that its browser is
+    archetype: String,
+    /// What its browser began with
+    #[schema(value_type = Option<String>, required = true)]
+    profile_id: Option<ProfileId>,
+    /// The saved proxy through which its browser goes
+    #[schema(required = true)]
+    proxy_id: Option<String>,
+    /// The customer's words
+    #[schema(max_length = 120, required = true)]
+    label: Option<String>,
+    /// Tokens that models may use for it
+    token_budget: i32,
+    /// Tokens that they have used
+    tokens_used: i64,
+    /// When it was asked for
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When it last changed
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// When it was closed
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    destroyed_at: Option<Timestamp>,
+}
+
+pub fn mode() -> RefOr<Schema> {
+    named("AgentSessionMode", one_of(&Mode::NAMES, None))
+}
+
+fn mode_or_null() -> RefOr<Schema> {
+    or_null(named("AgentSessionMode", one_of(&Mode::NAMES, Some("ai"))))
+}
+
+fn control() -> RefOr<Schema> {
+    one_of(&["ai", "human"], None)
+}
+
+pub fn status() -> RefOr<Schema> {
+    named("AgentSessionStatus", one_of(&["active", "closed"], None))
+}
+
+fn close_reason() -> RefOr<Schema> {
+    let reasons = [
+        CloseReason::Customer,
+        CloseReason::DriverSessionEnded,
+        CloseReason::AccountSuspended,
+        CloseReason::AccountDeleted,
+    ];
+    or_null(named("AgentSessionCloseReason", one_of(&reasons.map(CloseReason::name), None)))
+}
+
+impl From<agents::AgentSession> for AgentSession {
+    fn from(session: agents::AgentSession) -> Self {
+        Self {
+            id: session.id,
+            account_id: session.account_id,
+            session_id: session.session_id,
+            mode: session.mode,
+            control: session.control,
+            status: session.status,
+            close_reason: session.close_reason,
+            archetype: session.archetype,
+            profile_id: session.profile_id,
+            // No account has saved proxies yet.
+            proxy_id: None,
+            label: session.label,
+            token_budget: session.token_budget,
+            tokens_used: session.tokens_used,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            destroyed_at: session.destroyed_at,
+        }
+    }
+}
+
+pub type AgentSessionList = Page<AgentSession>;
+
+impl Listed for AgentSession {
+    const LIST: &'static str = "AgentSessionList";
+    const MEANING: &'static str = "A page of agent sessions, newest first";
+    const ENTRIES: Option<&'static str> = Some("The agent sessions");
+}

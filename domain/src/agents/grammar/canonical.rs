@@ -1,0 +1,94 @@
+//! Wishes as the grammar writes them itself.
+
+use super::vocabulary::{CAPTURES, DIRECTIONS, NOUNS};
+use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
+
+/// Writes a plan so that it is read as this plan again, a step a line. It holds what was to be typed, in clear.
+#[must_use]
+pub fn print(plan: &[Wish]) -> String {
+    plan.iter().map(step).collect::<Vec<_>>().join("\n")
+}
+
+fn step(wish: &Wish) -> String {
+    match wish {
+        Wish::Navigate { url } => format!("open {}", quoted(url)),
+        Wish::Tap { target } => format!("tap {}", sought(target)),
+        Wish::Type { target, value } => format!("type {} into {}", quoted(value), sought(target)),
+        Wish::Press { key } => format!("press the {} key", quoted(key)),
+        Wish::Select { target, option } => format!("select {} in {}", quoted(option), sought(target)),
+        Wish::Scroll { delta_x, delta_y, target } => {
+            let within = target.as_ref().map(|target| format!(" in {}", sought(target))).unwrap_or_default();
+            format!("scroll {}{within}", ways(*delta_x, *delta_y))
+        }
+        Wish::Wait { condition } => format!("wait {}", condition_of(condition)),
+        Wish::Capture { capture } => {
+            let names = CAPTURES.iter().find(|(kind, _)| kind == capture).map(|(_, names)| names[0]);
+            format!("take a {}", names.unwrap_or_default())
+        }
+        Wish::Extract { items } => {
+            format!("extract {}", items.iter().map(item).collect::<Vec<_>>().join(" and "))
+        }
+        Wish::Back => "go back".to_owned(),
+        Wish::Reload => "reload".to_owned(),
+    }
+}
+
+/// In quotes, with nothing in it that would end them.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
+}
+
+fn sought(sought: &Sought) -> String {
+    match sought {
+        Sought::Css(selector) => format!("css {}", quoted(selector)),
+        Sought::Ref(reference) => format!("ref {}", quoted(reference)),
+        Sought::Described { role, words } => described(role.as_deref(), words, false),
+    }
+}
+
+fn described(role: Option<&str>, words: &str, list: bool) -> String {
+    // In quotes of its own it would be a selector.
+    let is_selector = words.starts_with(['#', '.', '[']);
+    let called = if is_selector { "called " } else { "" };
+    let noun = NOUNS.iter().find(|noun| noun.role.is_some() && noun.role == role);
+    let name = noun.map(|noun| if list { noun.plurals[0] } else { noun.names[0] });
+    let the = if list { "" } else { "the " };
+    match name.or(role) {
+        Some(name) if words.is_empty() => format!("{the}{name}"),
+        Some(name) => format!("{the}{name} {called}{}", quoted(words)),
+        None if is_selector => format!("text {}", quoted(words)),
+        None => quoted(words),
+    }
+}
+
+fn ways(delta_x: i64, delta_y: i64) -> String {
+    let way = |delta: i64, along: (i64, i64), against: (i64, i64)| {
+        let to = if delta < 0 { against } else { along };
+        let word = DIRECTIONS.iter().find(|(means, _)| *means == to).map(|(_, word)| *word).unwrap_or_default();
+        format!("{word} by {}", delta.unsigned_abs())
+    };
+    match (delta_x, delta_y) {
+        (0, y) => way(y, (0, 1), (0, -1)),
+        (x, 0) => way(x, (1, 0), (-1, 0)),
+        (x, y) => format!("{} {}", way(x, (1, 0), (-1, 0)), way(y, (0, 1), (0, -1))),
+    }
+}
+
+fn condition_of(condition: &WishedCondition) -> String {
+    match condition {
+        WishedCondition::Visible(target) => format!("for {}", sought(target)),
+        WishedCondition::Hidden(target) => format!("for {} to disappear", sought(target)),
+        WishedCondition::Url(pattern) => format!("for the address to match {}", quoted(pattern)),
+        WishedCondition::Time { ms } => format!("{ms} ms"),
+    }
+}
+
+fn item(item: &WishedItem) -> String {
+    let of = item.attribute.as_ref().map(|name| format!("the attribute {} of ", quoted(name))).unwrap_or_default();
+    let target = match &item.target {
+        Sought::Described { role, words } if item.list => format!("all {}", described(role.as_deref(), words, true)),
+        target if item.list => format!("all {}", sought(target)),
+        target => sought(target),
+    };
+    format!("{of}{target} as {}", quoted(&item.name))
+}

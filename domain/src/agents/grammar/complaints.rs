@@ -1,0 +1,155 @@
+//! Why a message is not done, and how that is said.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use winnow::error::{ErrMode, ParserError};
+use winnow::stream::{LocatingSlice, Location, TokenSlice};
+
+use super::lexing::Token;
+use super::vocabulary::{VERBS, Verb};
+use crate::agents::wishes::Reading;
+
+/// What cannot be done, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// Where that is, or behind what something is missing. Nowhere in a part of a step that is empty.
+    span: Option<Range<usize>>,
+    is_missing: bool,
+    /// Whether what stands there may be repeated. It may not where it can be a text that somebody wanted typed, such as a
+    /// password: a reply is kept longer.
+    shown: bool,
+    trouble: Trouble,
+    /// Whose examples help.
+    verb: Option<&'static Verb>,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nobody knows what it means.
+    Unknown,
+    /// What stands there does not do, in words that follow it.
+    Says(Cow<'static, str>),
+    /// It is clear, and is not done, for this reason.
+    Refused(Cow<'static, str>),
+}
+
+impl Trouble {
+    pub fn says(words: impl Into<Cow<'static, str>>) -> Self {
+        Self::Says(words.into())
+    }
+}
+
+/// Characters of a message that a reply repeats.
+const MOST_REPEATED: usize = 40;
+
+impl Complaint {
+    pub fn at(span: Range<usize>, trouble: Trouble) -> Self {
+        Self { span: Some(span), is_missing: false, shown: true, trouble, verb: None }
+    }
+
+    /// Of a part of a step that is empty.
+    pub fn missing(trouble: Trouble) -> Self {
+        Self { span: None, is_missing: true, shown: true, trouble, verb: None }
+    }
+
+    /// At a token, which may be a text that nobody else should read.
+    pub fn hidden(span: Range<usize>, trouble: Trouble) -> Self {
+        Self { shown: false, ..Self::at(span, trouble) }
+    }
+
+    /// What a parser stopped with, whether it could have tried something else or not.
+    pub fn of(error: ErrMode<Self>) -> Self {
+        match error {
+            ErrMode::Backtrack(complaint) | ErrMode::Cut(complaint) => complaint,
+            // No parser here asks for more than there is.
+            ErrMode::Incomplete(_) => Self::missing(Trouble::Unknown),
+        }
+    }
+
+    /// Adds whose examples help, and the verb's place where there is no other.
+    pub fn in_step(mut self, verb: &'static Verb, said: &Token<'_>) -> Self {
+        self.verb = Some(verb);
+        self.span.get_or_insert_with(|| said.span.clone());
+        self
+    }
+
+    /// Keeps what stands there from being repeated, unless it is within `harmless`.
+    pub fn hiding_but(mut self, harmless: &Range<usize>) -> Self {
+        self.shown &= self.span.as_ref().is_none_or(|span| harmless.start <= span.start && span.end <= harmless.end);
+        self
+    }
+
+    /// As somebody is told.
+    pub fn into_reading(self, message: &str) -> Reading {
+        let span = self.span.unwrap_or_default();
+        let place = place(message, span.start);
+        let subject =
+            if self.shown { format!("“{}” ({place})", excerpt(&message[span])) } else { format!("what stands at {place}") };
+        let trouble = match self.trouble {
+            Trouble::Refused(reason) => return Reading::Refuse { reply: format!("{reason} Nothing was done: {subject}.") },
+            Trouble::Unknown if self.is_missing => format!("something is missing after {subject}"),
+            Trouble::Unknown => format!("I do not understand {subject}"),
+            Trouble::Says(words) => format!("{subject} {words}"),
+        };
+        let examples: Vec<_> = match self.verb {
+            Some(verb) => verb.examples.iter().map(|(said, _)| *said).collect(),
+            None => VERBS.iter().filter_map(|verb| verb.examples.first()).map(|(said, _)| *said).collect(),
+        };
+        Reading::Clarify { reply: format!("Nothing was done: {trouble}. For example:\n{}", examples.join("\n")) }
+    }
+}
+
+/// As people count: from one, in characters.
+fn place(message: &str, at: usize) -> String {
+    let before = &message[..at];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("line {line}, character {column}")
+}
+
+fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(MOST_REPEATED) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+type Tokens<'m> = TokenSlice<'m, Token<'m>>;
+
+/// What stops a parser that says nothing itself.
+impl<'m> ParserError<Tokens<'m>> for Complaint {
+    type Inner = Self;
+
+    fn from_input(input: &Tokens<'m>) -> Self {
+        match (input.first(), input.previous_tokens().next()) {
+            (Some(next), _) => Self::at(next.span.clone(), Trouble::Unknown),
+            (None, Some(last)) => Self { is_missing: true, ..Self::at(last.span.clone(), Trouble::Unknown) },
+            (None, None) => Self::missing(Trouble::Unknown),
+        }
+    }
+
+    /// Whoever came further knows better.
+    fn or(self, other: Self) -> Self {
+        let start = |complaint: &Self| complaint.span.as_ref().map(|span| (span.start, complaint.is_missing));
+        if start(&self) > start(&other) { self } else { other }
+    }
+
+    fn into_inner(self) -> Result<Self, Self> {
+        Ok(self)
+    }
+}
+
+impl<'m> ParserError<LocatingSlice<&'m str>> for Complaint {
+    type Inner = Self;
+
+    fn from_input(input: &LocatingSlice<&'m str>) -> Self {
+        let at = input.current_token_start();
+        Self::at(at..at, Trouble::Unknown)
+    }
+
+    fn into_inner(self) -> Result<Self, Self> {
+        Ok(self)
+    }
+}

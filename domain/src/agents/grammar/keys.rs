@@ -1,0 +1,82 @@
+//! Keys, and what is none.
+
+use winnow::prelude::*;
+use winnow::stream::TokenSlice;
+
+use super::complaints::{Complaint, Trouble};
+use super::lexing::{Token, same};
+use super::targets::{Parsed, articles, stop};
+use super::vocabulary::{KEYS, KeyName, MODIFIERS};
+
+/// The key that is pressed. None when something is tapped.
+///
+/// # Errors
+/// When it could be either, or is a key that does not exist.
+pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
+    let mut input = TokenSlice::new(rest);
+    articles.parse_next(&mut input)?;
+    let words = input.finish();
+    let is_key = |token: &Token<'_>| token.is("key") || token.is("keys");
+    let said = match words {
+        [first, said @ ..] | [said @ .., first] if is_key(first) => Some(said),
+        _ => None,
+    };
+    if let Some(said @ [first, ..]) = said {
+        let trouble = || Trouble::says("is no key that I know; a key is a character or a name such as Enter");
+        let Some(key) = key(&written(said)) else { return stop(Complaint::at(first.span.clone(), trouble())) };
+        return Ok(Some(key));
+    }
+    let Some(first) = words.first() else { return Ok(None) };
+    match (named(&written(words)), words) {
+        (Some(name), [quote]) if quote.is_quote() => either(quote, name.names[0]),
+        (Some(name), _) if name.alone => Ok(Some(name.key.to_owned())),
+        (Some(name), _) => either(first, name.names[0]),
+        (None, [combination]) if !combination.is_quote() && combination.text.len() > 1 => {
+            Ok(combined(&combination.text).or_else(|| function_key(&combination.text)))
+        }
+        (None, [key, place, ..]) if ["in", "into", "on"].iter().any(|word| place.is(word)) && named(&key.text).is_some() => {
+            let trouble = Trouble::says("does not belong to a key, which goes to what has the focus; tap the field first");
+            stop(Complaint::at(place.span.clone(), trouble))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn either<T>(token: &Token<'_>, name: &str) -> Parsed<T> {
+    let trouble = format!("could be a key or a button; write “press the {name} key” or “tap \"{name}\"”");
+    stop(Complaint::at(token.span.clone(), Trouble::says(trouble)))
+}
+
+fn written(tokens: &[Token<'_>]) -> String {
+    tokens.iter().map(|token| &*token.text).collect::<Vec<_>>().join(" ")
+}
+
+fn named(text: &str) -> Option<&'static KeyName> {
+    KEYS.iter().find(|key| key.names.iter().any(|name| same(name, text)))
+}
+
+/// As the browser calls it: a name, a character, or either after what is held.
+fn key(text: &str) -> Option<String> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(character), None) if !character.is_control() => Some(character.to_string()),
+        _ => named(text).map(|name| name.key.to_owned()).or_else(|| function_key(text)).or_else(|| combined(text)),
+    }
+}
+
+fn function_key(text: &str) -> Option<String> {
+    let number: u8 = text.strip_prefix(['f', 'F'])?.parse().ok()?;
+    (1..=12).contains(&number).then(|| format!("F{number}"))
+}
+
+/// `Ctrl+Shift+A`. A letter is the key, and not the capital: that Shift would make of it.
+fn combined(text: &str) -> Option<String> {
+    let (held, last) = text.rsplit_once('+')?;
+    let mut names = Vec::new();
+    for word in held.split('+') {
+        let (name, _) = MODIFIERS.iter().find(|(_, names)| names.iter().any(|name| same(name, word)))?;
+        names.push((*name).to_owned());
+    }
+    names.push(key(last).map(|key| if key.chars().count() == 1 { key.to_lowercase() } else { key })?);
+    Some(names.join("+"))
+}

@@ -1,0 +1,146 @@
+//! A message as words, quoted texts and breaks, each with its place.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use winnow::combinator::{alt, cut_err, dispatch, eof, peek, preceded, repeat};
+use winnow::error::{ErrMode, ModalResult};
+use winnow::prelude::*;
+use winnow::stream::{Location, LocatingSlice};
+use winnow::token::{any, take, take_while};
+
+use super::complaints::{Complaint, Trouble};
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token<'m> {
+    pub kind: Kind,
+    /// A word as it stands there, or what a quoted text means.
+    pub text: Cow<'m, str>,
+    /// Where it stands, quotation marks included, in bytes.
+    pub span: Range<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Anything without blanks.
+    Word,
+    /// A text in quotation marks.
+    Quote,
+    /// What ends a step. After a soft one the next step may do without a verb.
+    Break { soft: bool },
+}
+
+impl Token<'_> {
+    pub fn is_quote(&self) -> bool {
+        self.kind == Kind::Quote
+    }
+
+    /// Whether it is this word, however it is capitalised.
+    pub fn is(&self, word: &str) -> bool {
+        self.kind == Kind::Word && same(&self.text, word)
+    }
+}
+
+/// Whether two words differ by their capitals at most. The vocabulary is ASCII.
+pub fn same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+type Text<'m> = LocatingSlice<&'m str>;
+
+/// Every kind of quotation marks: what opens, what closes.
+const MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('\'', '\''), ('‘', '’')];
+
+/// Reads in time that is linear in the message.
+///
+/// # Errors
+/// When a quoted text does not end.
+pub fn lex(message: &str) -> Result<Vec<Token<'_>>, Complaint> {
+    let tokens: ModalResult<Vec<_>, Complaint> =
+        repeat(0.., preceded(blanks, token)).parse_next(&mut LocatingSlice::new(message.trim_end()));
+    tokens.map_err(Complaint::of)
+}
+
+fn blanks(input: &mut Text<'_>) -> ModalResult<(), Complaint> {
+    take_while(0.., |c: char| c != '\n' && c.is_whitespace()).void().parse_next(input)
+}
+
+fn token<'m>(input: &mut Text<'m>) -> ModalResult<Token<'m>, Complaint> {
+    let kinds = dispatch! {peek(any);
+        ',' => any.value((Kind::Break { soft: true }, Cow::Borrowed(""))),
+        '\n' | ';' => any.value((Kind::Break { soft: false }, Cow::Borrowed(""))),
+        '"' | '“' | '\'' | '‘' => quoted,
+        _ => alt((end_of_sentence, word)),
+    };
+    let ((kind, text), span) = kinds.with_span().parse_next(input)?;
+    Ok(Token { kind, text, span })
+}
+
+/// A full stop, and not one within a word.
+fn end_of_sentence<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), Complaint> {
+    let blank = any.verify(|c: &char| c.is_whitespace()).void();
+    ('.', peek(alt((blank, eof.void())))).void().parse_next(input)?;
+    Ok((Kind::Break { soft: false }, Cow::Borrowed("")))
+}
+
+fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), Complaint> {
+    let start = *input;
+    let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '"' | '“' | '”');
+    let mut text = take_while(1.., |c: char| !ends(c)).parse_next(input).or_else(|_: ErrMode<Complaint>| {
+        // A mark that closes nothing is a word, which no step knows.
+        any.take().parse_next(input)
+    })?;
+    // The end of a sentence is not a part of its last word; an ellipsis is.
+    let at_the_end = input.chars().next().is_none_or(char::is_whitespace);
+    if at_the_end && text.len() > 1 && text.ends_with('.') && !text.ends_with("..") {
+        text = &text[..text.len() - 1];
+        *input = start;
+        let _: &str = take(text.chars().count()).parse_next(input)?;
+    }
+    let kind = match text {
+        _ if same(text, "and") => Kind::Break { soft: true },
+        _ if same(text, "then") => Kind::Break { soft: false },
+        _ => Kind::Word,
+    };
+    Ok((kind, Cow::Borrowed(text)))
+}
+
+/// Up to the mark that closes. A backslash before a mark of the same kind or before another backslash takes its meaning away.
+fn quoted<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), Complaint> {
+    let start = input.current_token_start();
+    let opening = any.verify_map(|c| MARKS.into_iter().find(|(opening, _)| *opening == c)).parse_next(input)?;
+    let text = cut_err(|input: &mut Text<'m>| closed(input, opening, start)).parse_next(input)?;
+    Ok((Kind::Quote, text))
+}
+
+fn closed<'m>(
+    input: &mut Text<'m>,
+    (opening, closing): (char, char),
+    start: usize,
+) -> ModalResult<Cow<'m, str>, Complaint> {
+    let whole: &'m str = input.as_ref();
+    let (mut text, mut from, mut before) = (String::new(), 0, opening);
+    let mut characters = whole.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        let following = characters.peek().map(|(_, following)| *following);
+        let escapes = character == '\\' && following.is_some_and(|c| c == '\\' || c == closing || c == opening);
+        if escapes {
+            text.push_str(&whole[from..at]);
+            from = at + 1;
+            characters.next();
+        } else if character == closing && !is_apostrophe(before, character, following) {
+            let _: &str = take(whole[..at + closing.len_utf8()].chars().count()).parse_next(input)?;
+            let rest = &whole[from..at];
+            return Ok(if text.is_empty() { Cow::Borrowed(rest) } else { Cow::Owned(text + rest) });
+        }
+        before = character;
+    }
+    let trouble = Trouble::says("is a quotation mark that is never closed");
+    Err(ErrMode::Backtrack(Complaint::at(start..start + opening.len_utf8(), trouble)))
+}
+
+/// `Don't`, and not the end of `'Done'`.
+fn is_apostrophe(before: char, mark: char, following: Option<char>) -> bool {
+    mark != '"' && mark != '”' && before.is_alphanumeric() && following.is_some_and(char::is_alphanumeric)
+}

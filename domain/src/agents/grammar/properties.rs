@@ -1,0 +1,177 @@
+//! What holds of every message.
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+
+use super::tests::reading;
+use super::{KEYS, NOUNS, VERBS, print};
+use crate::agents::wishes::{Reading, Sought, Wish, WishedCondition, WishedItem};
+use crate::operations::CaptureKind;
+
+/// A text that can be said in quotes, whatever is in it.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => r#"[ -~äß“”‘’\n]{0,12}"#,
+        1 => r##"[#.\[][a-z'"\\]{0,6}"##,
+        1 => prop::sample::select(vec!["and", "then", "the", "Enter", "first", "it", "a, b; c.", "don't", r#"\""#])
+            .prop_map(str::to_owned),
+    ]
+}
+
+fn words() -> impl Strategy<Value = String> {
+    text().prop_filter("it names something", |text| !text.trim().is_empty())
+}
+
+fn role() -> impl Strategy<Value = Option<String>> {
+    let roles: Vec<_> = NOUNS.iter().map(|noun| noun.role.map(str::to_owned)).collect();
+    prop::sample::select(roles)
+}
+
+fn sought() -> impl Strategy<Value = Sought> {
+    let some_role = || role().prop_filter("it is one", Option::is_some);
+    prop_oneof![
+        4 => (role(), words()).prop_map(|(role, words)| Sought::Described { role, words }),
+        1 => some_role().prop_map(|role| Sought::Described { role, words: String::new() }),
+        1 => text().prop_map(Sought::Css),
+        1 => text().prop_map(Sought::Ref),
+    ]
+}
+
+fn item() -> impl Strategy<Value = WishedItem> {
+    (text(), sought(), prop::option::of(text()), any::<bool>()).prop_map(|(name, target, attribute, list)| {
+        let attribute = attribute.filter(|_| !list);
+        WishedItem { name, target, attribute, list }
+    })
+}
+
+fn key() -> impl Strategy<Value = String> {
+    let named = prop::sample::select(KEYS.iter().map(|key| key.key.to_owned()).collect::<Vec<_>>());
+    let held = prop::sample::select(vec!["Control+", "Shift+Meta+", "Alt+"]);
+    let combined = (held, "[a-z]").prop_map(|(held, key)| format!("{held}{key}"));
+    prop_oneof![named, combined, "[ -~ä]", "F[1-9]"]
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let far = || -1_000_000..=1_000_000_i64;
+    let condition = prop_oneof![
+        sought().prop_map(WishedCondition::Visible),
+        sought().prop_map(WishedCondition::Hidden),
+        text().prop_map(WishedCondition::Url),
+        (0..=60_000_u64).prop_map(|ms| WishedCondition::Time { ms }),
+    ];
+    let captures = vec![CaptureKind::Screenshot, CaptureKind::Pdf, CaptureKind::DomSnapshot];
+    let named_once = |items: &Vec<WishedItem>| {
+        items.iter().enumerate().all(|(i, item)| items[..i].iter().all(|other| other.name != item.name))
+    };
+    prop_oneof![
+        "(https?://)[a-z]{1,5}\\.example(/[ -~ä]{0,9})?"
+            .prop_filter("blanks around it are none of it", |url| url.trim() == url)
+            .prop_map(|url| Wish::Navigate { url }),
+        sought().prop_map(|target| Wish::Tap { target }),
+        (sought(), text()).prop_map(|(target, value)| Wish::Type { target, value }),
+        key().prop_map(|key| Wish::Press { key }),
+        (sought(), text()).prop_map(|(target, option)| Wish::Select { target, option }),
+        (far(), far(), prop::option::of(sought()))
+            .prop_map(|(delta_x, delta_y, target)| Wish::Scroll { delta_x, delta_y, target }),
+        condition.prop_map(|condition| Wish::Wait { condition }),
+        prop::sample::select(captures).prop_map(|capture| Wish::Capture { capture }),
+        prop::collection::vec(item(), 1..4)
+            .prop_filter("each name once", named_once)
+            .prop_map(|items| Wish::Extract { items }),
+        Just(Wish::Back),
+        Just(Wish::Reload),
+    ]
+}
+
+/// A message of words that mean something, in any order.
+fn babble() -> impl Strategy<Value = String> {
+    let phrases = VERBS.iter().flat_map(|verb| verb.phrases).chain(NOUNS.iter().flat_map(|noun| noun.names));
+    let mut words: Vec<String> = phrases.map(|phrase| (*phrase).to_owned()).collect();
+    let glue = [
+        "the", "into", "in", "with", "to", "from", "as", "of", "all", "and", "then", ",", ";", "\n", ".", "for", "until", "down",
+        "by", "called", "key", "css", "ref", "appears", "disappears", "example.com", "http://a.example/x", "Sign", "Email", "xyz",
+        "3", "2 seconds", "Enter", "\"Sign in\"", "'it\\'s'", "“#a, b”", "\".x\"", "\"\"", "\"", "'", "Don't",
+    ];
+    words.extend(glue.map(str::to_owned));
+    prop::collection::vec(prop::sample::select(words), 0..14).prop_map(|words| words.join(" "))
+}
+
+/// What stands in a message when nobody looks at quotes, escapes and capitals.
+fn bare(text: &str) -> String {
+    text.chars().filter(|c| !matches!(c, '\\' | '"' | '\'' | '“' | '”' | '‘' | '’')).collect::<String>().to_lowercase()
+}
+
+/// Every text of a plan that a message has to hold.
+fn said(plan: &[Wish]) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut target = |sought: &Sought| match sought {
+        Sought::Css(text) | Sought::Ref(text) | Sought::Described { words: text, .. } => text.clone(),
+    };
+    for wish in plan {
+        match wish {
+            Wish::Navigate { url } => texts.push(url.strip_prefix("https://").unwrap_or(url).to_owned()),
+            Wish::Tap { target: sought } => texts.push(target(sought)),
+            Wish::Type { target: sought, value: text } | Wish::Select { target: sought, option: text } => {
+                texts.extend([target(sought), text.clone()]);
+            }
+            Wish::Scroll { target: sought, .. } => texts.extend(sought.as_ref().map(&mut target)),
+            Wish::Wait { condition: WishedCondition::Visible(sought) | WishedCondition::Hidden(sought) } => {
+                texts.push(target(sought));
+            }
+            Wish::Wait { condition: WishedCondition::Url(pattern) } => texts.push(pattern.clone()),
+            Wish::Extract { items } => {
+                texts.extend(items.iter().flat_map(|item| [Some(target(&item.target)), item.attribute.clone()]).flatten());
+            }
+            Wish::Press { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Back | Wish::Reload => {}
+        }
+    }
+    texts
+}
+
+fn holds(message: &str) -> Result<(), TestCaseError> {
+    let Reading::Plan(plan) = reading(message) else { return Ok(()) };
+    prop_assert!((1..=20).contains(&plan.len()));
+    let whole = bare(message);
+    for text in said(&plan) {
+        prop_assert!(whole.contains(&bare(&text)), "{message:?} does not name {text:?}");
+    }
+    // A step has a word of its own, and what names it again stands in the message as often.
+    let pieces = whole.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';')).filter(|piece| !piece.is_empty());
+    prop_assert!(plan.len() <= pieces.count().max(1) + message.matches(['"', '\'', '“', '‘']).count(), "{message:?}: {plan:?}");
+    prop_assert_eq!(reading(&print(&plan)), Reading::Plan(plan));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+    /// Contract: agent-grammar 2, 12.
+    #[test]
+    fn no_text_yields_a_step_that_it_does_not_name(message in "\\PC{0,60}") {
+        holds(&message)?;
+    }
+
+    /// Contract: agent-grammar 2, 12. Most of it is understood, so that this says something.
+    #[test]
+    fn no_words_yield_a_step_that_they_do_not_name(message in babble()) {
+        holds(&message)?;
+    }
+
+    /// Contract: agent-grammar 13.
+    #[test]
+    fn what_is_written_is_read_as_it_was(plan in prop::collection::vec(wish(), 1..6)) {
+        prop_assert_eq!(reading(&print(&plan)), Reading::Plan(plan.clone()), "{}", print(&plan));
+    }
+}
+
+/// What is made of words at random is understood often enough to say something.
+#[test]
+fn babble_is_a_plan_at_times() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let plans = (0..2_000).filter(|_| {
+        let message = babble().new_tree(&mut runner).map(|tree| tree.current()).unwrap_or_default();
+        matches!(reading(&message), Reading::Plan(_))
+    });
+    let plans = plans.count();
+    assert!(plans > 100, "{plans}");
+}

@@ -1,0 +1,326 @@
+//! A step: what follows its verb, read by the verb's own rule.
+
+use std::time::Duration;
+
+use winnow::combinator::{alt, eof, opt, preceded, repeat, terminated};
+use winnow::prelude::*;
+use winnow::stream::TokenSlice;
+use winnow::token::any;
+
+use super::addresses;
+use super::complaints::{Complaint, Trouble};
+use super::keys;
+use super::lexing::Token;
+use super::targets::{
+    Parsed, Tokens, articles, as_written, beginning, complaint, count, is_certain, lines, one_of, phrase, quote, split,
+    split_end, stop, whole, word,
+};
+use super::vocabulary::{
+    ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, Act, CAPTURES, DIRECTIONS, ENDS, FROM, INTO, STANDINGS, UNCLEAR, UNITS, VERBS,
+    Verb, WITH,
+};
+use super::Context;
+use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
+
+/// How far a scroll goes that does not say: most of a phone's screen.
+const A_SCREEN: i64 = 600;
+/// Further than any page is long, and than any that is said may be.
+const FAR: i64 = 1_000_000;
+
+/// The verb that a step begins with, and what follows it.
+pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, &'m [Token<'m>])> {
+    let phrases = VERBS.iter().flat_map(|verb| verb.phrases.iter().map(move |phrase| (*phrase, verb)));
+    let mut input = TokenSlice::new(step);
+    let verb = one_of(phrases).parse_next(&mut input).ok()?;
+    Some((verb, step.first()?, input.finish()))
+}
+
+/// What a step wants done, by what follows its verb.
+///
+/// # Errors
+/// When it cannot be understood in exactly one way, or is not done.
+pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Wish> {
+    match verb.act {
+        Act::Open => open(rest, context),
+        Act::Tap => Ok(Wish::Tap { target: whole(without_preposition(rest), false, context.message)? }),
+        Act::Check => check(rest, context),
+        Act::Type => typed(said, rest, context),
+        Act::Fill => filled(said, rest, context),
+        Act::Press => press(rest, context),
+        Act::Choose => choose(rest, context),
+        Act::Scroll => scroll(rest, context),
+        Act::Wait => Ok(Wish::Wait { condition: condition(said, rest, context)? }),
+        Act::Capture => capture(said, rest),
+        Act::Extract => Ok(Wish::Extract { items: vec![item(rest, context)?] }),
+        Act::Back => all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Wish::Back),
+        Act::Reload => all(rest, (articles, opt(phrase(&["page", "this page"]))), Wish::Reload),
+        Act::Upload => refuse(said, "I do not upload files."),
+        Act::Solve => solve(said, rest),
+    }
+}
+
+/// All that follows, which is nothing but that.
+fn all<'m, T, W>(
+    rest: &'m [Token<'m>],
+    parser: impl Parser<Tokens<'m>, T, winnow::error::ErrMode<Complaint>>,
+    means: W,
+) -> Parsed<W> {
+    terminated(parser, eof).parse_next(&mut TokenSlice::new(rest)).map(|_| means)
+}
+
+fn refuse<T>(said: &Token<'_>, reason: &'static str) -> Parsed<T> {
+    stop(Complaint::at(said.span.clone(), Trouble::Refused(reason.into())))
+}
+
+/// What is solved may be something else, of which nobody knows anything.
+fn solve<T>(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<T> {
+    if rest.iter().any(|token| token.text.to_ascii_lowercase().contains("captcha")) {
+        return refuse(said, "I do not solve captchas.");
+    }
+    stop(Complaint::at(said.span.clone(), Trouble::Unknown))
+}
+
+fn open(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+    let mut input = TokenSlice::new(rest);
+    let noun = opt(phrase(&["page", "site", "website", "url", "address"]));
+    let (_, _, address) = (articles, noun, any).parse_next(&mut input)?;
+    let url = addresses::read(&address.text, address.is_quote(), context.rules.destinations)
+        .or_else(|trouble| stop(Complaint::at(address.span.clone(), trouble)))?;
+    all(input.finish(), eof, Wish::Navigate { url })
+}
+
+/// `click into the field`: into is no part of its name.
+fn without_preposition<'m>(rest: &'m [Token<'m>]) -> &'m [Token<'m>] {
+    let mut input = TokenSlice::new(rest);
+    let _: Parsed<_> = opt(phrase(&["into", "inside"])).parse_next(&mut input);
+    input.finish()
+}
+
+fn check(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+    let target = match whole(rest, false, context.message)? {
+        Sought::Described { role: None, words } => Sought::Described { role: Some("checkbox".to_owned()), words },
+        target => target,
+    };
+    Ok(Wish::Tap { target })
+}
+
+/// A text to type or an option to choose: quoted, or what stands there.
+fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
+    match tokens {
+        [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
+        [] => stop(complaint(tokens, Trouble::says("says no text"))),
+        words if words.iter().any(Token::is_quote) => stop(complaint(words, Trouble::says("is neither one quoted text nor free of quotes"))),
+        words if words.iter().any(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) => {
+            stop(complaint(words, Trouble::says("could mean more than a text; put the text in quotes")))
+        }
+        words => Ok(as_written(words, context.message).to_owned()),
+    }
+}
+
+/// `TEXT into TARGET`
+fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+    let hidden = |complaint: Complaint| complaint.hiding_but(&said.span);
+    let says = |words| stop(Complaint::at(said.span.clone(), Trouble::says(words)));
+    let Some((text_tokens, into, target)) = split(rest, INTO) else {
+        return says("has to say what to type and into what");
+    };
+    let is_quoted = text_tokens.iter().all(Token::is_quote);
+    if !is_quoted && count(rest, INTO) > 1 + usize::from(into.is("in") && target.first().is_none()) {
+        return says("could be read in more than one way; put the text in quotes");
+    }
+    if !is_quoted && !into.is("into") && !is_certain(target) {
+        return says("could be read in more than one way; put the text in quotes");
+    }
+    let value = text(text_tokens, context).map_err(|error| error.map(hidden))?;
+    let target = whole(target, false, context.message).map_err(|error| error.map(hidden))?;
+    Ok(Wish::Type { target, value })
+}
+
+/// `TARGET with TEXT`, and whoever says so with that verb means `TEXT into TARGET` too.
+fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+    let hidden = |complaint: Complaint| complaint.hiding_but(&said.span);
+    let says = |words| stop(Complaint::at(said.span.clone(), Trouble::says(words)));
+    let Some((target, _, value)) = split(rest, WITH) else {
+        return typed(said, rest, context);
+    };
+    if count(rest, WITH) > 1 {
+        return says("could be read in more than one way; put the text in quotes");
+    }
+    let target = whole(target, false, context.message).map_err(|error| error.map(hidden))?;
+    Ok(Wish::Type { target, value: text(value, context).map_err(|error| error.map(hidden))? })
+}
+
+/// A key, or what is tapped.
+fn press(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+    match keys::read(rest)? {
+        Some(key) => Ok(Wish::Press { key }),
+        None => Ok(Wish::Tap { target: whole(rest, false, context.message)? }),
+    }
+}
+
+/// `OPTION from LIST`, or what is tapped.
+fn choose(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+    let Some((option, from, list)) = split(rest, FROM) else {
+        return Ok(Wish::Tap { target: whole(rest, false, context.message)? });
+    };
+    let mut option = TokenSlice::new(option);
+    // What is chosen from a list is an option of it, whether that is said or not.
+    (articles, opt(phrase(&["option", "value", "entry"]))).parse_next(&mut option)?;
+    let option = option.finish();
+    let named = split_end(option, ["option", "value", "entry"].into_iter().map(|noun| (noun, ())));
+    let option = named.map_or(option, |(before, ())| before);
+    let is_quoted = option.iter().all(Token::is_quote);
+    let is_ambiguous = !is_quoted && (count(rest, FROM) > 1 || (!from.is("from") && !is_certain(list)));
+    if is_ambiguous {
+        let trouble = Trouble::says("could be a part of what is chosen; put what is chosen in quotes");
+        return stop(Complaint::at(from.span.clone(), trouble));
+    }
+    Ok(Wish::Select { option: text(option, context)?, target: whole(list, false, context.message)? })
+}
+
+/// `[TARGET] DIRECTION [by N] …`, with the target in front or behind.
+fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+    let mut input = TokenSlice::new(rest);
+    let page = || (articles, phrase(&["page", "screen"])).map(|_| None);
+    let before = opt(alt((page(), beginning.map(Some)))).parse_next(&mut input)?;
+    let ways: Vec<_> = repeat(1.., way).parse_next(&mut input)?;
+    let within = preceded(phrase(&["in", "inside", "within", "of"]), winnow::token::rest);
+    let behind = opt(within).parse_next(&mut input)?;
+    let behind = match behind {
+        Some(tokens) if all(tokens, page(), ()).is_ok() => Some(None),
+        Some(tokens) => Some(Some(whole(tokens, false, context.message)?)),
+        None => opt(page()).parse_next(&mut input)?,
+    };
+    let (mut delta_x, mut delta_y) = (None, None);
+    for (x, y) in ways {
+        let axis = if x == 0 { &mut delta_y } else { &mut delta_x };
+        if axis.replace(x + y).is_some() {
+            return stop(complaint(rest, Trouble::says("goes more than one way at once")));
+        }
+    }
+    if before.is_some() && behind.is_some() {
+        return stop(complaint(rest, Trouble::says("names more than one thing to scroll")));
+    }
+    let target = before.or(behind).flatten();
+    let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
+    all(input.finish(), eof, Wish::Scroll { delta_x, delta_y, target })
+}
+
+/// Pixels to the right and down; one of them is none.
+fn way(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
+    let flip = |(means, phrase)| (phrase, means);
+    let end = one_of(ENDS.into_iter().map(flip)).map(|(x, y)| (x * FAR, y * FAR));
+    let number = preceded(opt(phrase(&["by"])), terminated(distance, opt(phrase(&["px", "pixels", "pixel"]))));
+    let some = (one_of(DIRECTIONS.into_iter().map(flip)), opt(number));
+    let some = some.map(|((x, y), distance)| (x * distance.unwrap_or(A_SCREEN), y * distance.unwrap_or(A_SCREEN)));
+    alt((end, some)).parse_next(input)
+}
+
+fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
+    let number = word.verify(|token: &&Token<'_>| token.text.starts_with(|c: char| c.is_ascii_digit())).parse_next(input)?;
+    let digits = number.text.strip_suffix("px").unwrap_or(&number.text);
+    match digits.parse() {
+        Ok(pixels @ 0..=FAR) => Ok(pixels),
+        _ => stop(Complaint::at(number.span.clone(), Trouble::says(format!("is no number of pixels up to {FAR}")))),
+    }
+}
+
+/// `for TARGET [to appear | to disappear]`, `for the address to match TEXT`, `N seconds`
+fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<WishedCondition> {
+    if rest.is_empty() {
+        return stop(Complaint::at(said.span.clone(), Trouble::says("has to say what for")));
+    }
+    if let Some(ms) = time(rest, context)? {
+        return Ok(WishedCondition::Time { ms });
+    }
+    if let Some(pattern) = address_test(rest)? {
+        return Ok(WishedCondition::Url(pattern));
+    }
+    let (target, is_there) = split_end(rest, lines(&STANDINGS)).unwrap_or((rest, true));
+    let target = whole(target, false, context.message)?;
+    Ok(if is_there { WishedCondition::Visible(target) } else { WishedCondition::Hidden(target) })
+}
+
+/// Milliseconds, when a time is said.
+fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
+    let Some(first) = rest.first().filter(|first| !first.is_quote() && first.text.starts_with(|c: char| c.is_ascii_digit()))
+    else {
+        return Ok(None);
+    };
+    let says = |words: String| stop(Complaint::at(first.span.clone(), Trouble::says(words)));
+    let end = first.text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(first.text.len());
+    let (number, unit) = first.text.split_at(end);
+    let seconds = match (lines(&UNITS).find(|(name, _)| unit.eq_ignore_ascii_case(name)), &rest[1..]) {
+        (Some((_, seconds)), []) => seconds,
+        (None, [second]) if unit.is_empty() => all(&rest[1..], one_of(lines(&UNITS)), ())
+            .and_then(|()| one_of(lines(&UNITS)).parse_next(&mut TokenSlice::new(std::slice::from_ref(second))))?,
+        _ => return says("has no unit that I know: seconds, milliseconds or minutes".to_owned()),
+    };
+    let time = number.parse().ok().and_then(|number: f64| Duration::try_from_secs_f64(number * seconds).ok());
+    let most = context.rules.limits.max_time_wait;
+    match time.map(|time| (time <= most, u64::try_from(time.as_millis()))) {
+        Some((true, Ok(ms))) => Ok(Some(ms)),
+        _ => says(format!("is no time of at most {} seconds", most.as_secs())),
+    }
+}
+
+/// The regular expression of an address, when one is waited for.
+fn address_test(rest: &[Token<'_>]) -> Parsed<Option<String>> {
+    let mut input = TokenSlice::new(rest);
+    let address = (articles, phrase(ADDRESS), one_of(lines(&ADDRESS_TESTS)));
+    let Some((_, (), is_pattern)) = opt(address).parse_next(&mut input)? else {
+        return Ok(None);
+    };
+    let token = any.parse_next(&mut input)?;
+    let pattern = if is_pattern { token.text.to_string() } else { regex::escape(&token.text) };
+    all(input.finish(), eof, Some(pattern))
+}
+
+/// `a screenshot [of the page]`
+fn capture(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Wish> {
+    let captures = CAPTURES.iter().flat_map(|(kind, names)| names.iter().map(|name| (*name, *kind)));
+    let mut input = TokenSlice::new(rest);
+    let default = said.is("screenshot").then_some(crate::operations::CaptureKind::Screenshot);
+    articles.parse_next(&mut input)?;
+    let kind = match (opt(one_of(captures)).parse_next(&mut input)?, default) {
+        (Some(kind), None) | (None, Some(kind)) => kind,
+        (Some(_), Some(kind)) => kind,
+        (None, None) => {
+            return stop(Complaint::at(said.span.clone(), Trouble::says("has to say of what kind: a screenshot")));
+        }
+    };
+    let of = opt((phrase(&["of"]), articles, opt(phrase(&["this", "current"])), phrase(&["page", "screen"])));
+    all(input.finish(), of, Wish::Capture { capture: kind })
+}
+
+/// `[the text of] TARGET [as NAME]`
+fn item(rest: &[Token<'_>], context: Context<'_>) -> Parsed<WishedItem> {
+    let named = rest.iter().rposition(|token| token.is("as")).filter(|at| *at > 0);
+    let (what, name) = named.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])));
+    let mut input = TokenSlice::new(what);
+    let attribute = opt(alt((attribute, text_of.value(None)))).parse_next(&mut input)?.flatten();
+    let list = opt(phrase(ALL)).parse_next(&mut input)?.is_some();
+    if let (Some(attribute), true) = (attribute, list) {
+        let trouble = Trouble::says("can be read of one element only");
+        return stop(Complaint::at(attribute.span.clone(), trouble));
+    }
+    let target = whole(input.finish(), list, context.message)?;
+    let name = match (name, &target) {
+        (Some(name), _) => text(name, context)?,
+        (None, Sought::Described { role: Some(role), words }) if words.is_empty() => role.clone(),
+        (None, Sought::Css(words) | Sought::Described { words, .. } | Sought::Ref(words)) => words.clone(),
+    };
+    let attribute = attribute.map(|token| token.text.to_string());
+    Ok(WishedItem { name, target, attribute, list })
+}
+
+fn text_of(input: &mut Tokens<'_>) -> Parsed<()> {
+    (articles, phrase(&["text of", "words of", "content of", "contents of"])).void().parse_next(input)
+}
+
+/// `the attribute "x" of`, `the "x" attribute of`, `the href of`
+fn attribute<'m>(input: &mut Tokens<'m>) -> Parsed<Option<&'m Token<'m>>> {
+    let known = word.verify(|token: &&Token<'m>| ATTRIBUTES.iter().any(|name| token.is(name)));
+    let named = alt((preceded(phrase(&["attribute"]), quote), terminated(quote, phrase(&["attribute"])), known));
+    preceded(articles, terminated(named, phrase(&["of"]))).map(Some).parse_next(input)
+}

@@ -1,0 +1,204 @@
+//! What a step is about: an element, in words or exactly.
+
+use winnow::combinator::{alt, eof, opt, preceded, repeat, terminated};
+use winnow::error::{ErrMode, ModalResult};
+use winnow::prelude::*;
+use winnow::stream::TokenSlice;
+use winnow::token::any;
+
+use super::complaints::{Complaint, Trouble};
+use super::lexing::Token;
+use super::vocabulary::{ARTICLES, CALLED, NOUNS, Noun, UNCLEAR};
+use crate::agents::wishes::Sought;
+
+/// The tokens of a step, or of a part of it.
+pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
+/// What a parser comes to.
+pub type Parsed<T> = ModalResult<T, Complaint>;
+
+/// Nothing else was tried that could fit.
+pub fn stop<T>(complaint: Complaint) -> Parsed<T> {
+    Err(ErrMode::Cut(complaint))
+}
+
+/// Of all these tokens.
+pub fn complaint(tokens: &[Token<'_>], trouble: Trouble) -> Complaint {
+    match (tokens.first(), tokens.last()) {
+        (Some(first), Some(last)) => Complaint::at(first.span.start..last.span.end, trouble),
+        _ => Complaint::missing(trouble),
+    }
+}
+
+/// How many tokens a phrase takes at the beginning of these, if they begin with it.
+fn length(phrase: &str, tokens: &[Token<'_>]) -> Option<usize> {
+    let words = phrase.split(' ').count();
+    let fits = tokens.len() >= words && phrase.split(' ').zip(tokens).all(|(word, token)| token.is(word));
+    fits.then_some(words)
+}
+
+/// The longest of the phrases that these tokens begin with: what it means, and how many tokens it takes.
+fn longest<'p, T>(phrases: impl IntoIterator<Item = (&'p str, T)>, tokens: &[Token<'_>]) -> Option<(usize, T)> {
+    let fitting = phrases.into_iter().filter_map(|(phrase, means)| Some((length(phrase, tokens)?, means)));
+    fitting.max_by_key(|(length, _)| *length)
+}
+
+/// One of these phrases, as long a one as there is: what it means.
+pub fn one_of<'m, T: 'm>(
+    phrases: impl IntoIterator<Item = (&'static str, T)> + Clone,
+) -> impl Parser<Tokens<'m>, T, ErrMode<Complaint>> {
+    move |input: &mut Tokens<'m>| match longest(phrases.clone(), input) {
+        Some((length, means)) => winnow::token::take(length).value(()).parse_next(input).map(|()| means),
+        None => winnow::combinator::fail.parse_next(input),
+    }
+}
+
+/// One of these phrases.
+pub fn phrase<'m>(phrases: &'static [&'static str]) -> impl Parser<Tokens<'m>, (), ErrMode<Complaint>> {
+    one_of(phrases.iter().map(|phrase| (*phrase, ())))
+}
+
+/// A table whose lines have several phrases for one meaning.
+pub fn lines<T: Copy>(
+    table: &'static [(T, &'static [&'static str])],
+) -> impl Iterator<Item = (&'static str, T)> + Clone {
+    table.iter().flat_map(|(means, phrases)| phrases.iter().map(|phrase| (*phrase, *means)))
+}
+
+/// Splits off what stands behind the first of these phrases, and says whether it comes once more.
+pub fn split<'m>(
+    tokens: &'m [Token<'m>],
+    phrases: &'static [&'static str],
+) -> Option<(&'m [Token<'m>], &'m Token<'m>, &'m [Token<'m>])> {
+    let at = (1..tokens.len()).find(|at| phrases.iter().any(|phrase| length(phrase, &tokens[*at..]).is_some()))?;
+    let (length, ()) = longest(phrases.iter().map(|phrase| (*phrase, ())), &tokens[at..])?;
+    Some((&tokens[..at], &tokens[at], &tokens[at + length..]))
+}
+
+/// How often these phrases stand there.
+pub fn count(tokens: &[Token<'_>], phrases: &[&str]) -> usize {
+    (0..tokens.len()).filter(|at| phrases.iter().any(|phrase| length(phrase, &tokens[*at..]).is_some())).count()
+}
+
+/// Splits off one of these phrases from the end: what stands before it, and what it means.
+pub fn split_end<'m, T: Copy>(
+    tokens: &'m [Token<'m>],
+    phrases: impl Iterator<Item = (&'static str, T)>,
+) -> Option<(&'m [Token<'m>], T)> {
+    let ending = phrases.filter_map(|(phrase, means)| {
+        let at = tokens.len().checked_sub(phrase.split(' ').count())?;
+        length(phrase, &tokens[at..]).map(|_| (at, means))
+    });
+    ending.min_by_key(|(at, _)| *at).map(|(at, means)| (&tokens[..at], means))
+}
+
+pub fn quote<'m>(input: &mut Tokens<'m>) -> Parsed<&'m Token<'m>> {
+    any.verify(|token: &&Token<'m>| token.is_quote()).parse_next(input)
+}
+
+pub fn word<'m>(input: &mut Tokens<'m>) -> Parsed<&'m Token<'m>> {
+    any.verify(|token: &&Token<'m>| !token.is_quote()).parse_next(input)
+}
+
+/// How many there are.
+pub fn articles(input: &mut Tokens<'_>) -> Parsed<usize> {
+    repeat(0.., phrase(ARTICLES)).parse_next(input)
+}
+
+/// What people call elements, with the noun that it is. Several are meant where a list is read.
+fn nouns(several: bool) -> impl Iterator<Item = (&'static str, &'static Noun)> + Clone {
+    let names = NOUNS.iter().flat_map(|noun| noun.names.iter().map(move |name| (*name, noun)));
+    let plurals = NOUNS.iter().flat_map(|noun| noun.plurals.iter().map(move |name| (*name, noun)));
+    names.chain(plurals.filter(move |_| several))
+}
+
+fn noun<'m>(several: bool) -> impl Parser<Tokens<'m>, &'static Noun, ErrMode<Complaint>> {
+    one_of(nouns(several))
+}
+
+/// What a whole part of a step is about.
+///
+/// # Errors
+/// When it is nothing, or not only one thing can be meant.
+pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<Sought> {
+    let mut input = TokenSlice::new(tokens);
+    let exact = alt((exactly, |input: &mut Tokens<'m>| named(input, several)));
+    match terminated(exact, eof).parse_next(&mut input) {
+        Err(ErrMode::Backtrack(further)) if tokens.iter().any(Token::is_quote) => stop(further),
+        Err(ErrMode::Backtrack(_)) => plain(tokens, several, message),
+        done => done,
+    }
+}
+
+/// With a quoted text or a reference: what may follow it is told by its caller.
+pub fn beginning<'m>(input: &mut Tokens<'m>) -> Parsed<Sought> {
+    alt((exactly, |input: &mut Tokens<'m>| named(input, false))).parse_next(input)
+}
+
+/// A selector, or an element of a snapshot.
+fn exactly<'m>(input: &mut Tokens<'m>) -> Parsed<Sought> {
+    let css = preceded(phrase(&["css", "css selector"]), any);
+    let css = css.map(|token: &'m Token<'m>| Sought::Css(token.text.to_string()));
+    let reference = preceded(phrase(&["ref"]), any).map(|token: &'m Token<'m>| Sought::Ref(token.text.to_string()));
+    preceded(articles, alt((css, reference))).parse_next(input)
+}
+
+/// Something whose name is quoted: `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
+fn named<'m>(input: &mut Tokens<'m>, several: bool) -> Parsed<Sought> {
+    articles.parse_next(input)?;
+    let before = opt(noun(several)).parse_next(input)?;
+    let is_text = opt(phrase(CALLED)).parse_next(input)?.is_some() || before.is_some_and(|noun| noun.role.is_none());
+    let text = quote.parse_next(input)?;
+    if text.text.trim().is_empty() {
+        return stop(Complaint::at(text.span.clone(), Trouble::says("names nothing")));
+    }
+    let after = if before.is_none() { opt(noun(several)).parse_next(input)? } else { None };
+    if !is_text && text.text.starts_with(['#', '.', '[']) {
+        return Ok(Sought::Css(text.text.to_string()));
+    }
+    let role = before.or(after).and_then(|noun| noun.role).map(str::to_owned);
+    Ok(Sought::Described { role, words: text.text.to_string() })
+}
+
+/// Something without quotes: `the Sign in button`, `the button`, `Sign in`.
+fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<Sought> {
+    let mut input = TokenSlice::new(tokens);
+    let articles = articles.parse_next(&mut input)?;
+    let words = input.finish();
+    let (Some(first), Some(_)) = (words.first(), words.last()) else {
+        return stop(complaint(tokens, Trouble::says("does not say what")));
+    };
+    if let Some(unclear) = words.iter().find(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) {
+        let trouble = Trouble::says("could mean more than one thing; put it in quotes with the text that it is a part of");
+        return stop(Complaint::at(unclear.span.clone(), trouble));
+    }
+    let begins = longest(nouns(several), words);
+    let (called, role) = split_end(words, nouns(several)).map_or((words, None), |(rest, noun)| (rest, noun.role));
+    let is_only_noun = called.is_empty();
+    if is_only_noun && articles == 0 && !several {
+        let trouble = format!("could be a name or a kind of thing; write “the {0}” or \"{0}\"", first.text);
+        return stop(complaint(words, Trouble::says(trouble)));
+    }
+    if is_only_noun && role.is_none() {
+        return stop(complaint(words, Trouble::says("says nothing of what it is; name it")));
+    }
+    if !is_only_noun && begins.is_some() && called.len() == words.len() {
+        let trouble = "could be a part of a name or a kind of thing; put the name in quotes";
+        return stop(Complaint::at(first.span.clone(), Trouble::says(trouble)));
+    }
+    Ok(Sought::Described { role: role.map(str::to_owned), words: as_written(called, message).to_owned() })
+}
+
+/// What stands there, from the first token to the last, with the blanks between them.
+pub fn as_written<'t>(tokens: &[Token<'_>], message: &'t str) -> &'t str {
+    match (tokens.first(), tokens.last()) {
+        (Some(first), Some(last)) => &message[first.span.start..last.span.end],
+        _ => "",
+    }
+}
+
+/// Whether words say what kind of thing it is, or put it in quotes: then they are no part of a longer text.
+pub fn is_certain(tokens: &[Token<'_>]) -> bool {
+    tokens.iter().any(Token::is_quote)
+        || split_end(tokens, nouns(false)).is_some()
+        || tokens.first().is_some_and(|first| ["css", "ref"].iter().any(|exact| first.is(exact)))
+}

@@ -1,0 +1,380 @@
+//! The words of the grammar: the parser reads by these tables, and its documentation is printed from them.
+
+use crate::operations::CaptureKind;
+
+/// What a step begins with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Verb {
+    /// What the step then is.
+    pub(super) act: Act,
+    /// What it is called in the documentation.
+    pub title: &'static str,
+    /// How it can be said. Of several that fit the longest counts.
+    pub phrases: &'static [&'static str],
+    /// What it does, and what has to be known about it.
+    pub about: &'static str,
+    /// What somebody may write, and what is understood by it in the canonical form ([`super::print`]).
+    pub examples: &'static [(&'static str, &'static str)],
+}
+
+/// How the rest of a step is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    Open,
+    Tap,
+    Check,
+    Type,
+    Fill,
+    Press,
+    Choose,
+    Scroll,
+    Wait,
+    Capture,
+    Extract,
+    Back,
+    Reload,
+    Upload,
+    Solve,
+}
+
+/// All verbs that there are. The last two are understood in order to be refused.
+pub static VERBS: [Verb; 15] = [
+    Verb {
+        act: Act::Open,
+        title: "Open a page",
+        phrases: &["open", "go to", "visit", "navigate to", "browse to", "load"],
+        about: "An address without a scheme is taken as https. Only http and https are opened, and no private address. An \
+                address with a comma or a semicolon stands in quotes.",
+        examples: &[
+            ("open example.com", r#"open "https://example.com""#),
+            ("Go to https://example.com/shoes?size=42", r#"open "https://example.com/shoes?size=42""#),
+            ("visit “example.com/a,b”", r#"open "https://example.com/a,b""#),
+        ],
+    },
+    Verb {
+        act: Act::Tap,
+        title: "Tap",
+        phrases: &["tap", "tap on", "click", "click on", "touch", "push", "toggle"],
+        about: "What is meant is said by what it is, what it is called, or both.",
+        examples: &[
+            (r"tap the 'Sign in' button", r#"tap the button "Sign in""#),
+            ("click the Sign in button", r#"tap the button "Sign in""#),
+            ("tap “More”", r#"tap "More""#),
+            (r#"tap the link called "Terms and conditions""#, r#"tap the link "Terms and conditions""#),
+            (r##"tap "#menu .item""##, r##"tap css "#menu .item""##),
+            ("tap css main>a", r#"tap css "main>a""#),
+            (r#"tap "Red", "Green" and "Blue""#, "tap \"Red\"\ntap \"Green\"\ntap \"Blue\""),
+        ],
+    },
+    Verb {
+        act: Act::Check,
+        title: "Tap a checkbox",
+        phrases: &["check", "uncheck", "tick", "untick"],
+        about: "It is one tap: whether the checkbox is checked already is not looked at. Without another word for what it is, \
+                a checkbox is meant.",
+        examples: &[
+            (r#"check "I agree""#, r#"tap the checkbox "I agree""#),
+            ("uncheck the Newsletter checkbox", r#"tap the checkbox "Newsletter""#),
+        ],
+    },
+    Verb {
+        act: Act::Type,
+        title: "Type",
+        phrases: &["type", "type in", "enter", "write", "input", "put"],
+        about: "A text with a comma, a semicolon, “and” or “then” in it stands in quotes.",
+        examples: &[
+            (r#"type "ada@example.com" into the "Email" field"#, r#"type "ada@example.com" into the field "Email""#),
+            ("enter hello in the search field", r#"type "hello" into the field "search""#),
+            (r#"type "a, b and c" into "Notes""#, r#"type "a, b and c" into "Notes""#),
+            (
+                r#"type "ada" into "Name" and "secret" into "Password""#,
+                "type \"ada\" into \"Name\"\ntype \"secret\" into \"Password\"",
+            ),
+        ],
+    },
+    Verb {
+        act: Act::Fill,
+        title: "Fill in",
+        phrases: &["fill", "fill in", "fill out", "set"],
+        about: "The same as to type, the other way round.",
+        examples: &[
+            (r#"fill in the Email field with "ada@example.com""#, r#"type "ada@example.com" into the field "Email""#),
+            (r#"set "Quantity" to "2""#, r#"type "2" into "Quantity""#),
+        ],
+    },
+    Verb {
+        act: Act::Press,
+        title: "Press a key",
+        phrases: &["press", "press on", "hit"],
+        about: "A key goes to whatever has the focus. What is no key is tapped. Keys whose names are often those of buttons \
+                (Delete, End, Home, Insert, Space) and single characters are keys together with the word “key”.",
+        examples: &[
+            ("press Enter", r#"press the "Enter" key"#),
+            ("hit the down arrow key", r#"press the "ArrowDown" key"#),
+            ("press Ctrl+A", r#"press the "Control+a" key"#),
+            ("press the Delete key", r#"press the "Delete" key"#),
+            ("press the Delete button", r#"tap the button "Delete""#),
+        ],
+    },
+    Verb {
+        act: Act::Choose,
+        title: "Choose",
+        phrases: &["choose", "select", "pick"],
+        about: "With a list, an option of it is selected. Without one, what is named is tapped.",
+        examples: &[
+            (r#"select "Germany" in the "Country" list"#, r#"select "Germany" in the dropdown "Country""#),
+            (r#"choose Large from "Size""#, r#"select "Large" in "Size""#),
+            (r#"choose the "Express" radio button"#, r#"tap the radio "Express""#),
+        ],
+    },
+    Verb {
+        act: Act::Scroll,
+        title: "Scroll",
+        phrases: &["scroll"],
+        about: "By CSS pixels. Without a number it is most of a screen.",
+        examples: &[
+            ("scroll down", "scroll down by 600"),
+            ("scroll up by 200 pixels", "scroll up by 200"),
+            ("scroll to the bottom", "scroll down by 1000000"),
+            (r##"scroll "#list" right by 50"##, r##"scroll right by 50 in css "#list""##),
+        ],
+    },
+    Verb {
+        act: Act::Wait,
+        title: "Wait",
+        phrases: &["wait", "wait for", "wait until", "wait till"],
+        about: "For something to appear or to disappear, for an address that matches a regular expression or contains a text, or \
+                for some time.",
+        examples: &[
+            (r#"wait for "Welcome""#, r#"wait for "Welcome""#),
+            ("wait until the Loading image disappears", r#"wait for the image "Loading" to disappear"#),
+            (r#"wait for the address to match "/orders/\d+$""#, r#"wait for the address to match "/orders/\\d+$""#),
+            (r#"wait until the url contains "done""#, r#"wait for the address to match "done""#),
+            ("wait 1.5 seconds", "wait 1500 ms"),
+        ],
+    },
+    Verb {
+        act: Act::Capture,
+        title: "Take a picture",
+        phrases: &["take", "make", "capture", "screenshot"],
+        about: "Of what the screen shows.",
+        examples: &[
+            ("take a screenshot", "take a screenshot"),
+            ("take a picture of the page", "take a screenshot"),
+            ("screenshot", "take a screenshot"),
+            ("make a PDF of the page", "take a PDF"),
+        ],
+    },
+    Verb {
+        act: Act::Extract,
+        title: "Read",
+        phrases: &["extract", "read", "get"],
+        about: "A text, an attribute, or the texts of all that match. What follows “as” is its name in the answer.",
+        examples: &[
+            (r#"extract the text of ".price" as price"#, r#"extract css ".price" as "price""#),
+            (r#"get the href of the "Next" link as next"#, r#"extract the attribute "href" of the link "Next" as "next""#),
+            ("read all headings as titles", r#"extract all headings as "titles""#),
+            (
+                r##"extract "#name" as name and "#total" as total"##,
+                r##"extract css "#name" as "name" and css "#total" as "total""##,
+            ),
+        ],
+    },
+    Verb {
+        act: Act::Back,
+        title: "Go back",
+        phrases: &["go back", "back", "navigate back"],
+        about: "To the page before.",
+        examples: &[("go back", "go back")],
+    },
+    Verb {
+        act: Act::Reload,
+        title: "Reload",
+        phrases: &["reload", "refresh"],
+        about: "The page, from its server.",
+        examples: &[("reload the page", "reload")],
+    },
+    Verb {
+        act: Act::Upload,
+        title: "Files",
+        phrases: &["upload", "attach"],
+        about: "No file is uploaded.",
+        examples: &[],
+    },
+    Verb {
+        act: Act::Solve,
+        title: "Captchas",
+        phrases: &["solve", "bypass", "crack", "defeat"],
+        about: "No captcha is solved.",
+        examples: &[],
+    },
+];
+
+/// What an element is, in everyday words.
+#[derive(Debug)]
+pub struct Noun {
+    /// The role of ARIA; `None` is any.
+    pub role: Option<&'static str>,
+    /// How people call it. The first is the canonical one.
+    pub names: &'static [&'static str],
+    /// How they call several.
+    pub(super) plurals: &'static [&'static str],
+}
+
+/// What a step can be about.
+pub static NOUNS: [Noun; 25] = [
+    Noun { role: Some("button"), names: &["button"], plurals: &["buttons"] },
+    Noun { role: Some("link"), names: &["link", "hyperlink"], plurals: &["links", "hyperlinks"] },
+    Noun {
+        role: Some("textbox"),
+        names: &["field", "box", "input", "textbox", "text box", "text field", "input field", "text area", "textarea"], plurals: &["fields", "boxes", "inputs", "textboxes", "text boxes", "text fields", "input fields", "text areas", "textareas"],
+    },
+    Noun { role: Some("searchbox"), names: &["searchbox", "search box"], plurals: &["searchboxes", "search boxes"] },
+    Noun { role: Some("checkbox"), names: &["checkbox", "check box", "tick box", "tickbox"], plurals: &["checkboxes", "check boxes", "tick boxes", "tickboxes"] },
+    Noun { role: Some("radio"), names: &["radio", "radio button", "radio box"], plurals: &["radios", "radio buttons", "radio boxes"] },
+    Noun { role: Some("tab"), names: &["tab"], plurals: &["tabs"] },
+    Noun { role: Some("menuitem"), names: &["menu item", "menuitem", "menu entry"], plurals: &["menu items", "menuitems", "menu entries"] },
+    Noun { role: Some("menu"), names: &["menu"], plurals: &["menus"] },
+    Noun { role: Some("heading"), names: &["heading", "headline", "header"], plurals: &["headings", "headlines", "headers"] },
+    Noun {
+        role: Some("combobox"),
+        names: &["dropdown", "drop-down", "drop down", "combobox", "combo box", "list", "select box", "picker"], plurals: &["dropdowns", "drop-downs", "drop downs", "comboboxes", "combo boxes", "lists", "select boxes", "pickers"],
+    },
+    Noun { role: Some("listbox"), names: &["listbox", "list box"], plurals: &["listboxes", "list boxes"] },
+    Noun { role: Some("option"), names: &["option"], plurals: &["options"] },
+    Noun { role: Some("listitem"), names: &["list item", "listitem"], plurals: &["list items", "listitems"] },
+    Noun { role: Some("switch"), names: &["switch", "toggle"], plurals: &["switches", "toggles"] },
+    Noun { role: Some("slider"), names: &["slider"], plurals: &["sliders"] },
+    Noun { role: Some("spinbutton"), names: &["spinbutton", "number field"], plurals: &["spinbuttons", "number fields"] },
+    Noun { role: Some("img"), names: &["image", "picture", "img", "photo"], plurals: &["images", "pictures", "imgs", "photos"] },
+    Noun { role: Some("dialog"), names: &["dialog", "popup", "pop-up", "modal"], plurals: &["dialogs", "popups", "pop-ups", "modals"] },
+    Noun { role: Some("alert"), names: &["alert", "message"], plurals: &["alerts", "messages"] },
+    Noun { role: Some("table"), names: &["table"], plurals: &["tables"] },
+    Noun { role: Some("row"), names: &["row"], plurals: &["rows"] },
+    Noun { role: Some("cell"), names: &["cell"], plurals: &["cells"] },
+    Noun { role: Some("form"), names: &["form"], plurals: &["forms"] },
+    Noun { role: None, names: &["element", "text"], plurals: &["elements", "texts"] },
+];
+
+/// A key.
+#[derive(Debug)]
+pub struct KeyName {
+    /// As the browser calls it.
+    pub key: &'static str,
+    /// How people call it.
+    pub names: &'static [&'static str],
+    /// Whether it is one without the word “key”: buttons are seldom called so.
+    pub(super) alone: bool,
+}
+
+/// The keys that have names.
+pub static KEYS: [KeyName; 15] = [
+    KeyName { key: "Enter", names: &["enter", "return"], alone: true },
+    KeyName { key: "Tab", names: &["tab"], alone: true },
+    KeyName { key: "Escape", names: &["escape", "esc"], alone: true },
+    KeyName { key: "Backspace", names: &["backspace"], alone: true },
+    KeyName { key: "ArrowUp", names: &["arrowup", "arrow up", "up arrow"], alone: true },
+    KeyName { key: "ArrowDown", names: &["arrowdown", "arrow down", "down arrow"], alone: true },
+    KeyName { key: "ArrowLeft", names: &["arrowleft", "arrow left", "left arrow"], alone: true },
+    KeyName { key: "ArrowRight", names: &["arrowright", "arrow right", "right arrow"], alone: true },
+    KeyName { key: "PageUp", names: &["pageup", "page up"], alone: true },
+    KeyName { key: "PageDown", names: &["pagedown", "page down"], alone: true },
+    KeyName { key: "Delete", names: &["delete", "del"], alone: false },
+    KeyName { key: "End", names: &["end"], alone: false },
+    KeyName { key: "Home", names: &["home"], alone: false },
+    KeyName { key: "Insert", names: &["insert"], alone: false },
+    KeyName { key: "Space", names: &["space", "space bar", "spacebar"], alone: false },
+];
+
+/// What is held while a key is pressed: its name, and how people call it.
+pub static MODIFIERS: [(&str, &[&str]); 4] = [
+    ("Control", &["control", "ctrl"]),
+    ("Shift", &["shift"]),
+    ("Alt", &["alt", "option"]),
+    ("Meta", &["meta", "cmd", "command"]),
+];
+
+/// What can be taken of a page.
+pub(super) static CAPTURES: [(CaptureKind, &[&str]); 3] = [
+    (
+        CaptureKind::Screenshot,
+        &["screenshot", "screen shot", "picture", "photo", "snapshot", "image", "page", "screen"],
+    ),
+    (CaptureKind::Pdf, &["PDF"]),
+    (CaptureKind::DomSnapshot, &["DOM snapshot"]),
+];
+
+/// What says that a name follows. What is in quotes behind it is never a selector.
+pub(super) const CALLED: &[&str] =
+    &["called", "named", "labelled", "labeled", "with text", "with the text", "with label", "with the label", "that says"];
+
+/// What stands before a thing and says nothing of it.
+pub(super) const ARTICLES: &[&str] = &["the", "a", "an", "my", "your", "its"];
+
+/// What a step may begin with, and does not have to.
+pub(super) const FILLERS: &[&str] = &["please", "now", "next", "finally", "also"];
+
+/// What stands between what is typed and where.
+pub(super) const INTO: &[&str] = &["into", "in", "in to", "inside", "on", "onto"];
+
+/// What stands between what is chosen and where.
+pub(super) const FROM: &[&str] = &["from", "in", "on", "out of"];
+
+/// What stands between a field and what is typed into it.
+pub(super) const WITH: &[&str] = &["with", "to"];
+
+/// What stands between the attribute and whose it is, when it stands before "of" by itself.
+pub(super) const ATTRIBUTES: &[&str] = &["href", "src", "alt", "title", "placeholder", "class", "id", "content"];
+
+/// What says that all are meant.
+pub(super) const ALL: &[&str] = &["all", "all the", "all of the", "every", "each"];
+
+/// Whether what is waited for is there, said behind it.
+pub(super) static STANDINGS: [(bool, &[&str]); 2] = [
+    (
+        true,
+        &["to appear", "to show", "to show up", "to be visible", "appears", "shows", "shows up", "is visible", "is there"],
+    ),
+    (
+        false,
+        &[
+            "to disappear", "to vanish", "to go away", "to be gone", "to be hidden", "disappears", "vanishes", "goes away",
+            "is gone", "is hidden",
+        ],
+    ),
+];
+
+/// What the address of a page is called.
+pub(super) const ADDRESS: &[&str] = &["address", "url", "page address"];
+
+/// Whether the address has to match a regular expression, or contain a text.
+pub(super) static ADDRESS_TESTS: [(bool, &[&str]); 2] =
+    [(true, &["to match", "matches"]), (false, &["to contain", "contains"])];
+
+/// Units of time, in seconds.
+pub(super) static UNITS: [(f64, &[&str]); 3] = [
+    (0.001, &["ms", "millisecond", "milliseconds"]),
+    (1.0, &["s", "sec", "secs", "second", "seconds"]),
+    (60.0, &["min", "mins", "minute", "minutes"]),
+];
+
+/// Where a scroll leads: pixels to the right and down, for each pixel that it goes.
+pub(super) static DIRECTIONS: [((i64, i64), &str); 4] =
+    [((0, 1), "down"), ((0, -1), "up"), ((1, 0), "right"), ((-1, 0), "left")];
+
+/// The ends of a page, as directions.
+pub(super) static ENDS: [((i64, i64), &str); 5] = [
+    ((0, 1), "to the bottom"),
+    ((0, 1), "to the end"),
+    ((0, -1), "to the top"),
+    ((1, 0), "to the right end"),
+    ((-1, 0), "to the left end"),
+];
+
+/// What a text without quotes does not contain: it counts, excludes, points or depends, which a step cannot, or it is a part of
+/// the text. Whoever says so in quotes means the text.
+pub(super) const UNCLEAR: &[&str] = &[
+    "or", "if", "unless", "except", "but", "not", "never", "without", "twice", "until", "while", "when", "before", "after",
+    "instead", "all", "every", "each", "both", "it", "this", "that", "them", "these", "those", "here", "there", "something",
+    "anything", "first", "second", "third", "fourth", "fifth", "last", "1st", "2nd", "3rd",
+];

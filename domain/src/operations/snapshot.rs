@@ -1,0 +1,24 @@
+//! Reading what a page shows, as those who cannot see it are told.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a page shows
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "snapshot": "heading \"Log in\" [ref=e1] [level=1]\ntextbox \"E-mail\" [ref=e2] [required]\nbutton \"Sign in\" [ref=e3]",
+    "nodes": 3, "truncated": false, "url": "https://example.com/login", "duration_ms": 14,
+}))]
+#[allow(missing_docs, reason = "what has no words is told to customers by its name")]
+pub struct PageSnapshot {
+    /// A line for each element that means something, and for each text: indented by two spaces for each element that it is in.
+    /// A name, a text and a value are JSON texts. At most 40,000 characters
+    pub snapshot: String,
+    /// How many lines there are
+    pub nodes: u64,
+    /// Whether there was more on the page
+    pub truncated: bool,
+    /// The page's address
+    pub url: String,
+    pub duration_ms: u64,
+}

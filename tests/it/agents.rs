@@ -1,0 +1,38 @@
+//! Agent sessions, without browsers (contract: agents).
+
+mod creating;
+mod lanes;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Client};
+
+impl Client {
+    /// A new agent session, as its create answers it.
+    pub async fn agent_session(&self, body: Value) -> Value {
+        self.post("/v1/agent-sessions", body).await.expect(201).body
+    }
+
+    /// The id of a new agent session in `ai` mode.
+    pub async fn agent(&self) -> String {
+        id_of(&self.agent_session(json!({})).await)
+    }
+
+    /// Does something to an agent session.
+    pub async fn tell(&self, agent: &str, what: &str, body: Value) -> Answer {
+        self.post(&format!("/v1/agent-sessions/{agent}/{what}"), body).await
+    }
+
+    /// An agent session as it stands.
+    pub async fn see(&self, agent: &str) -> Value {
+        self.get(&format!("/v1/agent-sessions/{agent}")).await.expect(200).body
+    }
+}
+
+pub fn id_of(agent: &Value) -> String {
+    agent["id"].as_str().expect("an id").to_owned()
+}
+
+pub fn driver_of(agent: &Value) -> String {
+    agent["session_id"].as_str().expect("a driver session").to_owned()
+}

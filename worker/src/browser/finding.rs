@@ -1,0 +1,74 @@
+//! What a page shows, and who it is that words mean on it.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::operations::{Locate, LocateBy, Located, Match, PageSnapshot, locate};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Ended;
+use super::page::{self, Sought};
+use super::webkit::{Webkit, milliseconds};
+
+/// How long the script of a snapshot may look at one page; what it has not seen by then is missing.
+const LOOK_FOR: Duration = Duration::from_secs(3);
+
+/// What [`page::SNAPSHOT`] answers.
+#[derive(Deserialize)]
+struct Shown {
+    snapshot: String,
+    nodes: u64,
+    truncated: bool,
+    /// How many refs there are now.
+    given: u64,
+}
+
+/// What [`page::FIND`] answers.
+#[derive(Deserialize)]
+struct Found {
+    matches: Vec<FoundMatch>,
+    total: u64,
+    origin: String,
+}
+
+#[derive(Deserialize)]
+struct FoundMatch {
+    selector: String,
+    description: String,
+    role: String,
+    name: String,
+    submits: bool,
+    form_field: bool,
+    traits: Vec<String>,
+}
+
+impl Webkit {
+    pub(super) async fn snapshot(&mut self, started: Instant) -> Result<PageSnapshot, Ended> {
+        let (characters, nodes) = (self.limits.snapshot_chars, self.limits.snapshot_nodes);
+        let within_ms = u64::try_from(LOOK_FOR.as_millis()).unwrap_or(u64::MAX);
+        let input = self.input(json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms }));
+        let shown: Shown = page::read(&self.host, page::SNAPSHOT, &input).await?;
+        let Shown { snapshot, nodes, truncated, given } = shown;
+        self.refs = self.refs.max(given);
+        let url = self.address().await?;
+        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started) })
+    }
+
+    pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, Ended> {
+        let target = match &locate.sought {
+            LocateBy::Target(target) => Some(Sought::Target { target, field: "target" }),
+            LocateBy::Described { .. } | LocateBy::Focused => None,
+        };
+        let input = self.input(json!({ "by": locate.sought, "target": target }));
+        let Found { matches, total, origin } = page::read(&self.host, page::FIND, &input).await?;
+        let matches = matches.into_iter().map(Match::from).collect();
+        Ok(Located { matches, total, origin, url: self.address().await? })
+    }
+}
+
+impl From<FoundMatch> for Match {
+    fn from(found: FoundMatch) -> Self {
+        let FoundMatch { selector, description, role, name, submits, form_field, traits } = found;
+        Self { selector, description, role, name, submits, form_field, fingerprint: locate::fingerprint(&traits) }
+    }
+}

@@ -1,0 +1,101 @@
+// Who it is that words mean: the first of them, and what tells whether a person has to be asked before one is touched.
+// What people call a control by, and the roles that it can have.
+const KINDS = {
+  textbox: ['textbox', 'searchbox', 'spinbutton', 'combobox'],
+  searchbox: ['searchbox', 'textbox', 'combobox'],
+  combobox: ['combobox', 'listbox'],
+  listbox: ['listbox', 'combobox'],
+  checkbox: ['checkbox', 'switch', 'menuitemcheckbox'],
+  radio: ['radio', 'menuitemradio'],
+  button: ['button'],
+};
+const WORDS = {
+  field: 'textbox', input: 'textbox', box: 'textbox', 'text field': 'textbox', 'text box': 'textbox', search: 'searchbox',
+  dropdown: 'combobox', 'drop-down': 'combobox', select: 'combobox', menu: 'combobox', image: 'img', picture: 'img',
+  'radio button': 'radio', 'check box': 'checkbox', toggle: 'switch', title: 'heading',
+};
+const CONTROLS = new Set([
+  'button', 'checkbox', 'combobox', 'generic', 'link', 'listbox', 'menuitem', 'menuitemcheckbox', 'menuitemradio', 'option', 'radio',
+  'searchbox', 'slider', 'spinbutton', 'switch', 'tab', 'textbox', 'treeitem',
+]);
+
+const described = ({ role, words }) => {
+  const wanted = fold(words);
+  const called = role === null ? '' : fold(role);
+  const kind = WORDS[called] ?? called;
+  const roles = ROLES.has(kind) ? new Set(KINDS[kind] ?? [kind]) : null;
+  if (wanted === '') return roles ? byRole((role) => roles.has(role), () => true) : [];
+  const tiers = [];
+  const exactly = (text) => is(text, wanted);
+  const partly = (text) => has(text, wanted);
+  for (const holds of [exactly, partly]) {
+    if (roles) tiers.push(() => byRole((role) => roles.has(role), holds));
+  }
+  for (const holds of [exactly, partly]) {
+    tiers.push(
+      () => byRole((role) => CONTROLS.has(role), holds),
+      () => byLabel(holds),
+      () => byPlaceholder(holds),
+      () => byText(wanted, (element) => holds === partly || holds(spoken(element, false) || element.value || '')),
+    );
+  }
+  for (const tier of tiers) {
+    const found = tier();
+    if (found.length > 0) return found;
+  }
+  return [];
+};
+
+const sought = () => {
+  if (input.by === 'focused') {
+    const element = focused();
+    return element && element !== bodyOf(documentOf(element)) && element !== documentElement(documentOf(element)) ? [element] : [];
+  }
+  if (input.by.described !== undefined) return described(input.by.described);
+  try {
+    return told(input.target).filter(isVisible);
+  } catch (error) {
+    if (error instanceof Gone) return [];
+    throw error;
+  }
+};
+
+const formAction = getter(HTMLFormElement.prototype, 'action');
+const controlOf = (element) => {
+  for (let node = element; node; node = outerElement(node)) {
+    if (['button', 'input'].includes(tagOf(node))) return node;
+    if (tagOf(node) === 'label' && node.control) return node.control;
+  }
+  return null;
+};
+const submits = (control) => control !== null && ['submit', 'image'].includes(control.type) && Boolean(control.form);
+
+// As HTML has it: Enter presses the form's first submit control or, where there is none, submits a form of one field.
+const submitsByEnter = (element) => {
+  if (tagOf(element) !== 'input' || ['button', 'submit', 'reset', 'image', 'hidden'].includes(element.type) || !element.form) return false;
+  const controls = [...getter(HTMLFormElement.prototype, 'elements')(element.form)];
+  const button = controls.find((control) => submits(control));
+  if (button) return !button.disabled;
+  return controls.filter((control) => tagOf(control) === 'input' && takesText(control)).length <= 1;
+};
+
+const matchOf = (element) => {
+  const role = roleOf(element);
+  const name = role ? nameOf(element, role) : cut(collapse(spoken(element, false)), LONGEST_NAME);
+  const control = controlOf(element);
+  const form = control?.form ?? closest(element, 'form');
+  const action = form ? [hasAttribute(form, 'action') ? formAction(form) : '', attributeOf(form, 'method') ?? ''] : [];
+  const ownAction = control && hasAttribute(control, 'formaction') ? control.formAction : '';
+  return {
+    selector: clean(selectorOf(element)),
+    description: describe(element),
+    role: role || 'generic',
+    name: clean(name),
+    submits: submits(control),
+    form_field: submitsByEnter(element),
+    traits: [tagOf(element), attributeOf(element, 'type') ?? '', role, name, ...action, ownAction, location.origin].map((text) => clean(text.slice(0, 2 * LONGEST_NAME))),
+  };
+};
+
+const found = sought();
+return { matches: found.slice(0, MOST_CANDIDATES).map(matchOf), total: found.length, origin: location.origin };

@@ -1,0 +1,144 @@
+// What the page shows: a line for each element that means something, and for each text. What a page can say stands in JSON texts,
+// so that none of it can look like a line of ours.
+const LONGEST = { name: 200, text: 500, value: 100 };
+const MOST_OPTIONS = 50;
+const DEEPEST = 20;
+const ends = performance.now() + input.within_ms;
+
+// What says nothing that its content does not say.
+const PLAIN = new Set(['paragraph', 'rowgroup', 'blockquote', 'time', 'caption']);
+// What is named by content that follows anyway.
+const UNNAMED = new Set(['cell', 'gridcell', 'row']);
+
+const lines = [];
+let characters = 0;
+let truncated = false;
+const emit = (depth, line) => {
+  const whole = '  '.repeat(Math.min(depth, DEEPEST)) + line;
+  truncated ||= lines.length >= input.nodes || characters + whole.length + 1 > input.characters;
+  if (truncated) return;
+  lines.push(whole);
+  characters += whole.length + 1;
+};
+const quoted = (text, most) => JSON.stringify(clean(cut(text, most)));
+
+let text = '';
+let textDepth = 0;
+const say = (more, depth) => {
+  if (text.trim() === '') textDepth = depth;
+  if (text.length < 2 * LONGEST.text) text += more;
+};
+const flush = () => {
+  const said = collapse(text);
+  text = '';
+  if (said) emit(textDepth, `text ${quoted(said, LONGEST.text)}`);
+};
+
+const TOGGLES = { pressed: ['true', 'mixed'], expanded: ['true', 'false'], selected: ['true'], checked: ['true', 'mixed'] };
+const statesOf = (element, role) => {
+  const states = [];
+  const tag = tagOf(element);
+  const state = (name, value) => states.push(value === undefined ? `[${name}]` : `[${name}=${value}]`);
+  const level = role === 'heading' ? (attributeOf(element, 'aria-level') ?? tag.match(/^h([1-6])$/)?.[1]) : undefined;
+  if (level !== undefined && /^[1-9]$/.test(level)) state('level', level);
+  if (tag === 'input' && ['checkbox', 'radio'].includes(element.type)) {
+    if (element.indeterminate) state('checked', 'mixed');
+    else if (element.checked) state('checked');
+  }
+  if (tag === 'option' && element.selected) state('selected');
+  if (tag === 'summary') state('expanded', parentElementOf(element).open);
+  for (const [name, known] of Object.entries(TOGGLES)) {
+    const value = attributeOf(element, `aria-${name}`);
+    if (known.includes(value)) state(name, value === 'true' && name !== 'expanded' ? undefined : value);
+  }
+  if (matches(element, ':disabled') || attributeOf(element, 'aria-disabled') === 'true') state('disabled');
+  if (matches(element, ':required') || attributeOf(element, 'aria-required') === 'true') state('required');
+  if (attributeOf(element, 'aria-invalid') === 'true') state('invalid');
+  if (['input', 'textarea'].includes(tag) && element.readOnly && takesText(element)) state('readonly');
+  if (element === focusedElement) state('focused');
+  const value = shownValue(element, tag, role);
+  if (value) state('value', quoted(collapse(value), LONGEST.value));
+  return states.length > 0 ? ` ${states.join(' ')}` : '';
+};
+const shownValue = (element, tag, role) => {
+  if (tag === 'select') return collapse([...element.selectedOptions].slice(0, 5).map((option) => option.label).join(', '));
+  if (tag === 'textarea' || (tag === 'input' && (takesText(element) || element.type === 'range'))) {
+    return valueOf(element).slice(0, 2 * LONGEST.value);
+  }
+  if (tag === 'progress' || tag === 'meter') return String(element.value);
+  if (role === 'textbox' && isEditingHost(element)) return spoken(element, false);
+  if (['slider', 'spinbutton', 'progressbar', 'scrollbar'].includes(role)) {
+    return (attributeOf(element, 'aria-valuetext') ?? attributeOf(element, 'aria-valuenow') ?? '').slice(0, 2 * LONGEST.value);
+  }
+  return '';
+};
+const focusedElement = focused();
+
+const optionsOf = (element, depth) => {
+  const options = [...element.options];
+  for (const option of options.slice(0, MOST_OPTIONS)) {
+    emit(depth, `option ${quoted(collapse(option.label), LONGEST.name)}${statesOf(option, 'option')}`);
+  }
+  if (options.length > MOST_OPTIONS) emit(depth, `… ${options.length - MOST_OPTIONS} more options`);
+};
+
+// What a finger is meant for although it is nothing of its own.
+const isTouchable = (element, style) => {
+  if (hasAttribute(element, 'onclick') || /^\s*\d/.test(attributeOf(element, 'tabindex') ?? '')) return true;
+  const around = parentElementOf(element);
+  return style.cursor === 'pointer' && Boolean(around) && getComputedStyle(around).cursor !== 'pointer';
+};
+
+const BREAK = Symbol('the end of a block');
+const stack = [{ node: bodyOf(document), depth: 0, named: false, shown: true }];
+const descend = (nodes, depth, named, shown) => pushReversed(stack, nodes, (node) => ({ node, depth, named, shown }));
+const enter = (element, depth, named) => {
+  const tag = tagOf(element);
+  if (SILENT.has(tag) || attributeOf(element, 'aria-hidden') === 'true' || hasAttribute(element, 'inert')) return;
+  const style = getComputedStyle(element);
+  if (style.display === 'none') return;
+  if (tag === 'br') return say(' ', depth);
+  const shown = style.visibility === 'visible';
+  const block = !style.display.startsWith('inline') && style.display !== 'contents';
+  let role = roleOf(element);
+  const own = tag !== 'label' && role === '' && shown && !named && isTouchable(element, style) && element !== bodyOf(document);
+  if (own) role = 'generic';
+  const emits = role !== '' && shown && !PLAIN.has(role) && boxesOf(element).length > 0;
+  if (block || emits) {
+    flush();
+    stack.push(BREAK);
+  }
+  if (!emits) {
+    if (style.contentVisibility !== 'hidden') descend(shownChildren(element), depth, named, shown);
+    return;
+  }
+  const whole = UNNAMED.has(role) ? writtenName(element) : nameOf(element, role) || (isFrame(element) && collapse(attributeOf(element, 'name') ?? ''));
+  // A long content is not a name: what it holds follows.
+  const isContent = FROM_CONTENT.has(role) && !writtenName(element);
+  const name = isContent && whole.length > LONGEST.name && role !== 'link' && role !== 'button' ? '' : whole;
+  emit(depth, `${role}${name ? ` ${quoted(name, LONGEST.name)}` : ''} [ref=${refOf(element)}]${statesOf(element, role)}`);
+  if (tag === 'select') return optionsOf(element, depth + 1);
+  if (['input', 'textarea', 'img', 'svg'].includes(tag) || (role === 'textbox' && isEditingHost(element))) return;
+  if (isFrame(element)) {
+    const inner = frameDocument(element);
+    if (inner && bodyOf(inner)) descend([bodyOf(inner)], depth + 1, false, true);
+    return;
+  }
+  if (style.contentVisibility !== 'hidden') descend(shownChildren(element), depth + 1, named || (isContent && name !== ''), shown);
+};
+
+let visited = 0;
+while (stack.length > 0 && !truncated) {
+  const next = stack.pop();
+  if (next === BREAK) {
+    flush();
+    continue;
+  }
+  if (++visited % 64 === 0 && performance.now() > ends) truncated = true;
+  const { node, depth, named, shown } = next;
+  const type = nodeType(node);
+  if (type === 3 && shown && !named) say(node.data.slice(0, 2 * LONGEST.text), depth);
+  if (type === 1) enter(node, depth, named);
+}
+flush();
+return { snapshot: lines.join('\n'), nodes: lines.length, truncated, given: refs().given };
