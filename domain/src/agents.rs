@@ -4,13 +4,19 @@
 //! end, and can be driven directly. An agent session whose driver session has ended is closed from that moment on, whoever
 //! looks; that it is written down, and in the audit log, follows within seconds.
 
+pub mod approvals;
 pub mod creates;
 pub mod grammar;
+pub mod hiding;
 pub mod lanes;
+pub mod receipts;
+pub mod steps;
+pub mod turns;
 pub mod wishes;
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -18,8 +24,11 @@ use uuid::Uuid;
 
 use crate::area::{Area, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
+use crate::database;
+use crate::heavy::heavy;
 use crate::ids::{AccountId, AgentSessionId, ProfileId, SessionId};
 use crate::timestamp::Timestamp;
+use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {
     kept: &[
@@ -34,6 +43,7 @@ pub(crate) const AREA: Area = Area {
         Purge::new("agents", "agent_sessions", |conn, terms, limit| Box::pin(purge(conn, terms.agent_sessions, limit))),
     ],
     actions: &[
+        "agent.decompose.deterministic",
         "agent_session.created",
         "agent_session.destroyed",
         "agent_session.mode.changed",
@@ -45,6 +55,43 @@ pub(crate) const AREA: Area = Area {
     losses: &[|conn, account, _| Box::pin(lose(conn, account))],
     ..Area::named("agents")
 };
+
+/// What the vault is told that what is said in agent sessions is for.
+const PURPOSE: &str = "agents";
+
+/// Seals what was said, and what was made of it.
+#[derive(Debug, Clone)]
+pub struct Sealer(Vault);
+
+impl Sealer {
+    /// One that uses the deployment's keys where it has some, and otherwise one that its processes share.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn fetch(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Self> {
+        database::vault(conn, PURPOSE, configured).await.map(Self)
+    }
+
+    /// Seals something of the turn or step of this id.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn seal(&self, owner: &str, secret: &impl Serialize) -> sqlx::Result<Vec<u8>> {
+        let text = serde_json::to_vec(secret).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        Ok(heavy(text.len(), || self.0.seal(PURPOSE, owner, &text)))
+    }
+
+    /// Opens something of the turn or step of this id.
+    ///
+    /// # Errors
+    /// When it was sealed with a key that this process does not have, or by another version of this program.
+    pub fn open<T: DeserializeOwned>(&self, owner: &str, sealed: &[u8]) -> sqlx::Result<T> {
+        heavy(sealed.len(), || {
+            let text = self.0.open(PURPOSE, owner, sealed).map_err(|error| sqlx::Error::Decode(error.into()))?;
+            serde_json::from_slice(&text).map_err(|error| sqlx::Error::Decode(error.into()))
+        })
+    }
+}
 
 /// Returns the lane to the AI where a human who drives was not heard of for long.
 pub const SWEEP_PAIR_HEARTBEATS: Chain = Chain { name: "sweep_pair_heartbeats", period: 5 };

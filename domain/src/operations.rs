@@ -90,9 +90,7 @@ impl Operation {
             Self::Wait(wait) => wait.timeout,
             Self::Search(search) => search.work,
             Self::Login(login) => login.work,
-            Self::StateCapture | Self::Capture(_) | Self::Extract(_) | Self::Snapshot | Self::Locate(_) => {
-                READ_BUDGET
-            }
+            Self::StateCapture | Self::Capture(_) | Self::Extract(_) | Self::Snapshot | Self::Locate(_) => READ_BUDGET,
         }
     }
 

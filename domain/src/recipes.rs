@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use self::steps::Step;
 use crate::accounts::{self, AccountStatus};
+use crate::agents::Sealer;
 use crate::area::Area;
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, RecipeId};
@@ -36,7 +37,7 @@ const PURPOSE: &str = "recipes";
 #[derive(Debug, Clone, Copy)]
 pub struct Keys<'a> {
     /// The one.
-    pub agents: &'a Vault,
+    pub agents: &'a Sealer,
     /// And the other.
     pub recipes: &'a Vault,
 }
@@ -117,7 +118,7 @@ impl From<sqlx::Error> for CreateError {
 /// meanwhile, so that those that are made at once count each other.
 ///
 /// # Errors
-/// When the account may not see such an agent session, its steps are too many or cannot be opened, the account has as many recipes
+/// When the account may not see such an agent session, its steps are too many, the account has as many recipes
 /// as it may have, or the database fails.
 pub async fn create(
     conn: &mut PgConnection,
@@ -169,12 +170,12 @@ pub async fn create(
 /// What was done in an agent session up to now, for whoever thinks of making a recipe of it.
 ///
 /// # Errors
-/// When the account may not see such an agent session, its steps are too many or cannot be opened, or the database fails.
+/// When the account may not see such an agent session, its steps are too many, or the database fails.
 pub async fn preview(
     conn: &mut PgConnection,
     account: AccountId,
     of: AgentSessionId,
-    agents: &Vault,
+    agents: &Sealer,
     limits: &Limits,
     actor: &Actor,
 ) -> Result<Vec<Step>, SourceError> {

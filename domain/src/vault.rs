@@ -9,6 +9,7 @@ use std::fmt;
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use hkdf::Hkdf;
+use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 const KEY_ID: usize = 4;
@@ -52,6 +53,19 @@ impl Vault {
         self
     }
 
+    /// Tells `text` from others for `purpose`, and says nothing else of it: by the present key, and by those before it.
+    ///
+    /// # Panics
+    /// Never: HMAC takes keys of any length.
+    #[must_use]
+    pub fn fingerprints(&self, purpose: &str, text: &[u8]) -> Vec<Vec<u8>> {
+        let by = |key: &Key| {
+            let mac = Hmac::<Sha256>::new_from_slice(&key.derived(purpose));
+            mac.expect("a key of 32 bytes").chain_update(text).finalize().into_bytes().to_vec()
+        };
+        std::iter::once(&self.current).chain(&self.retired).map(by).collect()
+    }
+
     /// What everything that it opens begins with.
     #[must_use]
     pub fn key_ids(&self) -> Vec<Vec<u8>> {
@@ -89,10 +103,14 @@ impl Key {
     }
 
     fn cipher(&self, purpose: &str) -> Aes256Gcm {
+        Aes256Gcm::new(&self.derived(purpose).into())
+    }
+
+    fn derived(&self, purpose: &str) -> [u8; 32] {
         let mut derived = [0; 32];
         let expanded = Hkdf::<Sha256>::new(None, &self.bytes).expand(purpose.as_bytes(), &mut derived);
         expanded.expect("32 bytes are a length that HKDF gives");
-        Aes256Gcm::new(&derived.into())
+        derived
     }
 }
 
@@ -110,6 +128,17 @@ mod tests {
         assert!(vault.open("mfa", "acc_1", &[]).is_err());
         assert!(vault.open("mfa", "acc_1", &sealed[..sealed.len() - 1]).is_err());
         assert_ne!(vault.seal("mfa", "acc_1", b"secret"), sealed);
+    }
+
+    #[test]
+    fn a_fingerprint_outlives_the_key_that_made_it() {
+        let (old, new) = (Vault::new([1; 32], &[]), Vault::new([2; 32], &[[1; 32]]));
+        let made = old.fingerprints("receipts", b"text");
+        assert_eq!(made.len(), 1);
+        assert_eq!(new.fingerprints("receipts", b"text")[1], made[0]);
+        for other in [new.fingerprints("receipts", b"test"), new.fingerprints("other", b"text")] {
+            assert!(!other.contains(&made[0]));
+        }
     }
 
     #[test]

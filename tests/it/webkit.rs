@@ -5,12 +5,17 @@ mod captures;
 mod confinement;
 mod device;
 mod forms;
+mod history;
 mod hostile;
 mod interaction;
+mod locating;
+mod locators;
+mod menus;
 mod navigation;
 pub mod processes;
 mod profiles;
 mod reading;
+mod snapshots;
 mod waiting;
 
 use std::time::Duration;
@@ -43,6 +48,21 @@ impl Scene {
     /// Navigates to a path of the site.
     pub async fn visit(&self, path: &str) -> Answer {
         self.client.navigate(&self.session, &self.site.url(path)).await
+    }
+
+    /// Shows a page that the test has written.
+    pub async fn show(&self, html: &str) {
+        self.client.navigate(&self.session, &self.written(html)).await;
+    }
+
+    /// The address of such a page.
+    pub fn written(&self, html: &str) -> String {
+        reqwest::Url::parse_with_params(&self.site.url("/written"), [("html", html)]).expect("an address").into()
+    }
+
+    /// What the page shows.
+    pub async fn snapshot(&self) -> Value {
+        self.operate("snapshot", json!({})).await.expect(200).body
     }
 
     /// One operation of the session.

@@ -224,7 +224,7 @@ pub struct Shared {
     pub metrics: PrometheusHandle,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
-    agents_vault: OnceCell<Vault>,
+    agents_sealer: OnceCell<agents::Sealer>,
     stores: OnceCell<Stores>,
 }
 
@@ -256,7 +256,7 @@ impl App {
             metrics,
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
-            agents_vault: OnceCell::new(),
+            agents_sealer: OnceCell::new(),
             stores: OnceCell::new(),
         })))
     }
@@ -278,10 +278,10 @@ impl App {
     }
 
     /// What seals what is said in agent sessions, likewise.
-    pub async fn agents_vault(&self) -> sqlx::Result<&Vault> {
+    pub async fn agents_sealer(&self) -> sqlx::Result<&agents::Sealer> {
         let configured = self.config.auth.vault.as_ref();
-        let fetch = async || database::vault(&mut *self.db.acquire().await?, "agents", configured).await;
-        self.agents_vault.get_or_try_init(fetch).await
+        let fetch = async || agents::Sealer::fetch(&mut *self.db.acquire().await?, configured).await;
+        self.agents_sealer.get_or_try_init(fetch).await
     }
 
     /// What profiles hold, made when first needed too.

@@ -1,11 +1,12 @@
-//! The pages that people see in their browsers: what problems mean, the links of mails, the activation of devices, and
-//! invitations to teams.
+//! The pages that people see in their browsers: what problems mean, what agents understand, the links of mails, the activation of
+//! devices, and invitations to teams.
 //!
 //! They are plain documents with scripts of ours, without frameworks and without anything from elsewhere. What a script
 //! does it does through the public interface, as any other client; a page knows nothing of whoever looks at it, and is the
 //! same for everybody.
 
 mod activation;
+mod agent_grammar;
 pub mod arrival;
 mod assets;
 mod errors;
@@ -24,6 +25,7 @@ use crate::http::state::App;
 pub fn routes() -> Routes {
     Routes::new()
         .merge(errors::routes())
+        .merge(agent_grammar::routes())
         .merge(activation::routes())
         .merge(links::routes())
         .merge(invitation::routes())

@@ -60,7 +60,6 @@ impl From<SourceError> for Problem {
         match error {
             SourceError::NoAgentSession => not_found::<AgentSessionId>(),
             SourceError::TooMany(_) => Self::invalid("agent_session_id", error.to_string()),
-            SourceError::Sealed(_) => sealed("an agent session"),
             SourceError::Database(error) => error.into(),
         }
     }
@@ -81,16 +80,14 @@ impl From<CreateError> for Problem {
 impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Sealed(_) => sealed("a recipe"),
+            ReadError::Sealed(error) => {
+                tracing::error!(%error, "a recipe was sealed with another key: see mfa.retired_encryption_keys");
+                let detail = "this deployment lacks the key that the recipe was sealed with";
+                Self::new(&kinds::FEATURE_UNAVAILABLE, detail)
+            }
             ReadError::Database(error) => error.into(),
         }
     }
-}
-
-/// The key of this deployment's that sealed something is gone.
-fn sealed(what: &str) -> Problem {
-    tracing::error!("{what} was sealed with another key: see mfa.retired_encryption_keys");
-    Problem::new(&kinds::FEATURE_UNAVAILABLE, format!("this deployment lacks the key that {what} was sealed with"))
 }
 
 /// Body of a recipe's creation
@@ -125,7 +122,7 @@ async fn create(
     State(app): State<App>,
     Json(body): Json<CreateRecipe>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Recipe>)> {
-    let keys = Keys { agents: app.agents_vault().await?, recipes: vault(&app)? };
+    let keys = Keys { agents: app.agents_sealer().await?, recipes: vault(&app)? };
     let limits = &app.config.limits;
     let words = Words::parse(&body.label, body.description.as_deref(), limits)?;
     let of = body.agent_session_id.parse().map_err(|_| not_found::<AgentSessionId>())?;
@@ -254,7 +251,7 @@ async fn suggestion(
     State(app): State<App>,
     path: IdPath<AgentSessionId>,
 ) -> Result<Answer<RecipeSuggestion>> {
-    let (of, agents, limits) = (path.id()?, app.agents_vault().await?, &app.config.limits);
+    let (of, agents, limits) = (path.id()?, app.agents_sealer().await?, &app.config.limits);
     let mut tx = app.db.begin().await?;
     let steps = recipes::preview(&mut tx, caller.account_id, of, agents, limits, &caller.actor).await?;
     drop(tx);

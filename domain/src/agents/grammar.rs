@@ -26,8 +26,8 @@ use std::mem::{Discriminant, discriminant};
 pub use self::canonical::print;
 use self::complaints::{Complaint, Trouble};
 use self::lexing::{Kind, Token};
-pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
 use self::vocabulary::{Act, FILLERS};
+pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
 use super::wishes::{Reading, Sought, Wish, WishedCondition};
 use crate::addresses::Destinations;
 use crate::limits::Limits;
@@ -93,7 +93,9 @@ fn plan(context: Context<'_>) -> Result<Vec<Wish>, Complaint> {
         goes_on = true;
         match (wish, plan.last_mut()) {
             // What is read in one breath is read at one time.
-            (Wish::Extract { items: more }, Some(Wish::Extract { items })) if !begins_with_verb(step) => items.extend(more),
+            (Wish::Extract { items: more }, Some(Wish::Extract { items })) if !begins_with_verb(step) => {
+                items.extend(more)
+            }
             (wish, _) => plan.push(wish),
         }
         if let Some(Wish::Extract { items }) = plan.last() {
@@ -189,6 +191,8 @@ fn too_long(wish: &Wish, limits: &Limits) -> Option<String> {
             name.or_else(|| most("an attribute", item.attribute.as_deref()?, limits.extraction_name_chars))
                 .or_else(|| target(&item.target))
         }),
-        Wish::Wait { condition: WishedCondition::Time { .. } } | Wish::Capture { .. } | Wish::Back | Wish::Reload => None,
+        Wish::Wait { condition: WishedCondition::Time { .. } } | Wish::Capture { .. } | Wish::Back | Wish::Reload => {
+            None
+        }
     }
 }

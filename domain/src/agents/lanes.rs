@@ -149,6 +149,11 @@ impl Locked {
     }
 }
 
+/// Takes the lane from a human who was not heard of for long, of an agent session whose row is locked.
+pub(super) async fn lapse(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<()> {
+    Locked { account, id, mode: Mode::Pair, driver: None }.time_out(conn).await
+}
+
 /// Gives the lane to a human's client. Again by the one that drives it changes nothing but when that was heard of. `conn` is in a
 /// transaction, as everywhere here.
 ///

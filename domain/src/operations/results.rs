@@ -160,13 +160,8 @@ mod tests {
             &navigated,
             r#"{"url":"https://example.com","status":200,"final_url":"https://example.com/","duration_ms":1}"#,
         );
-        let interacted = Interacted {
-            ok: true,
-            kind: ActionKind::Tap,
-            duration_ms: 2,
-            url: URL.to_owned(),
-            submission_held: false,
-        };
+        let interacted =
+            Interacted { ok: true, kind: ActionKind::Tap, duration_ms: 2, url: URL.to_owned(), submission_held: false };
         assert_kept(
             OperationResult::Interact(interacted.clone()),
             &interacted,

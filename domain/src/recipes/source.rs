@@ -1,13 +1,13 @@
 //! What recipes are made of: the steps that an agent session has carried out.
 
-use serde::Deserialize;
 use sqlx::PgConnection;
 
 use super::steps::{Condition, Element, Item, Step};
+use crate::agents::Sealer;
+use crate::agents::steps::{Shown, describe};
 use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use crate::ids::AgentSessionId;
 use crate::limits::Limits;
-use crate::vault::{CannotOpen, Vault};
 
 /// Why the steps of an agent session cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -18,29 +18,19 @@ pub enum SourceError {
     /// There are too many for a recipe.
     #[error("the agent session has more steps than a recipe may have, which is {0}")]
     TooMany(u32),
-    /// They were sealed with a key that this process does not have.
-    #[error(transparent)]
-    Sealed(#[from] CannotOpen),
-    /// The database failed.
+    /// The database failed, or they cannot be opened.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-}
-
-/// An element that was found for a step.
-#[derive(Deserialize)]
-struct Shown {
-    selector: String,
-    description: String,
 }
 
 /// The steps of plans that were done, in the order in which they were (contract: recipes 5).
 ///
 /// # Errors
-/// When there are too many, they cannot be opened, or the database fails.
+/// When there are too many, or the database fails.
 pub(super) async fn steps(
     conn: &mut PgConnection,
     of: AgentSessionId,
-    vault: &Vault,
+    sealer: &Sealer,
     limits: &Limits,
 ) -> Result<Vec<Step>, SourceError> {
     let rows = sqlx::query!(
@@ -57,12 +47,8 @@ pub(super) async fn steps(
     }
     let opened = rows.iter().map(|row| {
         let owner = row.id.to_string();
-        let wish = vault.open("agents", &owner, &row.sealed_wish)?;
-        let wish = serde_json::from_slice(&wish).map_err(|error| sqlx::Error::Decode(error.into()))?;
-        let shown = row.sealed_shown.as_ref().map(|sealed| vault.open("agents", &owner, sealed)).transpose()?;
-        let shown = shown.map(|shown| serde_json::from_slice(&shown)).transpose();
-        let shown: Option<Vec<Shown>> = shown.map_err(|error| sqlx::Error::Decode(error.into()))?;
-        Ok(step(wish, shown.unwrap_or_default()))
+        let shown = row.sealed_shown.as_ref().map(|sealed| sealer.open(&owner, sealed)).transpose()?;
+        Ok(step(sealer.open(&owner, &row.sealed_wish)?, shown.unwrap_or_default()))
     });
     opened.collect()
 }
@@ -100,8 +86,8 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
 /// The element that was found for what was sought. What was said exactly need not have been looked for.
 fn element(sought: Sought, shown: Option<Shown>) -> Element {
     match (shown, sought) {
-        (Some(Shown { selector, description }), _) => Element { selector, description },
+        (Some(Shown { selector, description, .. }), _) => Element { selector, description },
         (None, Sought::Css(selector)) => Element { description: selector.clone(), selector },
-        (None, Sought::Described { words, .. } | Sought::Ref(words)) => Element { selector: String::new(), description: words },
+        (None, sought) => Element { selector: String::new(), description: describe(&sought) },
     }
 }

@@ -46,6 +46,7 @@ impl Site {
         let seen = Arc::<Seen>::default();
         let router = Router::new()
             .route("/", get(|| page(HOME)))
+            .route("/written", get(written).post(written))
             .route("/form", get(|| page(FORM)))
             .route("/submitted", get(submitted))
             .route("/list", get(|| page(LIST)))
@@ -228,6 +229,16 @@ const DEVICE: &str = "<title>Device</title><pre id=device></pre><script>
 document.querySelector('#device').textContent = JSON.stringify({userAgent: navigator.userAgent, innerWidth, innerHeight, devicePixelRatio,
 maxTouchPoints: navigator.maxTouchPoints, platform: navigator.platform, coarse: matchMedia('(pointer: coarse)').matches,
 hover: matchMedia('(hover: hover)').matches, screen: [screen.width, screen.height], touch: 'ontouchstart' in window, webdriver: navigator.webdriver})</script>";
+
+#[derive(Deserialize)]
+struct Written {
+    html: String,
+}
+
+/// A page that the test has written.
+async fn written(Query(Written { html }): Query<Written>) -> Html<String> {
+    Html(format!("<!doctype html><title>Written</title>{html}"))
+}
 
 #[derive(Deserialize)]
 struct Form {

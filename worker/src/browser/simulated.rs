@@ -4,8 +4,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, Locate,
-    LocateBy, Located, LoginResult, Match, Navigated, OnTimeout, Operation, OperationResult, PageSnapshot, PageStanding,
-    PageState, SearchResult, SessionState, Take, Target, Transform, Wait, Waited, locate,
+    LocateBy, Located, LoginResult, Match, Navigated, OnTimeout, Operation, OperationResult, PageSnapshot,
+    PageStanding, PageState, SearchResult, SessionState, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use serde_json::Value;

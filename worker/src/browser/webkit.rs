@@ -8,7 +8,8 @@ use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::operations::{
-    self, Condition, Element, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation, OperationResult, Wait, Waited,
+    self, Condition, Element, Failure, FailureClass, Navigate, Navigated, OnTimeout, Operation, OperationResult, Wait,
+    Waited,
 };
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;

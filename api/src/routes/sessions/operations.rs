@@ -25,9 +25,7 @@ use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-use bodies::{
-    CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, SnapshotBody, WaitBody,
-};
+use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, SnapshotBody, WaitBody};
 
 /// It shows cookies, and occupies the session: a reader of somebody else's sessions may not.
 const READ_STATE: Rule =

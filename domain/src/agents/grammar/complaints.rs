@@ -85,10 +85,15 @@ impl Complaint {
     pub fn into_reading(self, message: &str) -> Reading {
         let span = self.span.unwrap_or_default();
         let place = place(message, span.start);
-        let subject =
-            if self.shown { format!("“{}” ({place})", excerpt(&message[span])) } else { format!("what stands at {place}") };
+        let subject = if self.shown {
+            format!("“{}” ({place})", excerpt(&message[span]))
+        } else {
+            format!("what stands at {place}")
+        };
         let trouble = match self.trouble {
-            Trouble::Refused(reason) => return Reading::Refuse { reply: format!("{reason} Nothing was done: {subject}.") },
+            Trouble::Refused(reason) => {
+                return Reading::Refuse { reply: format!("{reason} Nothing was done: {subject}.") };
+            }
             Trouble::Unknown if self.is_missing => format!("something is missing after {subject}"),
             Trouble::Unknown => format!("I do not understand {subject}"),
             Trouble::Says(words) => format!("{subject} {words}"),

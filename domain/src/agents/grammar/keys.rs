@@ -34,8 +34,11 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
         (None, [combination]) if !combination.is_quote() && combination.text.len() > 1 => {
             Ok(combined(&combination.text).or_else(|| function_key(&combination.text)))
         }
-        (None, [key, place, ..]) if ["in", "into", "on"].iter().any(|word| place.is(word)) && named(&key.text).is_some() => {
-            let trouble = Trouble::says("does not belong to a key, which goes to what has the focus; tap the field first");
+        (None, [key, place, ..])
+            if ["in", "into", "on"].iter().any(|word| place.is(word)) && named(&key.text).is_some() =>
+        {
+            let trouble =
+                Trouble::says("does not belong to a key, which goes to what has the focus; tap the field first");
             stop(Complaint::at(place.span.clone(), trouble))
         }
         _ => Ok(None),

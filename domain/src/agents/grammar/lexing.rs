@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use winnow::combinator::{alt, cut_err, dispatch, eof, peek, preceded, repeat};
+use winnow::combinator::{alt, cut_err, dispatch, eof, fail, peek, preceded, repeat};
 use winnow::error::{ErrMode, ModalResult};
 use winnow::prelude::*;
-use winnow::stream::{Location, LocatingSlice};
-use winnow::token::{any, take, take_while};
+use winnow::stream::{LocatingSlice, Location};
+use winnow::token::{any, take_while};
 
 use super::complaints::{Complaint, Trouble};
 
@@ -85,19 +85,23 @@ fn end_of_sentence<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>)
 }
 
 fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), Complaint> {
-    let start = *input;
+    let whole: &'m str = input;
     let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '"' | '“' | '”');
-    let mut text = take_while(1.., |c: char| !ends(c)).parse_next(input).or_else(|_: ErrMode<Complaint>| {
-        // A mark that closes nothing is a word, which no step knows.
-        any.take().parse_next(input)
-    })?;
-    // The end of a sentence is not a part of its last word; an ellipsis is.
-    let at_the_end = input.chars().next().is_none_or(char::is_whitespace);
-    if at_the_end && text.len() > 1 && text.ends_with('.') && !text.ends_with("..") {
-        text = &text[..text.len() - 1];
-        *input = start;
-        let _: &str = take(text.chars().count()).parse_next(input)?;
+    // Marks that close nothing are a word, which no step knows.
+    let end = match whole.trim_start_matches('”').len() {
+        rest if rest < whole.len() => whole.len() - rest,
+        _ => whole.find(ends).unwrap_or(whole.len()),
+    };
+    if end == 0 {
+        return fail.parse_next(input);
     }
+    let (mut text, rest) = whole.split_at(end);
+    // The end of a sentence is not a part of its last word; an ellipsis is.
+    let is_last = rest.chars().next().is_none_or(char::is_whitespace);
+    if let Some(shorter) = text.strip_suffix('.').filter(|shorter| is_last && !shorter.ends_with('.')) {
+        text = shorter;
+    }
+    input.next_slice(text.len());
     let kind = match text {
         _ if same(text, "and") => Kind::Break { soft: true },
         _ if same(text, "then") => Kind::Break { soft: false },
@@ -119,28 +123,33 @@ fn closed<'m>(
     (opening, closing): (char, char),
     start: usize,
 ) -> ModalResult<Cow<'m, str>, Complaint> {
-    let whole: &'m str = input.as_ref();
-    let (mut text, mut from, mut before) = (String::new(), 0, opening);
-    let mut characters = whole.char_indices().peekable();
-    while let Some((at, character)) = characters.next() {
-        let following = characters.peek().map(|(_, following)| *following);
-        let escapes = character == '\\' && following.is_some_and(|c| c == '\\' || c == closing || c == opening);
-        if escapes {
-            text.push_str(&whole[from..at]);
-            from = at + 1;
-            characters.next();
-        } else if character == closing && !is_apostrophe(before, character, following) {
-            let _: &str = take(whole[..at + closing.len_utf8()].chars().count()).parse_next(input)?;
-            let rest = &whole[from..at];
+    let whole: &'m str = input;
+    let (mut text, mut from, mut at) = (String::new(), 0, 0);
+    while let Some(found) = whole[at..].find(['\\', closing]) {
+        at += found;
+        let (before, mark_and_rest) = whole.split_at(at);
+        let mut characters = mark_and_rest.chars();
+        let (mark, following) = (characters.next(), characters.next());
+        at += mark.map_or(0, char::len_utf8);
+        if mark == Some(closing) && !is_apostrophe(before.chars().next_back(), closing, following) {
+            input.next_slice(at);
+            let rest = &before[from..];
             return Ok(if text.is_empty() { Cow::Borrowed(rest) } else { Cow::Owned(text + rest) });
         }
-        before = character;
+        if mark == Some('\\')
+            && let Some(escaped) = following.filter(|c| [opening, closing, '\\'].contains(c))
+        {
+            text.push_str(&before[from..]);
+            from = at;
+            at += escaped.len_utf8();
+        }
     }
     let trouble = Trouble::says("is a quotation mark that is never closed");
     Err(ErrMode::Backtrack(Complaint::at(start..start + opening.len_utf8(), trouble)))
 }
 
 /// `Don't`, and not the end of `'Done'`.
-fn is_apostrophe(before: char, mark: char, following: Option<char>) -> bool {
-    mark != '"' && mark != '”' && before.is_alphanumeric() && following.is_some_and(char::is_alphanumeric)
+fn is_apostrophe(before: Option<char>, mark: char, following: Option<char>) -> bool {
+    let is_within = [before, following].iter().all(|beside| beside.is_some_and(char::is_alphanumeric));
+    matches!(mark, '\'' | '’') && is_within
 }

@@ -71,8 +71,11 @@ fn wish() -> impl Strategy<Value = Wish> {
         (sought(), text()).prop_map(|(target, value)| Wish::Type { target, value }),
         key().prop_map(|key| Wish::Press { key }),
         (sought(), text()).prop_map(|(target, option)| Wish::Select { target, option }),
-        (far(), far(), prop::option::of(sought()))
-            .prop_map(|(delta_x, delta_y, target)| Wish::Scroll { delta_x, delta_y, target }),
+        (far(), far(), prop::option::of(sought())).prop_map(|(delta_x, delta_y, target)| Wish::Scroll {
+            delta_x,
+            delta_y,
+            target
+        }),
         condition.prop_map(|condition| Wish::Wait { condition }),
         prop::sample::select(captures).prop_map(|capture| Wish::Capture { capture }),
         prop::collection::vec(item(), 1..4)
@@ -88,9 +91,47 @@ fn babble() -> impl Strategy<Value = String> {
     let phrases = VERBS.iter().flat_map(|verb| verb.phrases).chain(NOUNS.iter().flat_map(|noun| noun.names));
     let mut words: Vec<String> = phrases.map(|phrase| (*phrase).to_owned()).collect();
     let glue = [
-        "the", "into", "in", "with", "to", "from", "as", "of", "all", "and", "then", ",", ";", "\n", ".", "for", "until", "down",
-        "by", "called", "key", "css", "ref", "appears", "disappears", "example.com", "http://a.example/x", "Sign", "Email", "xyz",
-        "3", "2 seconds", "Enter", "\"Sign in\"", "'it\\'s'", "“#a, b”", "\".x\"", "\"\"", "\"", "'", "Don't",
+        "the",
+        "into",
+        "in",
+        "with",
+        "to",
+        "from",
+        "as",
+        "of",
+        "all",
+        "and",
+        "then",
+        ",",
+        ";",
+        "\n",
+        ".",
+        "for",
+        "until",
+        "down",
+        "by",
+        "called",
+        "key",
+        "css",
+        "ref",
+        "appears",
+        "disappears",
+        "example.com",
+        "http://a.example/x",
+        "Sign",
+        "Email",
+        "xyz",
+        "3",
+        "2 seconds",
+        "Enter",
+        "\"Sign in\"",
+        "'it\\'s'",
+        "“#a, b”",
+        "\".x\"",
+        "\"\"",
+        "\"",
+        "'",
+        "Don't",
     ];
     words.extend(glue.map(str::to_owned));
     prop::collection::vec(prop::sample::select(words), 0..14).prop_map(|words| words.join(" "))
@@ -120,7 +161,9 @@ fn said(plan: &[Wish]) -> Vec<String> {
             }
             Wish::Wait { condition: WishedCondition::Url(pattern) } => texts.push(pattern.clone()),
             Wish::Extract { items } => {
-                texts.extend(items.iter().flat_map(|item| [Some(target(&item.target)), item.attribute.clone()]).flatten());
+                texts.extend(
+                    items.iter().flat_map(|item| [Some(target(&item.target)), item.attribute.clone()]).flatten(),
+                );
             }
             Wish::Press { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Back | Wish::Reload => {}
         }
@@ -137,7 +180,10 @@ fn holds(message: &str) -> Result<(), TestCaseError> {
     }
     // A step has a word of its own, and what names it again stands in the message as often.
     let pieces = whole.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';')).filter(|piece| !piece.is_empty());
-    prop_assert!(plan.len() <= pieces.count().max(1) + message.matches(['"', '\'', '“', '‘']).count(), "{message:?}: {plan:?}");
+    prop_assert!(
+        plan.len() <= pieces.count().max(1) + message.matches(['"', '\'', '“', '‘']).count(),
+        "{message:?}: {plan:?}"
+    );
     prop_assert_eq!(reading(&print(&plan)), Reading::Plan(plan));
     Ok(())
 }

@@ -7,6 +7,7 @@ use winnow::prelude::*;
 use winnow::stream::TokenSlice;
 use winnow::token::any;
 
+use super::Context;
 use super::addresses;
 use super::complaints::{Complaint, Trouble};
 use super::keys;
@@ -16,10 +17,9 @@ use super::targets::{
     split_end, stop, whole, word,
 };
 use super::vocabulary::{
-    ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, Act, CAPTURES, DIRECTIONS, ENDS, FROM, INTO, STANDINGS, UNCLEAR, UNITS, VERBS,
-    Verb, WITH,
+    ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, Act, CAPTURES, DIRECTIONS, ENDS, FROM, INTO, STANDINGS, UNCLEAR, UNITS,
+    VERBS, Verb, WITH,
 };
-use super::Context;
 use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 
 /// How far a scroll goes that does not say: most of a phone's screen.
@@ -52,7 +52,9 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
         Act::Wait => Ok(Wish::Wait { condition: condition(said, rest, context)? }),
         Act::Capture => capture(said, rest),
         Act::Extract => Ok(Wish::Extract { items: vec![item(rest, context)?] }),
-        Act::Back => all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Wish::Back),
+        Act::Back => {
+            all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Wish::Back)
+        }
         Act::Reload => all(rest, (articles, opt(phrase(&["page", "this page"]))), Wish::Reload),
         Act::Upload => refuse(said, "I do not upload files."),
         Act::Solve => solve(said, rest),
@@ -109,7 +111,9 @@ fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
     match tokens {
         [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
         [] => stop(complaint(tokens, Trouble::says("says no text"))),
-        words if words.iter().any(Token::is_quote) => stop(complaint(words, Trouble::says("is neither one quoted text nor free of quotes"))),
+        words if words.iter().any(Token::is_quote) => {
+            stop(complaint(words, Trouble::says("is neither one quoted text nor free of quotes")))
+        }
         words if words.iter().any(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) => {
             stop(complaint(words, Trouble::says("could mean more than a text; put the text in quotes")))
         }
@@ -217,7 +221,8 @@ fn way(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
 }
 
 fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
-    let number = word.verify(|token: &&Token<'_>| token.text.starts_with(|c: char| c.is_ascii_digit())).parse_next(input)?;
+    let number =
+        word.verify(|token: &&Token<'_>| token.text.starts_with(|c: char| c.is_ascii_digit())).parse_next(input)?;
     let digits = number.text.strip_suffix("px").unwrap_or(&number.text);
     match digits.parse() {
         Ok(pixels @ 0..=FAR) => Ok(pixels),
@@ -243,7 +248,8 @@ fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Pars
 
 /// Milliseconds, when a time is said.
 fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
-    let Some(first) = rest.first().filter(|first| !first.is_quote() && first.text.starts_with(|c: char| c.is_ascii_digit()))
+    let Some(first) =
+        rest.first().filter(|first| !first.is_quote() && first.text.starts_with(|c: char| c.is_ascii_digit()))
     else {
         return Ok(None);
     };

@@ -168,7 +168,8 @@ fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<So
         return stop(complaint(tokens, Trouble::says("does not say what")));
     };
     if let Some(unclear) = words.iter().find(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) {
-        let trouble = Trouble::says("could mean more than one thing; put it in quotes with the text that it is a part of");
+        let trouble =
+            Trouble::says("could mean more than one thing; put it in quotes with the text that it is a part of");
         return stop(Complaint::at(unclear.span.clone(), trouble));
     }
     let begins = longest(nouns(several), words);

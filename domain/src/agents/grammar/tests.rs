@@ -192,7 +192,9 @@ fn keys_are_pressed_and_buttons_tapped() {
         ("press the Enter site button", "tap the button \"Enter site\""),
         ("press C++", "tap \"C++\""),
     ]);
-    for message in ["press Delete", "press \"Enter\"", "press Home", "press Enter in the Search field", "press the Foo key"] {
+    for message in
+        ["press Delete", "press \"Enter\"", "press Home", "press Enter in the Search field", "press the Foo key"]
+    {
         asked(message);
     }
     assert!(asked("press Control+Shift+ArrowDown").contains("more than 20 characters"));
@@ -283,7 +285,7 @@ fn what_could_mean_two_things_is_asked_about() {
     }
 }
 
-/// Contract: agent-grammar 10.
+/// Contract: agent-grammar 10, 11.
 #[test]
 fn some_things_are_not_done() {
     for message in [
@@ -340,19 +342,46 @@ fn reading_takes_time_that_is_linear_in_the_message() {
     let cut = |message: String| message.chars().take(10_000).collect::<String>();
     let repeated = |text: &str| text.repeat(10_000 / text.chars().count() + 1);
     let texts = [
-        "\"", "'", "\"\"", "'a", "“", "”", ",", ";", "\n", "and ", "then,", "a ", "the ", "\\\"", ".", "tap a,", "tap 'a',", "\"a\",",
-        "in ", "into in ", "with to ", "as ", "drop down ", "to appear ", "all the ", "down by 1 ", "key ", "tap ",
+        "\"",
+        "'",
+        "\"\"",
+        "'a",
+        "“",
+        "”",
+        ",",
+        ";",
+        "\n",
+        "and ",
+        "then,",
+        "a ",
+        "the ",
+        "\\\"",
+        ".",
+        "tap a,",
+        "tap 'a',",
+        "\"a\",",
+        "in ",
+        "into in ",
+        "with to ",
+        "as ",
+        "drop down ",
+        "to appear ",
+        "all the ",
+        "down by 1 ",
+        "key ",
+        "tap ",
     ];
-    let verbs = ["tap ", "type x ", "fill ", "select ", "wait for ", "extract ", "scroll ", "press ", "open ", "\"", "tap 'a"];
+    let verbs =
+        ["tap ", "type x ", "fill ", "select ", "wait for ", "extract ", "scroll ", "press ", "open ", "\"", "tap 'a"];
     let begun = verbs.iter().flat_map(|verb| texts.iter().map(move |text| format!("{verb}{}", repeated(text))));
     for message in texts.iter().map(|text| repeated(text)).chain(begun).map(cut) {
-        let quickest = (0..3).map(|_| {
+        // On a machine that does other things too.
+        let quickest = (0..5).map(|_| {
             let started = Instant::now();
             let _ = reading(&message);
             started.elapsed()
         });
         let took = quickest.min().unwrap_or_default();
-        if took > Duration::from_millis(4) { eprintln!("{took:?} {}", message.chars().take(20).collect::<String>()); }
         assert!(took < Duration::from_millis(10), "{took:?} for {}…", message.chars().take(20).collect::<String>());
     }
 }

@@ -172,7 +172,10 @@ pub static VERBS: [Verb; 15] = [
         about: "A text, an attribute, or the texts of all that match. What follows “as” is its name in the answer.",
         examples: &[
             (r#"extract the text of ".price" as price"#, r#"extract css ".price" as "price""#),
-            (r#"get the href of the "Next" link as next"#, r#"extract the attribute "href" of the link "Next" as "next""#),
+            (
+                r#"get the href of the "Next" link as next"#,
+                r#"extract the attribute "href" of the link "Next" as "next""#,
+            ),
             ("read all headings as titles", r#"extract all headings as "titles""#),
             (
                 r##"extract "#name" as name and "#total" as total"##,
@@ -227,27 +230,76 @@ pub static NOUNS: [Noun; 25] = [
     Noun { role: Some("link"), names: &["link", "hyperlink"], plurals: &["links", "hyperlinks"] },
     Noun {
         role: Some("textbox"),
-        names: &["field", "box", "input", "textbox", "text box", "text field", "input field", "text area", "textarea"], plurals: &["fields", "boxes", "inputs", "textboxes", "text boxes", "text fields", "input fields", "text areas", "textareas"],
+        names: &["field", "box", "input", "textbox", "text box", "text field", "input field", "text area", "textarea"],
+        plurals: &[
+            "fields",
+            "boxes",
+            "inputs",
+            "textboxes",
+            "text boxes",
+            "text fields",
+            "input fields",
+            "text areas",
+            "textareas",
+        ],
     },
     Noun { role: Some("searchbox"), names: &["searchbox", "search box"], plurals: &["searchboxes", "search boxes"] },
-    Noun { role: Some("checkbox"), names: &["checkbox", "check box", "tick box", "tickbox"], plurals: &["checkboxes", "check boxes", "tick boxes", "tickboxes"] },
-    Noun { role: Some("radio"), names: &["radio", "radio button", "radio box"], plurals: &["radios", "radio buttons", "radio boxes"] },
+    Noun {
+        role: Some("checkbox"),
+        names: &["checkbox", "check box", "tick box", "tickbox"],
+        plurals: &["checkboxes", "check boxes", "tick boxes", "tickboxes"],
+    },
+    Noun {
+        role: Some("radio"),
+        names: &["radio", "radio button", "radio box"],
+        plurals: &["radios", "radio buttons", "radio boxes"],
+    },
     Noun { role: Some("tab"), names: &["tab"], plurals: &["tabs"] },
-    Noun { role: Some("menuitem"), names: &["menu item", "menuitem", "menu entry"], plurals: &["menu items", "menuitems", "menu entries"] },
+    Noun {
+        role: Some("menuitem"),
+        names: &["menu item", "menuitem", "menu entry"],
+        plurals: &["menu items", "menuitems", "menu entries"],
+    },
     Noun { role: Some("menu"), names: &["menu"], plurals: &["menus"] },
-    Noun { role: Some("heading"), names: &["heading", "headline", "header"], plurals: &["headings", "headlines", "headers"] },
+    Noun {
+        role: Some("heading"),
+        names: &["heading", "headline", "header"],
+        plurals: &["headings", "headlines", "headers"],
+    },
     Noun {
         role: Some("combobox"),
-        names: &["dropdown", "drop-down", "drop down", "combobox", "combo box", "list", "select box", "picker"], plurals: &["dropdowns", "drop-downs", "drop downs", "comboboxes", "combo boxes", "lists", "select boxes", "pickers"],
+        names: &["dropdown", "drop-down", "drop down", "combobox", "combo box", "list", "select box", "picker"],
+        plurals: &[
+            "dropdowns",
+            "drop-downs",
+            "drop downs",
+            "comboboxes",
+            "combo boxes",
+            "lists",
+            "select boxes",
+            "pickers",
+        ],
     },
     Noun { role: Some("listbox"), names: &["listbox", "list box"], plurals: &["listboxes", "list boxes"] },
     Noun { role: Some("option"), names: &["option"], plurals: &["options"] },
     Noun { role: Some("listitem"), names: &["list item", "listitem"], plurals: &["list items", "listitems"] },
     Noun { role: Some("switch"), names: &["switch", "toggle"], plurals: &["switches", "toggles"] },
     Noun { role: Some("slider"), names: &["slider"], plurals: &["sliders"] },
-    Noun { role: Some("spinbutton"), names: &["spinbutton", "number field"], plurals: &["spinbuttons", "number fields"] },
-    Noun { role: Some("img"), names: &["image", "picture", "img", "photo"], plurals: &["images", "pictures", "imgs", "photos"] },
-    Noun { role: Some("dialog"), names: &["dialog", "popup", "pop-up", "modal"], plurals: &["dialogs", "popups", "pop-ups", "modals"] },
+    Noun {
+        role: Some("spinbutton"),
+        names: &["spinbutton", "number field"],
+        plurals: &["spinbuttons", "number fields"],
+    },
+    Noun {
+        role: Some("img"),
+        names: &["image", "picture", "img", "photo"],
+        plurals: &["images", "pictures", "imgs", "photos"],
+    },
+    Noun {
+        role: Some("dialog"),
+        names: &["dialog", "popup", "pop-up", "modal"],
+        plurals: &["dialogs", "popups", "pop-ups", "modals"],
+    },
     Noun { role: Some("alert"), names: &["alert", "message"], plurals: &["alerts", "messages"] },
     Noun { role: Some("table"), names: &["table"], plurals: &["tables"] },
     Noun { role: Some("row"), names: &["row"], plurals: &["rows"] },
@@ -305,8 +357,17 @@ pub(super) static CAPTURES: [(CaptureKind, &[&str]); 3] = [
 ];
 
 /// What says that a name follows. What is in quotes behind it is never a selector.
-pub(super) const CALLED: &[&str] =
-    &["called", "named", "labelled", "labeled", "with text", "with the text", "with label", "with the label", "that says"];
+pub(super) const CALLED: &[&str] = &[
+    "called",
+    "named",
+    "labelled",
+    "labeled",
+    "with text",
+    "with the text",
+    "with label",
+    "with the label",
+    "that says",
+];
 
 /// What stands before a thing and says nothing of it.
 pub(super) const ARTICLES: &[&str] = &["the", "a", "an", "my", "your", "its"];
@@ -333,13 +394,31 @@ pub(super) const ALL: &[&str] = &["all", "all the", "all of the", "every", "each
 pub(super) static STANDINGS: [(bool, &[&str]); 2] = [
     (
         true,
-        &["to appear", "to show", "to show up", "to be visible", "appears", "shows", "shows up", "is visible", "is there"],
+        &[
+            "to appear",
+            "to show",
+            "to show up",
+            "to be visible",
+            "appears",
+            "shows",
+            "shows up",
+            "is visible",
+            "is there",
+        ],
     ),
     (
         false,
         &[
-            "to disappear", "to vanish", "to go away", "to be gone", "to be hidden", "disappears", "vanishes", "goes away",
-            "is gone", "is hidden",
+            "to disappear",
+            "to vanish",
+            "to go away",
+            "to be gone",
+            "to be hidden",
+            "disappears",
+            "vanishes",
+            "goes away",
+            "is gone",
+            "is hidden",
         ],
     ),
 ];
@@ -374,7 +453,42 @@ pub(super) static ENDS: [((i64, i64), &str); 5] = [
 /// What a text without quotes does not contain: it counts, excludes, points or depends, which a step cannot, or it is a part of
 /// the text. Whoever says so in quotes means the text.
 pub(super) const UNCLEAR: &[&str] = &[
-    "or", "if", "unless", "except", "but", "not", "never", "without", "twice", "until", "while", "when", "before", "after",
-    "instead", "all", "every", "each", "both", "it", "this", "that", "them", "these", "those", "here", "there", "something",
-    "anything", "first", "second", "third", "fourth", "fifth", "last", "1st", "2nd", "3rd",
+    "or",
+    "if",
+    "unless",
+    "except",
+    "but",
+    "not",
+    "never",
+    "without",
+    "twice",
+    "until",
+    "while",
+    "when",
+    "before",
+    "after",
+    "instead",
+    "all",
+    "every",
+    "each",
+    "both",
+    "it",
+    "this",
+    "that",
+    "them",
+    "these",
+    "those",
+    "here",
+    "there",
+    "something",
+    "anything",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "last",
+    "1st",
+    "2nd",
+    "3rd",
 ];

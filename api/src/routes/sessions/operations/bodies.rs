@@ -608,7 +608,9 @@ mod tests {
     #[test]
     fn an_element_is_told_by_one_thing() {
         let tap = |target: &str| fields_in_error(action, &format!(r#"{{"kind": "tap", "target": {target}}}"#));
-        for good in [r#"{"selector": "a"}"#, r#"{"role": "button"}"#, r#"{"role": "button", "name": "A"}"#, r#"{"ref": "e1"}"#] {
+        for good in
+            [r#"{"selector": "a"}"#, r#"{"role": "button"}"#, r#"{"role": "button", "name": "A"}"#, r#"{"ref": "e1"}"#]
+        {
             assert!(tap(good).is_empty(), "{good}");
         }
         for none in ["{}", r#"{"selector": "a", "text": "b"}"#, r#"{"label": null}"#] {

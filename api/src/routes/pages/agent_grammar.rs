@@ -1,0 +1,61 @@
+//! `/docs/agent-grammar`: what the deterministic decomposer understands, printed from the tables by which it reads
+//! (contract: agent-grammar 14).
+
+use axum::response::Response;
+use html_escape::encode_text;
+use kitfleet_domain::agents::grammar::{KEYS, MODIFIERS, NOUNS, VERBS, Verb};
+use utoipa_axum::routes;
+
+use crate::http::routing::Routes;
+use crate::routes::pages::reading;
+
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(grammar))
+}
+
+/// What agents understand
+///
+/// The grammar of messages to agent sessions that ask no model, with examples.
+#[utoipa::path(
+    get, path = "/docs/agent-grammar", tag = "Pages", operation_id = "explainAgentGrammar",
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+)]
+async fn grammar() -> Response {
+    let (refused, done): (Vec<_>, Vec<_>) = VERBS.iter().partition(|verb| verb.examples.is_empty());
+    let verbs: String = done.into_iter().map(section).collect();
+    let refused: String = refused.into_iter().map(|verb| format!("<li>{}\n", verb.about)).collect();
+    let nouns: String = NOUNS.iter().map(|noun| row(noun.role.unwrap_or("any"), &codes(noun.names))).collect();
+    let keys = KEYS.iter().map(|key| row(key.key, &codes(key.names)));
+    let keys: String =
+        keys.chain(MODIFIERS.iter().map(|(key, names)| row(&format!("{key}+"), &codes(names)))).collect();
+    let content = include_str!("agent-grammar.html")
+        .replace("<!-- verbs -->\n", &verbs)
+        .replace("<!-- nouns -->\n", &nouns)
+        .replace("<!-- keys -->\n", &keys)
+        .replace("<!-- refused -->\n", &refused);
+    reading("What agents understand", &content)
+}
+
+/// A verb, with what may be written and what is understood by it.
+fn section(verb: &Verb) -> String {
+    let example = |(said, means): &(&str, &str)| format!("<tr><td>{}<td>{}\n", code(said), code(means));
+    let examples: String = verb.examples.iter().map(example).collect();
+    format!(
+        "<h2>{}</h2>\n<p>{}</p>\n<p>{}</p>\n<table><thead><tr><th>Written<th>Understood</thead><tbody>\n{examples}</tbody></table>\n",
+        verb.title,
+        codes(verb.phrases),
+        verb.about
+    )
+}
+
+fn row(first: &str, second: &str) -> String {
+    format!("<tr><td>{}<td>{second}\n", code(first))
+}
+
+fn codes(words: &[&str]) -> String {
+    words.iter().map(|word| code(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn code(text: &str) -> String {
+    format!("<code>{}</code>", encode_text(text).replace('\n', "<br>"))
+}

@@ -1,0 +1,354 @@
+//! The steps of a turn's plan, which customers know as its intents (contract: agents 16 to 18).
+//!
+//! A step is carried out by one operation on the driver session. Everything about it that a page or a customer has said is sealed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+use utoipa::ToSchema;
+
+use super::hiding::HIDDEN;
+use super::wishes::{Sought, Wish, WishedCondition};
+use super::Sealer;
+use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
+use crate::operations::StoredResult;
+
+/// Where a step stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum StepStatus {
+    /// It has not begun.
+    Planned,
+    /// It is not run before somebody has approved of it.
+    NeedsApproval,
+    /// It is under way.
+    Running,
+    /// It was done.
+    Done,
+    /// It was not done, or nobody knows.
+    Failed,
+    /// It was left out, because of what came before it.
+    Skipped,
+}
+
+/// A step.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Its id, by which it is approved.
+    pub id: StepId,
+    /// What is wanted.
+    pub wish: Wish,
+    /// Where it stands.
+    pub status: StepStatus,
+    /// Whether it submits data, as far as that is known.
+    pub needs_approval: bool,
+    /// What carries it out.
+    pub operation: IntentId,
+    /// What was found for it: an element for each that it is about, in their order.
+    pub shown: Vec<Shown>,
+    /// What it came to.
+    pub end: StepEnd,
+}
+
+/// An element, as it was shown to whoever approves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// What runs.
+    pub selector: String,
+    /// What it is, in our words.
+    pub description: String,
+    /// Another when the element is another.
+    pub fingerprint: String,
+    /// Of its page.
+    pub origin: String,
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct StepEnd {
+    /// The operation's own result, without a capture's content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RawValue>>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Step {
+    /// A step that is planned.
+    #[must_use]
+    pub fn planned(wish: Wish) -> Self {
+        Self {
+            id: StepId::generate(),
+            wish,
+            status: StepStatus::Planned,
+            needs_approval: false,
+            operation: IntentId::generate(),
+            shown: Vec::new(),
+            end: StepEnd::default(),
+        }
+    }
+
+    /// Notes that it failed.
+    pub fn fail(&mut self, error: impl Into<String>) {
+        self.status = StepStatus::Failed;
+        self.end.error = Some(error.into());
+    }
+
+    /// What customers see of it.
+    #[must_use]
+    pub fn public(self) -> Intent {
+        let mut about = Map::new();
+        let shown = |at: usize| self.shown.get(at);
+        match &self.wish {
+            Wish::Navigate { url } => drop(about.insert("url".to_owned(), url.as_str().into())),
+            Wish::Tap { target } => drop(about.insert("target".to_owned(), target_of(target, shown(0)))),
+            Wish::Type { target, .. } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+                about.insert("value".to_owned(), HIDDEN.into());
+            }
+            Wish::Press { key } => {
+                about.insert("key".to_owned(), key.as_str().into());
+                if let Some(focused) = shown(0) {
+                    about.insert("target".to_owned(), element(focused));
+                }
+            }
+            Wish::Select { target, option } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+                about.insert("option".to_owned(), option.as_str().into());
+            }
+            Wish::Scroll { delta_x, delta_y, target } => {
+                about.insert("delta_x".to_owned(), (*delta_x).into());
+                about.insert("delta_y".to_owned(), (*delta_y).into());
+                if let Some(target) = target {
+                    about.insert("target".to_owned(), target_of(target, shown(0)));
+                }
+            }
+            Wish::Wait { condition } => drop(about.insert("condition".to_owned(), condition_of(condition, shown(0)))),
+            Wish::Capture { capture } => drop(about.insert("capture".to_owned(), capture.name().into())),
+            Wish::Extract { items } => {
+                let items = items.iter().enumerate().map(|(at, item)| {
+                    let target = target_of(&item.target, shown(at));
+                    json!({"name": item.name, "target": target, "attribute": item.attribute, "list": item.list})
+                });
+                about.insert("items".to_owned(), items.collect());
+            }
+            Wish::Back | Wish::Reload => {}
+        }
+        Intent {
+            id: self.id,
+            kind: kind(&self.wish),
+            about,
+            needs_approval: self.needs_approval,
+            status: self.status,
+            result: self.end.result,
+            error: self.end.error,
+        }
+    }
+}
+
+/// What a wish is called.
+#[must_use]
+pub fn kind(wish: &Wish) -> &'static str {
+    match wish {
+        Wish::Navigate { .. } => "navigate",
+        Wish::Tap { .. } => "tap",
+        Wish::Type { .. } => "type",
+        Wish::Press { .. } => "press",
+        Wish::Select { .. } => "select",
+        Wish::Scroll { .. } => "scroll",
+        Wish::Wait { .. } => "wait",
+        Wish::Capture { .. } => "capture",
+        Wish::Extract { .. } => "extract",
+        Wish::Back => "back",
+        Wish::Reload => "reload",
+    }
+}
+
+/// The kinds of steps.
+pub const KINDS: [&str; 11] =
+    ["navigate", "tap", "type", "press", "select", "scroll", "wait", "capture", "extract", "back", "reload"];
+
+/// In words what is sought, before anybody has looked.
+#[must_use]
+pub fn describe(sought: &Sought) -> String {
+    match sought {
+        Sought::Css(selector) => selector.clone(),
+        Sought::Described { role: Some(role), words } if words.is_empty() => role.clone(),
+        Sought::Described { role, words } => {
+            let words = Value::from(words.as_str());
+            role.as_ref().map_or_else(|| words.to_string(), |role| format!("{role} {words}"))
+        }
+        Sought::Ref(reference) => reference.clone(),
+    }
+}
+
+fn target_of(sought: &Sought, shown: Option<&Shown>) -> Value {
+    let selector = match sought {
+        Sought::Css(selector) => Some(selector.as_str()),
+        Sought::Described { .. } | Sought::Ref(_) => None,
+    };
+    shown.map_or_else(|| json!({"selector": selector, "description": describe(sought)}), element)
+}
+
+fn element(shown: &Shown) -> Value {
+    json!({"selector": shown.selector, "description": shown.description})
+}
+
+fn condition_of(condition: &WishedCondition, shown: Option<&Shown>) -> Value {
+    match condition {
+        WishedCondition::Visible(sought) => json!({"kind": "selector", "target": target_of(sought, shown)}),
+        WishedCondition::Hidden(sought) => json!({"kind": "selector_hidden", "target": target_of(sought, shown)}),
+        WishedCondition::Url(pattern) => json!({"kind": "url_matches", "pattern": pattern}),
+        WishedCondition::Time { ms } => json!({"kind": "time", "ms": ms}),
+    }
+}
+
+/// A step of a plan
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AgentIntent, example = json!({
+    "id": "step_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "kind": "tap",
+    "target": {"selector": "#sign-in", "description": "button \"Sign in\""}, "needs_approval": false, "status": "done",
+    "result": {"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}, "error": null,
+}))]
+pub struct Intent {
+    /// Its id, by which it is approved
+    #[schema(value_type = String)]
+    pub id: StepId,
+    /// What it does
+    pub kind: &'static str,
+    /// What it does that to, and with what; a text that is typed is never shown
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    about: Map<String, Value>,
+    /// Whether it submits data, and is not run before somebody approves of it
+    pub needs_approval: bool,
+    /// Where it stands
+    #[schema(value_type = String)]
+    pub status: StepStatus,
+    /// The operation's own result
+    #[schema(value_type = Option<Object>, required = true)]
+    pub result: Option<Box<RawValue>>,
+    /// Why it failed
+    #[schema(required = true)]
+    pub error: Option<String>,
+}
+
+/// Seals what is kept of a step.
+pub(super) struct Sealed {
+    pub(super) wish: Vec<u8>,
+    pub(super) shown: Option<Vec<u8>>,
+    pub(super) end: Option<Vec<u8>>,
+}
+
+pub(super) fn seal(sealer: &Sealer, step: &Step) -> sqlx::Result<Sealed> {
+    let id = step.id.to_string();
+    let has_ended = step.end.result.is_some() || step.end.error.is_some();
+    Ok(Sealed {
+        wish: sealer.seal(&id, &step.wish)?,
+        shown: (!step.shown.is_empty()).then(|| sealer.seal(&id, &step.shown)).transpose()?,
+        end: has_ended.then(|| sealer.seal(&id, &step.end)).transpose()?,
+    })
+}
+
+/// Writes the steps of a plan.
+pub(super) async fn insert(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    (turn, agent): (TurnId, AgentSessionId),
+    steps: &[Step],
+) -> sqlx::Result<()> {
+    let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
+    let operations: Vec<_> = steps.iter().map(|step| step.operation.as_uuid()).collect();
+    let kinds: Vec<_> = steps.iter().map(|step| kind(&step.wish).to_owned()).collect();
+    let wishes: Vec<_> = steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
+    sqlx::query!(
+        "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, sealed_wish)
+         select id, $5, $6, position::integer, kind, operation, wish
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[]) with ordinality
+              as step (id, kind, operation, wish, position)",
+        &ids,
+        &kinds,
+        &operations,
+        &wishes,
+        turn as _,
+        agent as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes how steps stand.
+pub(super) async fn update(conn: &mut PgConnection, sealer: &Sealer, steps: &[Step]) -> sqlx::Result<()> {
+    let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
+    let statuses: Vec<_> = steps.iter().map(|step| <&str>::from(step.status).to_owned()).collect();
+    let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
+    let sealed: Vec<_> = steps.iter().map(|step| seal(sealer, step)).collect::<Result<_, _>>()?;
+    let (shown, ends): (Vec<_>, Vec<_>) = sealed.into_iter().map(|sealed| (sealed.shown, sealed.end)).unzip();
+    sqlx::query!(
+        "update agent_steps s
+         set status = step.status, needs_approval = step.needs_approval, sealed_shown = step.shown, sealed_result = step.result
+         from unnest($1::uuid[], $2::text[], $3::boolean[], $4::bytea[], $5::bytea[])
+              as step (id, status, needs_approval, shown, result)
+         where s.id = step.id",
+        &ids,
+        &statuses,
+        &approvals,
+        &shown as &[Option<Vec<u8>>],
+        &ends as &[Option<Vec<u8>>],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Steps of turns, with the content of captures as long as that is kept. In the order of their turns and plans.
+pub(super) async fn of_turns(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    turns: &[TurnId],
+    with_content: bool,
+) -> sqlx::Result<Vec<(TurnId, Step)>> {
+    let turns: Vec<_> = turns.iter().map(TurnId::as_uuid).collect();
+    let rows = sqlx::query!(
+        r#"select s.id, s.turn_id, s.status as "status: StepStatus", s.needs_approval, s.operation_id, s.sealed_wish,
+                  s.sealed_shown, s.sealed_result, case when $2 and s.kind = 'capture' then i.content end as content,
+                  t.lost
+           from agent_steps s join agent_turns t on t.id = s.turn_id left join intents i on i.id = s.operation_id
+           where s.turn_id = any($1) order by s.turn_id, s.position"#,
+        &turns,
+        with_content,
+    )
+    .fetch_all(conn)
+    .await?;
+    let steps = rows.into_iter().map(|row| {
+        let id = row.id.to_string();
+        let shown = row.sealed_shown.map(|sealed| sealer.open(&id, &sealed)).transpose()?.unwrap_or_default();
+        let end = row.sealed_result.map(|sealed| sealer.open::<StepEnd>(&id, &sealed)).transpose()?;
+        let mut step = Step {
+            id: row.id,
+            wish: sealer.open(&id, &row.sealed_wish)?,
+            status: row.status,
+            needs_approval: row.needs_approval,
+            operation: row.operation_id,
+            shown,
+            end: end.unwrap_or_default(),
+        };
+        if row.lost && step.status == StepStatus::Failed && step.end.error.is_none() {
+            step.end.error = Some("the worker died, and nobody knows what became of it".to_owned());
+        }
+        if row.content.is_some()
+            && let Some(json) = step.end.result.take()
+        {
+            let whole = StoredResult { json, content: row.content }.into_body();
+            let whole = whole.and_then(|body| serde_json::from_slice(&body));
+            step.end.result = Some(whole.map_err(|error| sqlx::Error::Decode(error.into()))?);
+        }
+        Ok((row.turn_id, step))
+    });
+    steps.collect()
+}

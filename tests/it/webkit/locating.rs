@@ -1,0 +1,157 @@
+//! What those who act for a customer ask of a browser, for which there is no route: who it is that words mean, and that no form is
+//! submitted before its customer has said so.
+
+use std::time::Duration;
+
+use kitfleet_domain::ids::{IntentId, SessionId};
+use kitfleet_domain::limits::Limits;
+use kitfleet_domain::operations::{
+    Action, Element, Interact, Interacted, Locate, LocateBy, Located, OnTimeout, Operation, Outcome, StoredResult,
+    Target,
+};
+use kitfleet_domain::sessions::intents::{self, Claim, ReplyTo};
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::support::records::uuid_of;
+use crate::webkit::Scene;
+
+impl Scene {
+    /// Has an operation done as a worker would that acts for the customer.
+    async fn perform(&self, operation: &Operation) -> Result<StoredResult, Outcome> {
+        let session = SessionId::from(uuid_of(&self.session));
+        let account: uuid::Uuid = sqlx::query_scalar("select account_id from sessions where id = $1")
+            .bind(uuid_of(&self.session))
+            .fetch_one(&self.app.database.pool)
+            .await
+            .expect("a session");
+        let (intent, reply) = (IntentId::generate(), ReplyTo { channel: "nobody", request_id: "" });
+        let mut conn = self.app.database.pool.acquire().await.expect("a connection");
+        let claim = intents::claim(&mut conn, (account.into(), session), intent, operation, None, reply).await;
+        assert!(matches!(claim, Ok(Claim::Won { .. })), "{claim:?}");
+        let ended = eventually(Duration::from_secs(20), "it is done", async || {
+            let mut conn = self.app.database.pool.acquire().await.expect("a connection");
+            intents::ending(&mut conn, intent).await.expect("an intent")
+        });
+        let ending = ended.await;
+        ending.result.ok_or(ending.outcome)
+    }
+
+    async fn locate(&self, sought: LocateBy) -> Located {
+        let located = self.perform(&Operation::Locate(Locate { sought })).await.expect("it is done");
+        located.read().expect("what was located")
+    }
+
+    async fn described(&self, role: Option<&str>, words: &str) -> Located {
+        self.locate(LocateBy::Described { role: role.map(ToOwned::to_owned), words: words.to_owned() }).await
+    }
+
+    /// An action during which no form may be submitted, or any.
+    async fn act_holding(&self, action: Action, hold: bool) -> Interacted {
+        let interact = Interact::parse(action, Some(10_000), OnTimeout::Return, &Limits::default()).expect("an action");
+        let operation = Operation::Interact(Interact { hold_submissions: hold, ..interact });
+        self.perform(&operation).await.expect("it is done").read().expect("what was done")
+    }
+}
+
+fn tap(selector: &str) -> Action {
+    Action::Tap { element: Element::Selector(selector.to_owned()) }
+}
+
+fn names(located: &Located) -> Vec<&str> {
+    located.matches.iter().map(|found| found.description.as_str()).collect()
+}
+
+/// What is called so comes before what has it in its name, a control before a text, and the role that was said before others.
+#[tokio::test]
+async fn words_mean_what_a_person_would_mean() {
+    let scene = Scene::start().await;
+    scene
+        .show(
+            "<button>Sign in</button><a href=/>Sign in with a key</a><form action=/submitted><label>Search <input name=q></label><button id=go>Go</button></form>
+             <input placeholder='Your city'><p>Terms apply</p><button hidden>Terms apply</button><select aria-label=Size><option>a</select>
+             <span onclick=1>Pick me</span><form action=/other><input type=submit value=Buy></form><form><input aria-label=Lone></form><textarea aria-label=Notes></textarea>",
+        )
+        .await;
+    for (role, words, expected) in [
+        (None, "sign in", vec![r#"button "Sign in""#]),
+        (Some("button"), "sign in", vec![r#"button "Sign in""#]),
+        (Some("link"), "sign in", vec![r#"link "Sign in with a key""#]),
+        (None, "sign", vec![r#"button "Sign in""#, r#"link "Sign in with a key""#]),
+        (Some("field"), "search", vec![r#"textbox "Search""#]),
+        (Some("button"), "search", vec![r#"textbox "Search""#]),
+        (None, "your city", vec![r#"textbox "Your city""#]),
+        (Some("dropdown"), "size", vec![r#"combobox "Size""#]),
+        (None, "terms apply", vec![r#"paragraph """#]),
+        (None, "pick me", vec![r#"generic "Pick me""#]),
+        (Some("heading"), "", vec![]),
+        (None, "nowhere", vec![]),
+    ] {
+        let located = scene.described(role, words).await;
+        assert_eq!(names(&located), expected, "{role:?} {words}");
+        assert_eq!(located.total, u64::try_from(expected.len()).expect("few"));
+    }
+    let go = &scene.described(None, "go").await;
+    assert_eq!((go.matches[0].selector.as_str(), go.matches[0].submits), ("#go", true));
+    assert_eq!(go.origin, scene.site.base_url);
+    let by = async |selector: &str| {
+        let located = scene.locate(LocateBy::Target(Target::Selector(selector.to_owned()))).await;
+        located.matches.into_iter().next().expect("one")
+    };
+    assert!(by("input[type=submit]").await.submits && !by("button").await.submits);
+    assert!(by("[name=q]").await.form_field && by("[aria-label=Lone]").await.form_field);
+    assert!(!by("[placeholder]").await.form_field && !by("textarea").await.form_field);
+    assert!(scene.locate(LocateBy::Focused).await.matches.is_empty());
+    scene.act(json!({"kind": "tap", "selector": "[name=q]"})).await.expect(200);
+    assert_eq!(names(&scene.locate(LocateBy::Focused).await), [r#"textbox "Search""#]);
+
+    // What is told of an element is another when it is.
+    let before = by("#go").await.fingerprint;
+    assert_eq!(before, by("#go").await.fingerprint);
+    for change in ["Pay", "Go"] {
+        scene.show(&format!("<form action=/elsewhere><button id=go>{change}</button></form>")).await;
+        assert_ne!(before, by("#go").await.fingerprint, "{change}");
+    }
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// However a page goes about it, no form of it is submitted while that is held, and it is said; then they are again.
+#[tokio::test]
+async fn no_form_is_submitted_while_that_is_held() {
+    let scene = Scene::start().await;
+    let page = "<p id=log></p><form action=/hit><button id=send>Send</button><input id=field name=q></form>
+        <form id=other action=/hit method=post><input name=r></form><form id=script onsubmit=\"event.preventDefault(); fetch('/hit')\"><button id=fetch>Fetch</button></form>
+        <div id=host></div><iframe srcdoc='<form action=/hit><button id=inner>Inner</button></form>'></iframe>
+        <button id=harmless onclick=\"other.submit()\">Look</button><button id=asked onclick=\"other.requestSubmit()\">Look</button>
+        <button id=late onclick=\"setTimeout(() => other.submit(), 700)\">Look</button><button id=nothing onclick=\"log.textContent += 'x'\">Nothing</button>
+        <form action=/hit target=_blank><button id=blank>Blank</button></form>
+        <script>host.attachShadow({mode: 'open'}).innerHTML = `<form onsubmit=\"event.preventDefault(); fetch('/hit')\"><button>Shadow</button></form>`</script>";
+    scene.show(page).await;
+    let address = scene.state().await["url"].clone();
+    for selector in ["#send", "#fetch", "#harmless", "#asked", "#blank", "#host >>> button", "iframe >>> #inner"] {
+        let done = scene.act_holding(tap(selector), true).await;
+        assert!(done.ok && done.submission_held, "{selector}: {done:?}");
+        assert_eq!((Value::from(done.url), scene.site.hits()), (address.clone(), 0), "{selector}");
+    }
+    scene.act(json!({"kind": "tap", "selector": "#field"})).await.expect(200);
+    assert!(scene.act_holding(Action::Press { key: "Enter".to_owned() }, true).await.submission_held);
+    assert!(!scene.act_holding(tap("#nothing"), true).await.submission_held);
+    // One that takes its time is held, too, and told of with what is done next.
+    assert!(!scene.act_holding(tap("#late"), true).await.submission_held);
+    scene.operate("wait", json!({"condition": {"kind": "time", "ms": 1_000}})).await.expect(200);
+    assert!(scene.act_holding(tap("#nothing"), true).await.submission_held);
+    assert_eq!(scene.site.hits(), 0);
+    scene.assert_ready().await;
+    // A page that comes meanwhile is held as well.
+    scene.show(page).await;
+    assert!(scene.act_holding(tap("#fetch"), true).await.submission_held);
+    assert_eq!(scene.site.hits(), 0);
+
+    assert!(!scene.act_holding(tap("#fetch"), false).await.submission_held);
+    eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == 1).then_some(())).await;
+    scene.act(json!({"kind": "tap", "selector": "#send"})).await.expect(200);
+    eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == 2).then_some(())).await;
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
