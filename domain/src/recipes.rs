@@ -278,8 +278,7 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: RecipeId, a
         account as _
     );
     let Some(label) = label.fetch_optional(&mut *conn).await? else { return Ok(false) };
-    let entry =
-        Entry { action: "recipe.deleted", target: Some(id.to_string()), payload: json!({"label": label}) };
+    let entry = Entry { action: "recipe.deleted", target: Some(id.to_string()), payload: json!({"label": label}) };
     audit::record(conn, account, actor, entry).await?;
     Ok(true)
 }

@@ -155,16 +155,8 @@ async fn a_recipe_is_what_was_done() {
     let id = recipe["id"].as_str().expect("an id");
     assert!(id.starts_with("rec_"), "{id}");
     assert_eq!(created.headers["location"], format!("/v1/recipes/{id}"));
-    let fields = [
-        "account_id",
-        "agent_session_id",
-        "created_at",
-        "description",
-        "id",
-        "intent_count",
-        "label",
-        "updated_at",
-    ];
+    let fields =
+        ["account_id", "agent_session_id", "created_at", "description", "id", "intent_count", "label", "updated_at"];
     assert_eq!(members(&recipe), BTreeSet::from(fields));
     assert_eq!((&recipe["account_id"], &recipe["agent_session_id"]), (&json!(account), &json!(agent)));
     assert_eq!((&recipe["label"], &recipe["description"]), (&json!("Sign in"), &json!("As Ada")));
@@ -385,7 +377,11 @@ async fn a_recipe_outlives_its_agent_session_and_not_its_account() {
     assert_eq!(person.client.get(&path).await.expect(200).body, before, "it is closed");
     person.client.recipe_of(&agent).await;
 
-    app.execute("update agent_sessions set destroyed_at = now() - interval '30 days 1 second' where id = $1", uuid_of(&agent)).await;
+    app.execute(
+        "update agent_sessions set destroyed_at = now() - interval '30 days 1 second' where id = $1",
+        uuid_of(&agent),
+    )
+    .await;
     app.run(&["sweep", "retention"]).await.code(0);
     let after = person.client.get(&path).await.expect(200).body;
     assert_eq!(after["agent_session_id"], Value::Null);
@@ -488,7 +484,10 @@ async fn a_suggestion_is_a_recipes_words() {
     app.signing_in(&agent).await;
     let suggested = client.suggestion(&agent).await.expect(200).body;
     assert_eq!(suggested, client.suggestion(&agent).await.expect(200).body);
-    assert_eq!((&suggested["suggested_label"], &suggested["intent_count"]), (&json!("Sign in at shop.example.com"), &json!(5)));
+    assert_eq!(
+        (&suggested["suggested_label"], &suggested["intent_count"]),
+        (&json!("Sign in at shop.example.com"), &json!(5))
+    );
     for text in [SECRET, "ada@example.com", "from=mail"] {
         assert!(!suggested.to_string().contains(text), "{suggested}");
     }
@@ -497,7 +496,10 @@ async fn a_suggestion_is_a_recipes_words() {
             "agent_session_id": agent, "label": words["suggested_label"], "description": words["suggested_description"],
         });
         let made = client.post("/v1/recipes", body).await.expect(201).body;
-        assert_eq!((&made["label"], &made["description"]), (&words["suggested_label"], &words["suggested_description"]));
+        assert_eq!(
+            (&made["label"], &made["description"]),
+            (&words["suggested_label"], &words["suggested_description"])
+        );
     }
     assert_eq!(app.count("select count(*) from recipes").await, 3, "a suggestion makes nothing");
     app.stop().await;

@@ -69,9 +69,9 @@ impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::Source(error) => error.into(),
-            CreateError::TooMany { current, limit } => Self::new(&kinds::CONFLICT, error.to_string())
-                .with("current_recipes", current)
-                .with("limit", limit),
+            CreateError::TooMany { current, limit } => {
+                Self::new(&kinds::CONFLICT, error.to_string()).with("current_recipes", current).with("limit", limit)
+            }
             CreateError::TooLarge { .. } => Self::invalid("agent_session_id", error.to_string()),
         }
     }
@@ -188,9 +188,10 @@ enum Format {
 async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, query: Query) -> Result<Response> {
     let language = match query.text("format")? {
         None | Some("json") => None,
-        Some(name) => Some(Language::named(name).ok_or_else(|| {
-            Problem::invalid("format", "must be one of json, curl, python, typescript")
-        })?),
+        Some(name) => Some(
+            Language::named(name)
+                .ok_or_else(|| Problem::invalid("format", "must be one of json, curl, python, typescript"))?,
+        ),
     };
     let vault = vault(&app)?;
     let found = recipes::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?, vault).await?;

@@ -6,10 +6,49 @@ use crate::operations::Match;
 
 /// What controls are called that pay, buy, delete, send, publish or confirm something.
 const CONSEQUENCES: &[&str] = &[
-    "accept", "agree", "approve", "authorize", "bid", "book", "buy", "cancel", "checkout", "close", "confirm", "consent",
-    "deactivate", "delete", "deny", "discard", "donate", "erase", "finish", "invite", "order", "pay", "place", "post", "publish",
-    "purchase", "register", "release", "remove", "reply", "reserve", "revoke", "save", "send", "share", "sign", "submit",
-    "subscribe", "transfer", "tweet", "unsubscribe", "upload", "withdraw",
+    "accept",
+    "agree",
+    "approve",
+    "authorize",
+    "bid",
+    "book",
+    "buy",
+    "cancel",
+    "checkout",
+    "close",
+    "confirm",
+    "consent",
+    "deactivate",
+    "delete",
+    "deny",
+    "discard",
+    "donate",
+    "erase",
+    "finish",
+    "invite",
+    "order",
+    "pay",
+    "place",
+    "post",
+    "publish",
+    "purchase",
+    "register",
+    "release",
+    "remove",
+    "reply",
+    "reserve",
+    "revoke",
+    "save",
+    "send",
+    "share",
+    "sign",
+    "submit",
+    "subscribe",
+    "transfer",
+    "tweet",
+    "unsubscribe",
+    "upload",
+    "withdraw",
 ];
 /// Endings that such a word may have.
 const ENDINGS: [&str; 6] = ["", "s", "d", "ed", "ing", "ment"];
@@ -54,7 +93,10 @@ pub fn depends_on_focus(key: &str) -> bool {
 
 /// A field that is tapped only gets the focus, whatever it is called.
 fn is_a_control(found: &Match) -> bool {
-    !matches!(found.role.as_str(), "textbox" | "searchbox" | "combobox" | "listbox" | "spinbutton" | "slider" | "tab" | "heading")
+    !matches!(
+        found.role.as_str(),
+        "textbox" | "searchbox" | "combobox" | "listbox" | "spinbutton" | "slider" | "tab" | "heading"
+    )
 }
 
 #[cfg(test)]
@@ -72,8 +114,24 @@ mod tests {
     #[test]
     fn names_say_what_cannot_be_taken_back() {
         for name in [
-            "Pay now", "BUY", "Place order", "Delete", "Deleting…", "Remove item", "Send", "Send message", "Post", "Publish",
-            "Confirm", "Confirm & pay", "Check out", "Checkout", "Subscribe", "Submit", "payment", "Purchased",
+            "Pay now",
+            "BUY",
+            "Place order",
+            "Delete",
+            "Deleting…",
+            "Remove item",
+            "Send",
+            "Send message",
+            "Post",
+            "Publish",
+            "Confirm",
+            "Confirm & pay",
+            "Check out",
+            "Checkout",
+            "Subscribe",
+            "Submit",
+            "payment",
+            "Purchased",
         ] {
             assert!(is_consequential(name), "{name}");
         }

@@ -7,7 +7,8 @@ pub const HIDDEN: &str = "•••";
 
 /// Words after which somebody may say what is to be typed.
 const TYPING: [&str; 14] = [
-    "type", "types", "typing", "enter", "fill", "write", "input", "put", "paste", "insert", "set", "search", "password", "key in",
+    "type", "types", "typing", "enter", "fill", "write", "input", "put", "paste", "insert", "set", "search",
+    "password", "key in",
 ];
 
 /// A message of which `reading` was made, as others may see it.

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 
+use super::Sealer;
 use super::hiding::HIDDEN;
 use super::wishes::{Sought, Wish, WishedCondition};
-use super::Sealer;
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::StoredResult;
 
@@ -264,7 +264,8 @@ pub(super) async fn insert(
     let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
     let operations: Vec<_> = steps.iter().map(|step| step.operation.as_uuid()).collect();
     let kinds: Vec<_> = steps.iter().map(|step| kind(&step.wish).to_owned()).collect();
-    let wishes: Vec<_> = steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
+    let wishes: Vec<_> =
+        steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
     sqlx::query!(
         "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, sealed_wish)
          select id, $5, $6, position::integer, kind, operation, wish

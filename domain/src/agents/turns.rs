@@ -630,7 +630,8 @@ pub async fn transcript(
             if row.lost {
                 LOST.clone_into(&mut said.reply);
             }
-            let intents: Vec<_> = steps.extract_if(.., |(turn, _)| *turn == row.id).map(|(_, step)| step.public()).collect();
+            let intents: Vec<_> =
+                steps.extract_if(.., |(turn, _)| *turn == row.id).map(|(_, step)| step.public()).collect();
             let results = intents.iter().filter_map(|intent| intent.result.as_ref()).map(|result| result.get().len());
             let bytes = said.message.len() + said.reply.len() + results.sum::<usize>();
             let (id, kind, decomposer, tokens_used) = (row.id, row.kind, row.decomposer, row.tokens_used);

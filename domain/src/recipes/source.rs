@@ -75,7 +75,8 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
         }
         Wish::Capture { capture } => Step::Capture { capture },
         Wish::Extract { items } => {
-            let item = |WishedItem { name, target, attribute, list }| Item { name, element: found(target), attribute, list };
+            let item =
+                |WishedItem { name, target, attribute, list }| Item { name, element: found(target), attribute, list };
             Step::Extract { items: items.into_iter().map(item).collect() }
         }
         Wish::Back => Step::Back,

@@ -179,10 +179,14 @@ mod tests {
         for selector in selectors {
             assert!(is_for_secrets(selector, "textbox"), "{selector}");
         }
-        for description in ["textbox \"Password\"", "textbox \"Security code\"", "textbox \"API key\"", "textbox \"PIN\""] {
+        for description in
+            ["textbox \"Password\"", "textbox \"Security code\"", "textbox \"API key\"", "textbox \"PIN\""]
+        {
             assert!(is_for_secrets("form > input:nth-of-type(2)", description), "{description}");
         }
-        for selector in ["#email", "#shipping", "#opinion", "#discard", "#spinner", "#q", "#hotpot", "#accent", "#cardigan"] {
+        for selector in
+            ["#email", "#shipping", "#opinion", "#discard", "#spinner", "#q", "#hotpot", "#accent", "#cardigan"]
+        {
             assert!(!is_for_secrets(selector, "textbox \"Name\""), "{selector}");
         }
     }

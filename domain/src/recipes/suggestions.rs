@@ -73,7 +73,8 @@ fn host(url: &str) -> Option<String> {
 /// What an element is called: what its description has between quotation marks, or else all of it.
 fn name(element: &Element) -> String {
     let described = described(element);
-    let quoted = described.split_once('"').and_then(|(_, rest)| rest.rsplit_once('"')).map(|(name, _)| name.trim().to_owned());
+    let quoted =
+        described.split_once('"').and_then(|(_, rest)| rest.rsplit_once('"')).map(|(name, _)| name.trim().to_owned());
     quoted.filter(|name| !name.is_empty()).unwrap_or(described)
 }
 

@@ -192,7 +192,10 @@ async fn what_somebody_wrote_arrives_and_is_never_run() {
             done(json!({"Select": {"target": css(text), "option": text}}), &[]),
             done(json!({"Scroll": {"delta_x": -1, "delta_y": 600, "target": css(text)}}), &[]),
             done(json!({"Wait": {"condition": {"Url": text}}}), &[]),
-            done(json!({"Extract": {"items": [{"name": text, "target": css(text), "attribute": text, "list": false}]}}), &[]),
+            done(
+                json!({"Extract": {"items": [{"name": text, "target": css(text), "attribute": text, "list": false}]}}),
+                &[],
+            ),
         ];
         app.turn(&agent, "plan", &steps).await;
         expected.extend([
@@ -203,7 +206,10 @@ async fn what_somebody_wrote_arrives_and_is_never_run() {
             ("interact", json!({"action": {"kind": "select", "selector": text, "option": text}})),
             ("interact", json!({"action": {"kind": "scroll", "selector": text, "delta_x": -1, "delta_y": 600}})),
             ("wait", json!({"condition": {"kind": "url_matches", "pattern": text}})),
-            ("extract", json!({"extractions": [{"name": text, "selector": text, "type": "attribute", "attribute": text}]})),
+            (
+                "extract",
+                json!({"extractions": [{"name": text, "selector": text, "type": "attribute", "attribute": text}]}),
+            ),
         ]);
     }
     app.turn(&agent, "plan", &[done(json!({"Capture": {"capture": "screenshot"}}), &[])]).await;
@@ -305,7 +311,10 @@ fn filling_in(site: &Site) -> Vec<Left> {
         done(json!({"Tap": {"target": words("send")}}), &[(&selector("#send"), hostile)]),
         done(json!({"Wait": {"condition": {"Url": "/submitted"}}}), &[]),
         done(json!({"Extract": {"items": item}}), &[]),
-        done(json!({"Extract": {"items": [{"name": "secret", "target": css("#secret"), "attribute": null, "list": false}]}}), &[]),
+        done(
+            json!({"Extract": {"items": [{"name": "secret", "target": css("#secret"), "attribute": null, "list": false}]}}),
+            &[],
+        ),
         done(json!({"Capture": {"capture": "screenshot"}}), &[]),
     ]
 }

@@ -7,9 +7,9 @@
 
 mod curl;
 mod python;
-mod typescript;
 #[cfg(test)]
 mod tests;
+mod typescript;
 
 use std::collections::BTreeSet;
 
@@ -188,7 +188,8 @@ const SHOWN: usize = 200;
 fn shown(text: &str) -> String {
     let shows = |letter: char| letter.is_alphanumeric() || matches!(letter, ' '..='~');
     let mut letters = text.chars();
-    let mut shown: String = letters.by_ref().take(SHOWN).map(|letter| if shows(letter) { letter } else { '?' }).collect();
+    let mut shown: String =
+        letters.by_ref().take(SHOWN).map(|letter| if shows(letter) { letter } else { '?' }).collect();
     if letters.next().is_some() {
         shown.push_str("...");
     }
@@ -251,7 +252,8 @@ const URL: &str = "KITFLEET_URL";
 fn variable_name(element: &Element) -> String {
     let called = element.description.split_once('"').map(|(_, rest)| rest.trim_end_matches('"'));
     let from = |text: &str| {
-        let letters: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { ' ' }).collect();
+        let letters: String =
+            text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { ' ' }).collect();
         let words: Vec<_> = letters.split_whitespace().take(5).map(|word| &word[..word.len().min(20)]).collect();
         words.join("_")
     };
@@ -263,7 +265,11 @@ fn variable_name(element: &Element) -> String {
 /// A name that is not among `names` yet, to which it comes.
 fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|nth| format!("{name}_{nth}"));
-    let free = [name.to_owned()].into_iter().chain(numbered).find(|name| !names.contains(name)).expect("there are numbers enough");
+    let free = [name.to_owned()]
+        .into_iter()
+        .chain(numbered)
+        .find(|name| !names.contains(name))
+        .expect("there are numbers enough");
     names.insert(free.clone());
     free
 }
@@ -316,13 +322,13 @@ fn waiting(condition: &Condition) -> Vec<(&'static str, Json<'_>)> {
 
 fn extraction(item: &Item) -> Json<'_> {
     let mut members = vec![("name", Json::Text(&item.name)), ("selector", Json::Text(&item.element.selector))];
-    match &item.attribute {
-        _ if item.list => members.push(("type", Json::Text("list"))),
-        Some(attribute) => {
-            members.extend([("type", Json::Text("attribute")), ("attribute", Json::Text(attribute))]);
-        }
-        None => members.push(("type", Json::Text("text"))),
-    }
+    let kind = match &item.attribute {
+        _ if item.list => "list",
+        Some(_) => "attribute",
+        None => "text",
+    };
+    members.push(("type", Json::Text(kind)));
+    members.extend(item.attribute.iter().map(|attribute| ("attribute", Json::Text(attribute))));
     Json::Object(members)
 }
 
@@ -349,7 +355,9 @@ fn told(step: &Step) -> String {
             format!("Scroll {} by {delta_x}, {delta_y}", name_of(element))
         }
         Step::Wait { condition: Condition::Selector(element) } => format!("Wait for {}", name_of(element)),
-        Step::Wait { condition: Condition::SelectorHidden(element) } => format!("Wait until {} is gone", name_of(element)),
+        Step::Wait { condition: Condition::SelectorHidden(element) } => {
+            format!("Wait until {} is gone", name_of(element))
+        }
         Step::Wait { condition: Condition::UrlMatches { pattern } } => format!("Wait for an address like {pattern}"),
         Step::Wait { condition: Condition::Time { ms } } => format!("Wait for {ms} ms"),
         Step::Capture { capture: CaptureKind::Screenshot } => "Take a screenshot".to_owned(),
