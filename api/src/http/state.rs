@@ -224,7 +224,7 @@ pub struct Shared {
     pub metrics: PrometheusHandle,
     cursors: OnceCell<CursorSigner>,
     webhook_vault: OnceCell<Vault>,
-    agents_sealer: OnceCell<agents::Sealer>,
+    sealer: OnceCell<agents::Sealer>,
     stores: OnceCell<Stores>,
 }
 
@@ -256,7 +256,7 @@ impl App {
             metrics,
             cursors: OnceCell::new(),
             webhook_vault: OnceCell::new(),
-            agents_sealer: OnceCell::new(),
+            sealer: OnceCell::new(),
             stores: OnceCell::new(),
         })))
     }
@@ -278,10 +278,10 @@ impl App {
     }
 
     /// What seals what is said in agent sessions, likewise.
-    pub async fn agents_sealer(&self) -> sqlx::Result<&agents::Sealer> {
+    pub async fn sealer(&self) -> sqlx::Result<&agents::Sealer> {
         let configured = self.config.auth.vault.as_ref();
         let fetch = async || agents::Sealer::fetch(&mut *self.db.acquire().await?, configured).await;
-        self.agents_sealer.get_or_try_init(fetch).await
+        self.sealer.get_or_try_init(fetch).await
     }
 
     /// What profiles hold, made when first needed too.

@@ -122,7 +122,7 @@ async fn create(
     State(app): State<App>,
     Json(body): Json<CreateRecipe>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Recipe>)> {
-    let keys = Keys { agents: app.agents_sealer().await?, recipes: vault(&app)? };
+    let keys = Keys { agents: app.sealer().await?, recipes: vault(&app)? };
     let limits = &app.config.limits;
     let words = Words::parse(&body.label, body.description.as_deref(), limits)?;
     let of = body.agent_session_id.parse().map_err(|_| not_found::<AgentSessionId>())?;
@@ -252,7 +252,7 @@ async fn suggestion(
     State(app): State<App>,
     path: IdPath<AgentSessionId>,
 ) -> Result<Answer<RecipeSuggestion>> {
-    let (of, agents, limits) = (path.id()?, app.agents_sealer().await?, &app.config.limits);
+    let (of, agents, limits) = (path.id()?, app.sealer().await?, &app.config.limits);
     let mut tx = app.db.begin().await?;
     let steps = recipes::preview(&mut tx, caller.account_id, of, agents, limits, &caller.actor).await?;
     drop(tx);
