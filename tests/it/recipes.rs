@@ -251,8 +251,8 @@ async fn words_of_a_recipe_have_bounds() {
     make(json!("x"), json!("é".repeat(2_001))).await.invalid("description");
     client.post("/v1/recipes", json!({"agent_session_id": agent})).await.invalid("label");
     client.post("/v1/recipes", json!({"label": "x"})).await.invalid("agent_session_id");
-    let made = make(json!(format!(" {} ", "é".repeat(120))), json!("é".repeat(2_000))).await.expect(201).body;
-    assert_eq!((&made["label"], &made["description"]), (&json!("é".repeat(120)), &json!("é".repeat(2_000))));
+    let longest = make(json!(format!(" {} ", "é".repeat(120))), json!("é".repeat(2_000))).await.expect(201).body;
+    assert_eq!((&longest["label"], &longest["description"]), (&json!("é".repeat(120)), &json!("é".repeat(2_000))));
     assert_eq!(make(json!("x"), json!(null)).await.expect(201).body["description"], "");
     app.stop().await;
 }
@@ -352,7 +352,7 @@ async fn a_recipe_has_so_many_steps_and_bytes() {
     client.recipe(&many, "Two").await.expect(201);
     app.turn(&many, "plan", &[back()]).await;
     let told = client.recipe(&many, "Three").await.invalid("agent_session_id");
-    assert!(told.body["detail"].as_str().expect("a text").contains("2"), "{}", told.body);
+    assert!(told.body["detail"].as_str().expect("a text").contains('2'), "{}", told.body);
     client.suggestion(&many).await.invalid("agent_session_id");
 
     let typed = |bytes| done(json!({"Type": {"target": css("#a"), "value": "x".repeat(bytes)}}), &[]);

@@ -186,14 +186,14 @@ const SHOWN: usize = 200;
 /// A text as a comment may have it: one line of characters that show. Whatever ends a line somewhere, or turns the direction of
 /// writing, is none of them.
 fn shown(text: &str) -> String {
-    let shows = |letter: char| letter.is_alphanumeric() || matches!(letter, ' '..='~');
+    let is_visible = |letter: char| letter.is_alphanumeric() || matches!(letter, ' '..='~');
     let mut letters = text.chars();
-    let mut shown: String =
-        letters.by_ref().take(SHOWN).map(|letter| if shows(letter) { letter } else { '?' }).collect();
+    let mut line: String =
+        letters.by_ref().take(SHOWN).map(|letter| if is_visible(letter) { letter } else { '?' }).collect();
     if letters.next().is_some() {
-        shown.push_str("...");
+        line.push_str("...");
     }
-    shown
+    line
 }
 
 impl<'a> Program<'a> {
@@ -275,7 +275,7 @@ fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
 }
 
 /// A step as a request: the operation, and its body. `variable` names the one for what is typed into an element.
-fn request<'a>(step: &'a Step, variable: impl FnOnce(&Element) -> String) -> (&'static str, Json<'a>) {
+fn request(step: &Step, variable: impl FnOnce(&Element) -> String) -> (&'static str, Json<'_>) {
     match step {
         Step::Navigate { url } => ("navigate", Json::Object(vec![("url", Json::Text(url))])),
         Step::Tap(element) => act("tap", vec![("selector", Json::Text(&element.selector))]),

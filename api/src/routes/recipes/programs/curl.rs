@@ -7,10 +7,11 @@ use super::{API_KEY, Answer, Program, URL, Words};
 const WORDS: Words = Words { truth: "true", typed: |name| format!(r#"'"$(json "${name}")"'"#) };
 
 pub(super) fn write(program: &Program) -> String {
-    let needed: String = program.needed().map(|name| format!(" \"${{{name}?is not set}}\"")).collect();
+    let needed: Vec<_> = program.needed().map(|name| format!("\"${{{name}?is not set}}\"")).collect();
     let mut out = format!(
-        "#!/usr/bin/env bash\n{preface}set -euo pipefail\n\n:{needed}\nurl=${{{URL}:-{default}}}\n{HELPERS}",
+        "#!/usr/bin/env bash\n{preface}set -euo pipefail\n\n: {needed}\nurl=${{{URL}:-{default}}}\n{HELPERS}",
         preface = program.preface("#", "Bash and curl, 7.76 or newer", &format!("{API_KEY}=... bash recipe.sh")),
+        needed = needed.join(" "),
         default = in_apostrophes(program.base_url),
     );
     for call in &program.calls {
