@@ -2,12 +2,13 @@
 
 use sqlx::PgConnection;
 
-use super::steps::{Condition, Element, Item, Step};
+use super::steps::{self, Condition, Element, Item, Step};
 use crate::agents::Sealer;
 use crate::agents::steps::{Shown, describe};
 use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use crate::ids::AgentSessionId;
 use crate::limits::Limits;
+use crate::operations::{self, ROLES, Target};
 
 /// Why the steps of an agent session cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -56,18 +57,19 @@ pub(super) async fn steps(
 /// A wish as it was carried out, on the elements that were found for it, which come in the order in which it speaks of them.
 fn step(wish: Wish, shown: Vec<Shown>) -> Step {
     let mut shown = shown.into_iter();
-    let mut found = |sought: Sought| element(sought, shown.next());
     match wish {
         Wish::Navigate { url } => Step::Navigate { url },
-        Wish::Tap { target } => Step::Tap(found(target)),
-        Wish::Type { target, value } => Step::Type { element: found(target), value },
+        Wish::Tap { target } => Step::Tap(found(target, shown.next())),
+        Wish::Type { target, value } => Step::Type { element: found(target, shown.next()), value },
         Wish::Press { key } => Step::Press { key },
-        Wish::Select { target, option } => Step::Select { element: found(target), option },
-        Wish::Scroll { delta_x, delta_y, target } => Step::Scroll { delta_x, delta_y, target: target.map(found) },
+        Wish::Select { target, option } => Step::Select { element: found(target, shown.next()), option },
+        Wish::Scroll { delta_x, delta_y, target } => {
+            Step::Scroll { delta_x, delta_y, target: target.map(|target| found(target, shown.next())) }
+        }
         Wish::Wait { condition } => {
             let condition = match condition {
-                WishedCondition::Visible(sought) => Condition::Selector(found(sought)),
-                WishedCondition::Hidden(sought) => Condition::SelectorHidden(found(sought)),
+                WishedCondition::Visible(what) => Condition::Selector(sought(what, None)),
+                WishedCondition::Hidden(what) => Condition::SelectorHidden(sought(what, None)),
                 WishedCondition::Url(pattern) => Condition::UrlMatches { pattern },
                 WishedCondition::Time { ms } => Condition::Time { ms },
             };
@@ -75,8 +77,12 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
         }
         Wish::Capture { capture } => Step::Capture { capture },
         Wish::Extract { items } => {
-            let item =
-                |WishedItem { name, target, attribute, list }| Item { name, element: found(target), attribute, list };
+            let item = |WishedItem { name, target, attribute, list }| {
+                // Of several, and of what a selector says, nobody looks for the one.
+                let is_found = !list && matches!(target, Sought::Described { .. });
+                let element = if is_found { shown.next() } else { None };
+                Item { name, sought: sought(target, element), attribute, list }
+            };
             Step::Extract { items: items.into_iter().map(item).collect() }
         }
         Wish::Back => Step::Back,
@@ -84,11 +90,28 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
     }
 }
 
-/// The element that was found for what was sought. What was said exactly need not have been looked for.
-fn element(sought: Sought, shown: Option<Shown>) -> Element {
-    match (shown, sought) {
+/// The element that was found for what somebody said. What was said exactly need not have been looked for.
+fn found(said: Sought, shown: Option<Shown>) -> Element {
+    match (shown, said) {
         (Some(Shown { selector, description, .. }), _) => Element { selector, description },
         (None, Sought::Css(selector)) => Element { description: selector.clone(), selector },
-        (None, sought) => Element { selector: String::new(), description: describe(&sought) },
+        (None, said) => Element { selector: String::new(), description: describe(&said) },
     }
+}
+
+/// What an operation looked for itself: what had been found for it, or what somebody said.
+fn sought(said: Sought, shown: Option<Shown>) -> steps::Sought {
+    let description = describe(&said);
+    let by = match (said, shown) {
+        (Sought::Css(selector), _) => operations::Element::Selector(selector),
+        (_, Some(Shown { selector, description, .. })) => {
+            return steps::Sought { by: operations::Element::Selector(selector), description };
+        }
+        (Sought::Ref(reference), None) => operations::Element::Target(Target::Ref(reference)),
+        (Sought::Described { role: Some(role), words }, None) if ROLES.contains(&role.as_str()) => {
+            operations::Element::Target(Target::Role { role, name: Some(words).filter(|words| !words.is_empty()) })
+        }
+        (Sought::Described { words, .. }, None) => operations::Element::Target(Target::Text(words)),
+    };
+    steps::Sought { by, description }
 }

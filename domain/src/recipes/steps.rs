@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::operations::CaptureKind;
+use crate::operations::{self, CaptureKind, Target};
 
 /// One step that was carried out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,14 +78,50 @@ pub struct Element {
     pub description: String,
 }
 
+/// What a step looked for itself, because it need not have been one element: by a selector, or by what somebody said of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sought {
+    /// How it was looked for.
+    pub by: operations::Element,
+    /// What it was, for people.
+    pub description: String,
+}
+
+impl Sought {
+    /// The CSS selector, if it was one.
+    #[must_use]
+    pub fn selector(&self) -> Option<&str> {
+        match &self.by {
+            operations::Element::Selector(selector) => Some(selector),
+            operations::Element::Target(_) => None,
+        }
+    }
+
+    /// The members of the `target` that it was otherwise, as an operation takes them.
+    #[must_use]
+    pub fn target(&self) -> Option<Vec<(&'static str, &str)>> {
+        let operations::Element::Target(target) = &self.by else { return None };
+        Some(match target {
+            Target::Selector(selector) => vec![("selector", selector)],
+            Target::Role { role, name } => {
+                [("role", role.as_str())].into_iter().chain(name.iter().map(|name| ("name", name.as_str()))).collect()
+            }
+            Target::Label(label) => vec![("label", label)],
+            Target::Text(text) => vec![("text", text)],
+            Target::Placeholder(placeholder) => vec![("placeholder", placeholder)],
+            Target::Ref(reference) => vec![("ref", reference)],
+        })
+    }
+}
+
 /// What a step waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Condition {
     /// An element that is visible.
-    Selector(Element),
+    Selector(Sought),
     /// No element, or an invisible one.
-    SelectorHidden(Element),
+    SelectorHidden(Sought),
     /// An address.
     UrlMatches {
         /// A regular expression.
@@ -104,8 +140,7 @@ pub struct Item {
     /// What it is called.
     pub name: String,
     /// Where it stands.
-    #[serde(flatten)]
-    pub element: Element,
+    pub sought: Sought,
     /// Which attribute of it; its text when `None`.
     pub attribute: Option<String>,
     /// Whether it is read of every match.
@@ -194,15 +229,17 @@ mod tests {
     #[test]
     fn a_step_is_read_as_it_was_written() {
         let element = Element { selector: "#a".to_owned(), description: "button \"A\"".to_owned() };
-        let item = Item { name: "a".to_owned(), element: element.clone(), attribute: None, list: true };
+        let by = operations::Element::Target(Target::Role { role: "link".to_owned(), name: None });
+        let sought = Sought { by, description: "link".to_owned() };
+        let item = Item { name: "a".to_owned(), sought: sought.clone(), attribute: None, list: true };
         let steps = vec![
             Step::Navigate { url: "https://example.com/".to_owned() },
             Step::Tap(element.clone()),
             Step::Type { element: element.clone(), value: "x".to_owned() },
             Step::Select { element: element.clone(), option: "B".to_owned() },
             Step::Scroll { delta_x: 0, delta_y: 600, target: None },
-            Step::Scroll { delta_x: 0, delta_y: 600, target: Some(element.clone()) },
-            Step::Wait { condition: Condition::SelectorHidden(element) },
+            Step::Scroll { delta_x: 0, delta_y: 600, target: Some(element) },
+            Step::Wait { condition: Condition::SelectorHidden(sought) },
             Step::Capture { capture: CaptureKind::Screenshot },
             Step::Extract { items: vec![item] },
             Step::Back,

@@ -14,7 +14,7 @@ mod typescript;
 use std::collections::BTreeSet;
 
 use kitfleet_domain::operations::CaptureKind;
-use kitfleet_domain::recipes::steps::{Condition, Element, Item, Step};
+use kitfleet_domain::recipes::steps::{Condition, Element, Item, Sought, Step};
 
 /// What a program can be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,16 +312,26 @@ fn act<'a>(kind: &'a str, more: Vec<(&'a str, Json<'a>)>) -> (&'static str, Json
 
 fn waiting(condition: &Condition) -> Vec<(&'static str, Json<'_>)> {
     let (kind, more) = match condition {
-        Condition::Selector(element) => ("selector", ("selector", Json::Text(&element.selector))),
-        Condition::SelectorHidden(element) => ("selector_hidden", ("selector", Json::Text(&element.selector))),
+        Condition::Selector(sought) => ("selector", looked_for(sought)),
+        Condition::SelectorHidden(sought) => ("selector_hidden", looked_for(sought)),
         Condition::UrlMatches { pattern } => ("url_matches", ("pattern", Json::Text(pattern))),
         Condition::Time { ms } => ("time", ("ms", Json::Number(i64::try_from(*ms).unwrap_or(i64::MAX)))),
     };
     vec![("kind", Json::Text(kind)), more]
 }
 
+/// The member that says whom an operation has to look for.
+fn looked_for(sought: &Sought) -> (&'static str, Json<'_>) {
+    match sought.target() {
+        Some(members) => {
+            ("target", Json::Object(members.into_iter().map(|(name, text)| (name, Json::Text(text))).collect()))
+        }
+        None => ("selector", Json::Text(sought.selector().unwrap_or_default())),
+    }
+}
+
 fn extraction(item: &Item) -> Json<'_> {
-    let mut members = vec![("name", Json::Text(&item.name)), ("selector", Json::Text(&item.element.selector))];
+    let mut members = vec![("name", Json::Text(&item.name)), looked_for(&item.sought)];
     let kind = match &item.attribute {
         _ if item.list => "list",
         Some(_) => "attribute",
@@ -354,9 +364,9 @@ fn told(step: &Step) -> String {
         Step::Scroll { delta_x, delta_y, target: Some(element) } => {
             format!("Scroll {} by {delta_x}, {delta_y}", name_of(element))
         }
-        Step::Wait { condition: Condition::Selector(element) } => format!("Wait for {}", name_of(element)),
-        Step::Wait { condition: Condition::SelectorHidden(element) } => {
-            format!("Wait until {} is gone", name_of(element))
+        Step::Wait { condition: Condition::Selector(sought) } => format!("Wait for {}", sought.description),
+        Step::Wait { condition: Condition::SelectorHidden(sought) } => {
+            format!("Wait until {} is gone", sought.description)
         }
         Step::Wait { condition: Condition::UrlMatches { pattern } } => format!("Wait for an address like {pattern}"),
         Step::Wait { condition: Condition::Time { ms } } => format!("Wait for {ms} ms"),

@@ -1,5 +1,7 @@
 //! Recipes, as customers see them. What was typed has no place in these types.
 
+use std::collections::BTreeMap;
+
 use kitfleet_domain::ids::{AccountId, AgentSessionId, RecipeId};
 use kitfleet_domain::operations::CaptureKind;
 use kitfleet_domain::recipes;
@@ -158,10 +160,24 @@ struct Wait {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Condition {
-    Selector(Element),
-    SelectorHidden(Element),
+    Selector(Sought),
+    SelectorHidden(Sought),
     UrlMatches(Pattern),
     Time(Time),
+}
+
+/// What was looked for: an element by a selector, or by what somebody said of it
+#[derive(Serialize, ToSchema)]
+struct Sought {
+    /// CSS; absent where there is a `target`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selector: Option<String>,
+    /// What it was told by otherwise, as operations take it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    target: Option<BTreeMap<&'static str, String>>,
+    /// What it was, for people
+    description: String,
 }
 
 /// An address in which an expression was found
@@ -194,8 +210,13 @@ struct Extract {
 #[derive(Serialize, ToSchema)]
 struct RecipeItem {
     name: String,
-    /// CSS
-    selector: String,
+    /// CSS; absent where there is a `target`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selector: Option<String>,
+    /// What it was told by otherwise, as operations take it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    target: Option<BTreeMap<&'static str, String>>,
     /// What it was, for people
     description: String,
     /// Which attribute; the text when null
@@ -228,8 +249,8 @@ fn intent_log() -> RefOr<Schema> {
 
 fn condition() -> RefOr<Schema> {
     let variants = [
-        ("selector", Element::schema()),
-        ("selector_hidden", Element::schema()),
+        ("selector", Sought::schema()),
+        ("selector_hidden", Sought::schema()),
         ("url_matches", Pattern::schema()),
         ("time", Time::schema()),
     ];
@@ -273,11 +294,19 @@ impl From<steps::Element> for Element {
     }
 }
 
+impl From<steps::Sought> for Sought {
+    fn from(sought: steps::Sought) -> Self {
+        let target =
+            sought.target().map(|members| members.into_iter().map(|(name, text)| (name, text.to_owned())).collect());
+        Self { selector: sought.selector().map(str::to_owned), target, description: sought.description }
+    }
+}
+
 impl From<steps::Condition> for Condition {
     fn from(condition: steps::Condition) -> Self {
         match condition {
-            steps::Condition::Selector(element) => Self::Selector(element.into()),
-            steps::Condition::SelectorHidden(element) => Self::SelectorHidden(element.into()),
+            steps::Condition::Selector(sought) => Self::Selector(sought.into()),
+            steps::Condition::SelectorHidden(sought) => Self::SelectorHidden(sought.into()),
             steps::Condition::UrlMatches { pattern } => Self::UrlMatches(Pattern { pattern }),
             steps::Condition::Time { ms } => Self::Time(Time { ms }),
         }
@@ -286,7 +315,8 @@ impl From<steps::Condition> for Condition {
 
 impl From<steps::Item> for RecipeItem {
     fn from(item: steps::Item) -> Self {
-        let steps::Item { name, element: steps::Element { selector, description }, attribute, list } = item;
-        Self { name, selector, description, attribute, list }
+        let steps::Item { name, sought, attribute, list } = item;
+        let Sought { selector, target, description } = sought.into();
+        Self { name, selector, target, description, attribute, list }
     }
 }

@@ -1,5 +1,6 @@
 //! Whatever a page and its customer wrote, a program's code is the one that stands here.
 
+use kitfleet_domain::operations::{self, Target};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -38,18 +39,29 @@ fn element() -> impl Strategy<Value = Element> {
     (text(), text()).prop_map(|(selector, description)| Element { selector, description })
 }
 
+fn sought() -> impl Strategy<Value = Sought> {
+    let by = prop_oneof![
+        text().prop_map(operations::Element::Selector),
+        (text(), proptest::option::of(text()))
+            .prop_map(|(role, name)| operations::Element::Target(Target::Role { role, name })),
+        text().prop_map(|text| operations::Element::Target(Target::Text(text))),
+        text().prop_map(|text| operations::Element::Target(Target::Ref(text))),
+    ];
+    (by, text()).prop_map(|(by, description)| Sought { by, description })
+}
+
 fn condition() -> impl Strategy<Value = Condition> {
     prop_oneof![
-        element().prop_map(Condition::Selector),
-        element().prop_map(Condition::SelectorHidden),
+        sought().prop_map(Condition::Selector),
+        sought().prop_map(Condition::SelectorHidden),
         text().prop_map(|pattern| Condition::UrlMatches { pattern }),
         (0..60_000_u64).prop_map(|ms| Condition::Time { ms }),
     ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let item = (text(), element(), proptest::option::of(text()), any::<bool>());
-    let item = item.prop_map(|(name, element, attribute, list)| Item { name, element, attribute, list });
+    let item = (text(), sought(), proptest::option::of(text()), any::<bool>());
+    let item = item.prop_map(|(name, sought, attribute, list)| Item { name, sought, attribute, list });
     let capture = prop_oneof![Just(CaptureKind::Screenshot), Just(CaptureKind::Pdf), Just(CaptureKind::DomSnapshot)];
     let scroll = (-900..900_i64, any::<i32>(), proptest::option::of(element()));
     prop_oneof![
