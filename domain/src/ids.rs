@@ -191,6 +191,12 @@ id!(
     "pst"
 );
 
+id!(
+    /// A recipe.
+    RecipeId,
+    "rec"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

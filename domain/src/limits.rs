@@ -105,6 +105,16 @@ pub struct Limits {
     pub snapshots_per_profile: u32,
     /// Bytes of a profile's document that is imported (contract: profiles 20).
     pub profile_document_bytes: u64,
+    /// Recipes of one account.
+    pub recipes: u32,
+    /// Steps of a recipe.
+    pub recipe_steps: u32,
+    /// Bytes of a recipe's steps, with what was typed, written as JSON.
+    pub recipe_bytes: usize,
+    /// Characters of a recipe's label.
+    pub recipe_label_chars: usize,
+    /// Characters of a recipe's description.
+    pub recipe_description_chars: usize,
     /// API keys of one account that work.
     pub api_keys: u32,
     /// OAuth clients of one account.
@@ -292,6 +302,11 @@ impl Default for Limits {
             profile_bytes_per_account: 16 * 1024 * 1024 * 1024,
             snapshots_per_profile: 50,
             profile_document_bytes: 300 * 1024 * 1024,
+            recipes: 1_000,
+            recipe_steps: 1_000,
+            recipe_bytes: 256 * 1024,
+            recipe_label_chars: 120,
+            recipe_description_chars: 2_000,
             api_keys: 1_000,
             oauth_clients: 100,
             password_min_chars: 12,

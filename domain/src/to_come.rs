@@ -5,8 +5,6 @@ use crate::area::Area;
 
 pub(crate) const AREA: Area = Area {
     actions: &[
-        "recipe.created",
-        "recipe.deleted",
         "admin.refund_recorded",
         "admin.support_note",
         "agent.decompose.claude",

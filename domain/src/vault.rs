@@ -126,18 +126,20 @@ pub struct Unopenable {
     pub profiles: i64,
     /// Customers' keys at model providers.
     pub keys: i64,
+    /// Recipes.
+    pub recipes: i64,
 }
 
 impl Unopenable {
     /// All of them.
     #[must_use]
     pub fn all(&self) -> i64 {
-        self.endpoints + self.factors + self.profiles + self.keys
+        self.endpoints + self.factors + self.profiles + self.keys + self.recipes
     }
 }
 
-/// How many secrets these do not open: the vault of webhook endpoints, the deployment's, which second factors and providers' keys are
-/// sealed with and without which it is all of them, and that of profiles.
+/// How many secrets these do not open: the vault of webhook endpoints, the deployment's, which second factors, providers' keys and
+/// recipes are sealed with and without which it is all of them, and that of profiles.
 ///
 /// # Errors
 /// When the database fails.
@@ -157,7 +159,8 @@ pub async fn count_unopenable(
                    where enrolled_at is not null and substr(sealed_secret, 1, 4) <> all($2)) as "factors!",
                   (select count(*) from profiles where substr(sealed_key, 1, 4) <> all($3)) as "profiles!",
                   (select count(*) from byok_keys
-                   where lost_at is null and substr(sealed_key, 1, 4) <> all($2)) as "keys!""#,
+                   where lost_at is null and substr(sealed_key, 1, 4) <> all($2)) as "keys!",
+                  (select count(*) from recipes where substr(sealed_steps, 1, 4) <> all($2)) as "recipes!""#,
         &endpoints.key_ids(),
         &deployment.map(Vault::key_ids).unwrap_or_default(),
         &profiles.key_ids(),

@@ -95,6 +95,9 @@ fn asks(method: &Method, path: &str) -> Asks {
         // What is said there is like what a browser shows: a member may see none of it.
         ("GET", ["v1", "agent-sessions", ..]) => needs("read:agents").for_team(Admin).or_free_device(),
         (_, ["v1", "agent-sessions", ..]) => needs("write:agents").for_team(Admin).or_free_device(),
+        // They are the caller's own, whatever header there is.
+        ("GET", ["v1", "recipes", ..]) => needs("read:agents"),
+        (_, ["v1", "recipes", ..]) => needs("write:agents"),
         // A document holds cookies, as the state does.
         ("GET", ["v1", "profiles", _, "export"]) => needs("write:profiles").for_team(Admin).or_free_device(),
         ("GET", ["v1", "profiles", ..]) => needs("read:profiles").for_team(Member).or_free_device(),

@@ -36,6 +36,7 @@ mod outages;
 mod pages;
 mod profiles;
 mod rate_limits;
+mod recipes;
 mod retention;
 mod sessions;
 mod sign_ins;

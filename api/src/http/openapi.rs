@@ -101,6 +101,8 @@ problem_sets! {
     AgentElsewhere: CONFLICT;
     /// An agent session whose driver session has ended, or of which nothing is heard.
     AgentGone: SESSION_DESTROYED SESSION_TIMEOUT;
+    /// A recipe that is not the caller's to see.
+    NoRecipe: NOT_FOUND;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
     /// Too many requests from one place.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AgentSessionId, ApiKeyId, DeliveryId, MembershipId, OauthClientId, ProfileId, SessionId, SnapshotId, TeamId,
-    WebSessionId, WebhookId,
+    AgentSessionId, ApiKeyId, DeliveryId, MembershipId, OauthClientId, ProfileId, RecipeId, SessionId, SnapshotId,
+    TeamId, WebSessionId, WebhookId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -40,6 +40,7 @@ macro_rules! resources {
 resources! {
     SessionId: "session";
     AgentSessionId: "agent session";
+    RecipeId: "recipe";
     ProfileId: "profile";
     SnapshotId: "profile snapshot";
     WebSessionId: "web session";

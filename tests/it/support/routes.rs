@@ -47,6 +47,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
         }
         ["v1", "agent-sessions"] => with(of(""), json!({"mode": "none"})),
         ["v1", "agent-sessions", ..] => with(of("agt"), json!({})),
+        ["v1", "recipes", ..] => with(of("rec"), json!({})),
         // An archetype that is not in the catalogue: nothing is made.
         ["v1", "profiles"] => with(of(""), json!({"name": "matrix", "archetype": "none"})),
         ["v1", "profiles", ..] => with(of("prof"), json!({})),

@@ -1,0 +1,265 @@
+//! Recipes: what was done in an agent session, kept, and as a program (contract: recipes).
+
+mod programs;
+mod wire;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::heavy::heavy;
+use kitfleet_domain::ids::{AgentSessionId, RecipeId};
+use kitfleet_domain::recipes::suggestions::suggest;
+use kitfleet_domain::recipes::{self, CreateError, Keys, ReadError, SourceError, Words};
+use kitfleet_domain::teams::Role;
+use kitfleet_domain::vault::Vault;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use self::programs::Language;
+use self::wire::{Recipe, RecipeWithSteps};
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, Unused};
+use crate::http::kinds;
+use crate::http::lists::{self, Listed, Page, Paging, Query};
+use crate::http::openapi::{Body, Database, Full, InvalidQuery, NoAgentSession, NoRecipe, Restricted};
+use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+const READ_RECIPES: Rule = Rule::scope(Scope::ReadAgents);
+const WRITE_RECIPES: Rule = Rule::scope(Scope::WriteAgents);
+/// A suggestion tells of an agent session, and is for whoever may read that.
+const READ_AGENTS: Rule = Rule::scope(Scope::ReadAgents).for_team(Role::Admin).open_to_free_devices();
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(WRITE_RECIPES, routes!(create))
+        .allow(READ_RECIPES, routes!(list))
+        .allow(READ_RECIPES, routes!(get))
+        .allow(WRITE_RECIPES, routes!(delete))
+        .allow(READ_AGENTS, routes!(suggestion))
+}
+
+/// What recipes are sealed with. A key that is kept beside what it seals would not seal it.
+fn vault(app: &App) -> Result<&Vault> {
+    app.config.auth.vault.as_ref().ok_or_else(|| {
+        let detail = "recipe storage is not enabled: this deployment has no MFA_ENCRYPTION_KEY, which recipes need";
+        Problem::new(&kinds::FEATURE_UNAVAILABLE, detail)
+    })
+}
+
+impl From<SourceError> for Problem {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::NoAgentSession => not_found::<AgentSessionId>(),
+            SourceError::TooMany(_) => Self::invalid("agent_session_id", error.to_string()),
+            SourceError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<CreateError> for Problem {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Source(error) => error.into(),
+            CreateError::TooMany { current, limit } => {
+                Self::new(&kinds::CONFLICT, error.to_string()).with("current_recipes", current).with("limit", limit)
+            }
+            CreateError::TooLarge { .. } => Self::invalid("agent_session_id", error.to_string()),
+        }
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Sealed(error) => {
+                tracing::error!(%error, "a recipe was sealed with another key: see mfa.retired_encryption_keys");
+                let detail = "this deployment lacks the key that the recipe was sealed with";
+                Self::new(&kinds::FEATURE_UNAVAILABLE, detail)
+            }
+            ReadError::Database(error) => error.into(),
+        }
+    }
+}
+
+/// Body of a recipe's creation
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"agent_session_id": "agt_019aa1d4-22b1-7c06-8f7e-0d4a8b6c1e90", "label": "Sign in at example.com"}))]
+struct CreateRecipe {
+    /// What was done there becomes the recipe. It is the caller's, or that of an account on whose team the caller is admin
+    agent_session_id: String,
+    /// What to call it; white space around it does not count
+    #[schema(min_length = 1)]
+    label: String,
+    /// What to say of it
+    #[schema(max_length = 2_000)]
+    description: Option<String>,
+}
+
+/// Make a recipe
+///
+/// Of the steps of an agent session that were carried out as parts of plans, in their order. It is captured once and never changes,
+/// whatever happens to the agent session.
+#[utoipa::path(
+    post, path = "/v1/recipes", tag = "Recipes", operation_id = "createRecipe",
+    request_body = CreateRecipe,
+    responses(
+        (status = 201, description = "The recipe", body = Recipe,
+         headers(("Location" = String, description = "The recipe's path"))),
+        Restricted, Body, NoAgentSession, Full, Database,
+    ),
+)]
+async fn create(
+    caller: Caller,
+    State(app): State<App>,
+    Json(body): Json<CreateRecipe>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Recipe>)> {
+    let keys = Keys { agents: app.agents().await?, recipes: vault(&app)? };
+    let limits = &app.config.limits;
+    let words = Words::parse(&body.label, body.description.as_deref(), limits)?;
+    let of = body.agent_session_id.parse().map_err(|_| not_found::<AgentSessionId>())?;
+    let mut tx = app.db.begin().await?;
+    let recipe = recipes::create(&mut tx, caller.account_id, of, &words, keys, limits, &caller.actor).await?;
+    tx.commit().await?;
+    let location = [(LOCATION, format!("/v1/recipes/{}", recipe.id))];
+    Ok((StatusCode::CREATED, location, Answer(recipe.into())))
+}
+
+type RecipeList = Page<Recipe>;
+
+impl Listed for Recipe {
+    const LIST: &'static str = "RecipeList";
+    const MEANING: &'static str = "A page of recipes, newest first, without their steps";
+}
+
+/// List recipes
+#[utoipa::path(
+    get, path = "/v1/recipes", tag = "Recipes", operation_id = "listRecipes",
+    params(Paging),
+    responses((status = 200, description = "A page", body = RecipeList), Restricted, InvalidQuery, Database),
+)]
+async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<RecipeList>> {
+    vault(&app)?;
+    let account = caller.account_id;
+    let scope = CursorScope { account, list: "recipes", filters: &[] };
+    let id_of = |recipe: &recipes::Recipe| recipe.id.as_uuid();
+    let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
+        recipes::list(conn, account, after.map(RecipeId::from), limit).await
+    });
+    Ok(Answer(page.await?.map(Recipe::from)))
+}
+
+/// What a recipe can be read as
+#[derive(ToSchema)]
+#[schema(title = "RecipeFormat", rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes what `Language` and the lack of one are called")]
+enum Format {
+    Json,
+    Curl,
+    Python,
+    Typescript,
+}
+
+/// Get a recipe
+///
+/// With its steps, but without what they typed. With a `format` other than `json` it is a program that does them with plain calls of this
+/// interface: `curl` for Bash, `python` for its standard library, `typescript` for Node. What is typed, whoever runs it says by
+/// variables of the environment.
+#[utoipa::path(
+    get, path = "/v1/recipes/{id}", tag = "Recipes", operation_id = "getRecipe",
+    params(IdPath<RecipeId>, ("format" = inline(Option<Format>), Query, description = "As what; `json` by default")),
+    responses(
+        (status = 200, description = "The recipe", content(
+            (RecipeWithSteps = "application/json"), (String = "text/x-shellscript"), (String = "text/x-python"),
+            (String = "text/x-typescript"),
+         ),
+         headers(("Content-Disposition" = String, description = "A program's file name"))),
+        Restricted, InvalidQuery, NoRecipe, Database,
+    ),
+)]
+async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, query: Query) -> Result<Response> {
+    let language = match query.text("format")? {
+        None | Some("json") => None,
+        Some(name) => Some(
+            Language::named(name)
+                .ok_or_else(|| Problem::invalid("format", "must be one of json, curl, python, typescript"))?,
+        ),
+    };
+    let vault = vault(&app)?;
+    let found = recipes::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?, vault).await?;
+    let (recipe, steps) = found.ok_or_else(not_found::<RecipeId>)?;
+    // What a customer can make long: both are in proportion to it.
+    let bytes = app.config.limits.recipe_bytes;
+    let Some(language) = language else {
+        return Ok(heavy(bytes, || Answer(RecipeWithSteps::new(recipe, steps)).into_response()));
+    };
+    let program = heavy(bytes, || language.write(&recipe.label, &steps, &app.config.base_url));
+    let disposition = format!("attachment; filename=recipe.{}", language.extension());
+    let content_type = format!("{}; charset=utf-8", language.content_type());
+    Ok(([(CONTENT_TYPE, content_type), (CONTENT_DISPOSITION, disposition)], program).into_response())
+}
+
+/// Delete a recipe
+///
+/// For good.
+#[utoipa::path(
+    delete, path = "/v1/recipes/{id}", tag = "Recipes", operation_id = "deleteRecipe",
+    params(IdPath<RecipeId>),
+    responses((status = 204, description = "It is gone"), Restricted, NoRecipe, Database),
+)]
+async fn delete(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, _body: Unused) -> Result<StatusCode> {
+    vault(&app)?;
+    let mut tx = app.db.begin().await?;
+    let known = recipes::delete(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
+    tx.commit().await?;
+    if known { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<RecipeId>()) }
+}
+
+/// What a recipe of an agent session could be called
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "suggested_label": "Sign in at example.com",
+    "suggested_description": "3 steps: opens example.com, types into textbox \"Password\", taps button \"Sign in\".",
+    "intent_count": 3,
+}))]
+struct RecipeSuggestion {
+    /// A label that a recipe can have
+    suggested_label: String,
+    /// A description that a recipe can have
+    suggested_description: String,
+    /// How many steps a recipe would have now
+    intent_count: usize,
+}
+
+/// Suggest a recipe
+///
+/// What a recipe of the agent session could be called, as things stand. Nothing is made, and the same steps always suggest the same.
+#[utoipa::path(
+    get, path = "/v1/agent-sessions/{id}/recipe-suggestion", tag = "Recipes", operation_id = "suggestRecipe",
+    params(IdPath<AgentSessionId>),
+    responses((status = 200, description = "The suggestion", body = RecipeSuggestion), Restricted, NoAgentSession, Database),
+)]
+async fn suggestion(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+) -> Result<Answer<RecipeSuggestion>> {
+    let (of, agents, limits) = (path.id()?, app.agents().await?, &app.config.limits);
+    let mut tx = app.db.begin().await?;
+    let steps = recipes::preview(&mut tx, caller.account_id, of, agents, limits, &caller.actor).await?;
+    drop(tx);
+    let suggested = suggest(&steps, limits);
+    Ok(Answer(RecipeSuggestion {
+        suggested_label: suggested.label,
+        suggested_description: suggested.description,
+        intent_count: steps.len(),
+    }))
+}

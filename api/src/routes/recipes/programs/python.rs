@@ -1,0 +1,80 @@
+//! In Python, with what it brings along.
+
+use std::fmt::Write as _;
+
+use super::{API_KEY, Answer, Program, URL, Words, quoted};
+
+const WORDS: Words = Words { truth: "True", typed: |name| format!("os.environ[\"{name}\"]") };
+
+pub(super) fn write(program: &Program) -> String {
+    let needed: Vec<_> = program.needed().map(|name| format!("\"{name}\"")).collect();
+    let mut out = format!(
+        "#!/usr/bin/env python3\n{preface}{IMPORTS}\nURL = os.environ.get(\"{URL}\", {default}).rstrip(\"/\")\n\
+         NEEDED = [{needed}]\n{HELPERS}",
+        preface = program.preface("#", "Python 3.8 or newer", &format!("{API_KEY}=... python3 recipe.py")),
+        default = quoted(program.base_url),
+        needed = needed.join(", "),
+    );
+    for call in &program.calls {
+        let done = format!("step(\"{}\", {})", call.operation, call.body.written(&WORDS));
+        let done = match &call.answer {
+            Answer::Dropped => done,
+            Answer::Printed => format!("print(json.dumps({done}))"),
+            Answer::Bytes(file) => format!("keep(\"{file}\", base64.b64decode({done}[\"content\"]))"),
+            Answer::Text(file) => format!("keep(\"{file}\", {done}[\"content\"].encode())"),
+        };
+        write!(out, "\n    # {}\n    {done}\n", call.what).expect("a text takes all");
+    }
+    out.push_str(END);
+    out
+}
+
+const IMPORTS: &str = "
+import base64
+import json
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+";
+
+const HELPERS: &str = r#"
+missing = [name for name in NEEDED if name not in os.environ]
+if missing:
+    sys.exit("not set: " + ", ".join(missing))
+
+
+def call(method, path, body=None):
+    """What the service answers. A problem is shown, and ends the program."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": "Bearer " + os.environ["KITFLEET_API_KEY"], "Content-Type": "application/json"}
+    request = urllib.request.Request(URL + path, data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=180) as answer:
+            text = answer.read()
+    except urllib.error.HTTPError as problem:
+        sys.exit(f"{method} {path}: {problem.read().decode()}")
+    return json.loads(text) if text else None
+
+
+def step(operation, body):
+    """An operation on the session."""
+    return call("POST", f"/v1/sessions/{session}/{operation}", body)
+
+
+def keep(name, content):
+    with open(name, "wb") as file:
+        file.write(content)
+
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+session = call("POST", "/v1/sessions", {})["id"]
+try:
+    pass
+"#;
+
+const END: &str = r#"
+finally:
+    call("DELETE", f"/v1/sessions/{session}")
+"#;

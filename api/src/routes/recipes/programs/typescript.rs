@@ -1,0 +1,72 @@
+//! In TypeScript for Node. Parameters have defaults instead of types, which tell the compiler the same: so Node runs it as it is,
+//! also one that knows no types yet.
+
+use std::fmt::Write as _;
+
+use super::{API_KEY, Answer, Program, URL, Words, quoted};
+
+const WORDS: Words = Words { truth: "true", typed: |name| format!("typed(\"{name}\")") };
+
+pub(super) fn write(program: &Program) -> String {
+    let needed: Vec<_> = program.needed().map(|name| format!("\"{name}\"")).collect();
+    let mut out = format!(
+        "{preface}{IMPORTS}\nconst url = (process.env.{URL} ?? {default}).replace(/\\/+$/, \"\");\n\
+         const needed = [{needed}];\n{HELPERS}",
+        preface = program.preface("//", "Node 18 or newer", &format!("{API_KEY}=... node recipe.mts")),
+        default = quoted(program.base_url),
+        needed = needed.join(", "),
+    );
+    for call in &program.calls {
+        let done = format!("await step(\"{}\", {})", call.operation, call.body.written(&WORDS));
+        let done = match &call.answer {
+            Answer::Dropped => done,
+            Answer::Printed => format!("console.log(JSON.stringify({done}))"),
+            Answer::Bytes(file) => format!("await writeFile(\"{file}\", Buffer.from(({done}).content, \"base64\"))"),
+            Answer::Text(file) => format!("await writeFile(\"{file}\", ({done}).content)"),
+        };
+        write!(out, "\n  // {}\n  {done};\n", call.what).expect("a text takes all");
+    }
+    out.push_str(END);
+    out
+}
+
+const IMPORTS: &str = "
+import { Buffer } from \"node:buffer\";
+import { writeFile } from \"node:fs/promises\";
+import process from \"node:process\";
+";
+
+const HELPERS: &str = r#"
+const missing = needed.filter((name) => process.env[name] === undefined);
+if (missing.length > 0) {
+  console.error(`not set: ${missing.join(", ")}`);
+  process.exit(1);
+}
+const typed = (name = "") => process.env[name] ?? "";
+
+// What the service answers. A problem is thrown.
+const call = async (method = "", path = "", body = {}) => {
+  const headers = { Authorization: `Bearer ${typed("KITFLEET_API_KEY")}`, "Content-Type": "application/json" };
+  const signal = AbortSignal.timeout(180_000);
+  const answer = await fetch(url + path, { method, headers, redirect: "error", signal, body: JSON.stringify(body) });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${text}`);
+  return text === "" ? {} : JSON.parse(text);
+};
+
+const session = (await call("POST", "/v1/sessions")).id;
+
+// An operation on the session.
+const step = (operation = "", body = {}) => call("POST", `/v1/sessions/${session}/${operation}`, body);
+
+const end = () => call("DELETE", `/v1/sessions/${session}`);
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void end().finally(() => process.exit(1)));
+
+try {
+"#;
+
+const END: &str = r"
+} finally {
+  await end();
+}
+";
