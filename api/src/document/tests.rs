@@ -336,7 +336,7 @@ fn unions_say_what_tells_their_variants_apart() {
         }
         (discriminator["propertyName"].as_str().expect(name), mapping.keys().map(String::as_str).collect::<Vec<_>>())
     };
-    assert_eq!(telling("Action"), ("kind", vec!["tap", "type", "scroll", "press"]));
+    assert_eq!(telling("Action"), ("kind", vec!["tap", "type", "scroll", "press", "select", "back", "reload"]));
     assert_eq!(telling("Condition"), ("kind", vec!["selector", "selector_hidden", "url_matches", "time"]));
     assert_eq!(telling("DeviceExchange"), ("status", vec!["pending", "bound", "expired"]));
     assert_eq!(telling("WebhookEvent").0, "type");
@@ -380,8 +380,14 @@ fn bodies_that_need_nothing_may_be_absent() {
             optional.insert(operation["operationId"].as_str().expect("an id"));
         }
     }
-    let expected =
-        ["cloneProfile", "createProfileSnapshot", "createSession", "launchProfile", "restoreProfileSnapshot"];
+    let expected = [
+        "cloneProfile",
+        "createProfileSnapshot",
+        "createSession",
+        "launchProfile",
+        "restoreProfileSnapshot",
+        "snapshotPageInSession",
+    ];
     assert_eq!(optional.into_iter().collect::<Vec<_>>(), expected);
 }
 
