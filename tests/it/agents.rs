@@ -1,6 +1,7 @@
 //! Agent sessions, without browsers (contract: agents).
 
 mod creating;
+mod faults;
 mod lanes;
 mod receipts;
 mod turns;
