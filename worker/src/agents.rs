@@ -160,7 +160,9 @@ impl Turn<'_> {
             let place = if count == 1 { String::new() } else { format!("Step {} of {count}: ", at + 1) };
             let (step, behind) = steps[at..].split_first_mut().unwrap_or_else(|| unreachable!("there are so many"));
             let skip_rest = |behind: &mut [Step]| {
-                behind.iter_mut().for_each(|step| step.status = StepStatus::Skipped);
+                for step in behind.iter_mut() {
+                    step.status = StepStatus::Skipped;
+                }
             };
             if self.since.elapsed() >= self.context.config.agents.turn_timeout {
                 step.status = StepStatus::Skipped;

@@ -128,7 +128,7 @@ async fn a_heartbeat_that_meets_the_sweep_tells_one_story() {
     for round in 0..30_u64 {
         owner.tell(&agent, "takeover", client("ada")).await.expect(200);
         tokio::time::sleep(Duration::from_millis(15 + round % 10)).await;
-        let (beat, _) = tokio::join!(owner.tell(&agent, "heartbeat", client("ada")), sweep(&app));
+        let (beat, ()) = tokio::join!(owner.tell(&agent, "heartbeat", client("ada")), sweep(&app));
         match beat.status.as_u16() {
             200 => held += 1,
             409 => lost += 1,
@@ -158,8 +158,8 @@ async fn sweep(app: &App) {
 async fn the_mode_changes_unless_a_human_drives() {
     let app = App::simulated().start().await;
     let (account, owner) = app.customer(Tier::Enterprise).await;
-    let made = owner.agent_session(json!({})).await;
-    let agent = id_of(&made);
+    let opened = owner.agent_session(json!({})).await;
+    let agent = id_of(&opened);
     let mode = |mode: &str| json!({"mode": mode});
     for (bad, field) in [(json!({}), "mode"), (mode("none"), "mode"), (json!({"mode": null}), "mode")] {
         owner.tell(&agent, "mode", bad).await.invalid(field);
@@ -189,7 +189,7 @@ async fn the_mode_changes_unless_a_human_drives() {
         stranger.tell(&agent, what, body.clone()).await.problem(404, "not-found");
         owner.tell(&unknown_id("agt"), what, body.clone()).await.problem(404, "not-found");
     }
-    owner.delete(&format!("/v1/sessions/{}", driver_of(&made))).await.expect(204);
+    owner.delete(&format!("/v1/sessions/{}", driver_of(&opened))).await.expect(204);
     for (what, body) in [("takeover", client("a")), ("heartbeat", client("a")), ("mode", mode("ai"))] {
         owner.tell(&agent, what, body).await.problem(409, "conflict");
     }

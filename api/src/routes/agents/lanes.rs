@@ -141,12 +141,12 @@ async fn change(
     make: impl AsyncFnOnce(&mut PgConnection, (AccountId, AgentSessionId)) -> Result<(), LaneError>,
 ) -> Result<Answer<AgentSession>> {
     let mut tx = app.db.begin().await?;
-    let made = make(&mut tx, (caller.account_id, id)).await;
-    match made {
+    let changed = make(&mut tx, (caller.account_id, id)).await;
+    match changed {
         Err(LaneError::Database(error)) => return Err(error.into()),
-        made => {
+        changed => {
             tx.commit().await?;
-            made?;
+            changed?;
         }
     }
     Ok(Answer(read(app, caller, id).await?))

@@ -12,7 +12,11 @@ pub(super) fn write(program: &Program) -> String {
     let mut out = format!(
         "{preface}{IMPORTS}\nconst url = (process.env.{URL} ?? {default}).replace(/\\/+$/, \"\");\n\
          const needed = [{needed}];\n{HELPERS}",
-        preface = program.preface("//", "Node 18 or newer", &format!("{API_KEY}=... node recipe.mts")),
+        preface = program.preface(
+            "//",
+            "Node 22.18 or newer, or an older one as recipe.mjs",
+            &format!("{API_KEY}=... node recipe.mts")
+        ),
         default = quoted(program.base_url),
         needed = needed.join(", "),
     );
