@@ -290,8 +290,8 @@ pub(super) async fn update(conn: &mut PgConnection, sealer: &Sealer, steps: &[St
     let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
     let statuses: Vec<_> = steps.iter().map(|step| <&str>::from(step.status).to_owned()).collect();
     let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
-    let sealed: Vec<_> = steps.iter().map(|step| seal(sealer, step)).collect::<Result<_, _>>()?;
-    let (shown, ends): (Vec<_>, Vec<_>) = sealed.into_iter().map(|sealed| (sealed.shown, sealed.end)).unzip();
+    let kept: Vec<_> = steps.iter().map(|step| seal(sealer, step)).collect::<Result<_, _>>()?;
+    let (shown, ends): (Vec<_>, Vec<_>) = kept.into_iter().map(|kept| (kept.shown, kept.end)).unzip();
     sqlx::query!(
         "update agent_steps s
          set status = step.status, needs_approval = step.needs_approval, sealed_shown = step.shown, sealed_result = step.result

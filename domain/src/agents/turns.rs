@@ -371,7 +371,7 @@ pub async fn step(
     step: &Step,
     patience: Duration,
 ) -> sqlx::Result<Option<Stop>> {
-    let sealed = steps::seal(sealer, step)?;
+    let kept = steps::seal(sealer, step)?;
     let noted = sqlx::query!(
         "update agent_steps s set status = 'running', needs_approval = $3, sealed_shown = $4
          from agent_sessions a
@@ -380,7 +380,7 @@ pub async fn step(
         step.id as _,
         turn.id as _,
         step.needs_approval,
-        sealed.shown,
+        kept.shown,
         patience.as_secs_f64(),
     )
     .execute(&mut *conn)
@@ -459,8 +459,8 @@ pub async fn end(
         && let Some(answer) = answer(&mut *conn, sealer, turn.session, turn.id).await?
     {
         let body = serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))?;
-        let sealed = receipts::seal(vault, turn.account, key, &body);
-        receipts::complete(conn, turn.account, key, &sealed).await?;
+        let receipt = receipts::seal(vault, turn.account, key, &body);
+        receipts::complete(conn, turn.account, key, &receipt).await?;
     }
     Ok(Some(channel))
 }
