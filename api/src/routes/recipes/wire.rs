@@ -203,6 +203,7 @@ struct Capture {
 /// Values that were read
 #[derive(Serialize, ToSchema)]
 struct Extract {
+    #[schema(inline)]
     items: Vec<RecipeItem>,
 }
 
