@@ -514,7 +514,7 @@ fn told(answer: &Answer) -> Value {
 /// 400. The lists are those whose contract has a cursor.
 #[tokio::test]
 async fn a_cursor_is_good_for_its_list_and_its_account_only() {
-    let app = App::simulated().start().await;
+    let app = App::simulated().with_second_factors().start().await;
     let contract = app.stranger().get("/openapi.json").await.expect(200).body;
     let lists = ROUTES.iter().filter(|route| {
         let operation = &contract["paths"][&route.path][route.method.as_str().to_lowercase()];
@@ -532,14 +532,27 @@ async fn a_cursor_is_good_for_its_list_and_its_account_only() {
         let hook = hook["id"].as_str().expect("an id");
         let profile = client.profile().await;
         client.profile().await;
+        let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+        let agent = agent["id"].as_str().expect("an id");
+        client.post("/v1/agent-sessions", json!({})).await.expect(201);
+        client
+            .post(&format!("/v1/agent-sessions/{agent}/message"), json!({"message": "scroll down"}))
+            .await
+            .expect(200);
         for _ in 0..2 {
             client.session().await;
+            client.post("/v1/recipes", json!({"agent_session_id": agent, "label": "Down"})).await.expect(201);
             client.post(&format!("/v1/profiles/{profile}/snapshots"), json!({})).await.expect(201);
             client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201);
             client.post(&format!("/v1/webhooks/{hook}/test"), json!({})).await.expect(202);
         }
         for list in &lists {
-            let list = list.replace("{id}", if list.starts_with("/v1/profiles/") { &profile } else { hook });
+            let of = match list.split('/').nth(2) {
+                Some("profiles") => &profile,
+                Some("agent-sessions") => agent,
+                _ => hook,
+            };
+            let list = list.replace("{id}", of);
             let page = client.get(&format!("{list}?limit=1")).await.expect(200);
             let cursor = page.body["next_cursor"].as_str();
             let cursor = cursor.unwrap_or_else(|| panic!("this test has to make two entries of {list}")).to_owned();

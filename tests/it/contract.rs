@@ -62,6 +62,9 @@ async fn null_is_what_the_contract_says() {
         .start()
         .await;
     let client = app.person(Tier::Enterprise).await.client;
+    // Whose it is comes before what is wrong with a message to it.
+    let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+    let agent = agent["id"].as_str().expect("an id");
     let contract = client.get("/openapi.json").await.expect(200).body;
     let resolved = |schema: &Value| match schema["$ref"].as_str() {
         Some(to) => contract.pointer(to.trim_start_matches('#')).expect("what it refers to").clone(),
@@ -75,7 +78,8 @@ async fn null_is_what_the_contract_says() {
             let schema = resolved(&content["schema"]);
             let Some(properties) = schema["properties"].as_object() else { continue };
             let example = content.get("example").unwrap_or(&schema["example"]);
-            let (method, path) = (method.to_uppercase(), path.replace("{id}", "x"));
+            let id = if path.starts_with("/v1/agent-sessions/") { agent } else { "x" };
+            let (method, path) = (method.to_uppercase(), path.replace("{id}", id));
             let send = async |body: &Value| {
                 let method = Method::from_bytes(method.as_bytes()).expect("a method");
                 client.send(client.request(method, &path).json(body)).await

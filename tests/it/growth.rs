@@ -48,7 +48,8 @@ async fn what_has_gathered_is_not_read_again_and_again() {
 
 /// Has everything done that a loop repeats, and looks at lists, and then at what the database has counted.
 async fn look_around(app: &App, client: &Client, scraper: &Client, session: &str, endpoint: &str) {
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // A backend that has nothing to do says within ten seconds what it has counted before.
+    tokio::time::sleep(Duration::from_secs(11)).await;
     let before = scans(app).await;
     app.count_statements().await;
     for _ in 0..2 {

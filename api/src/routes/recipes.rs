@@ -161,7 +161,7 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
 #[derive(ToSchema)]
 #[schema(title = "RecipeFormat", rename_all = "snake_case")]
 #[expect(dead_code, reason = "it describes what `Language` and the lack of one are called")]
-enum Format {
+enum ReadAs {
     Json,
     Curl,
     Python,
@@ -175,7 +175,7 @@ enum Format {
 /// variables of the environment.
 #[utoipa::path(
     get, path = "/v1/recipes/{id}", tag = "Recipes", operation_id = "getRecipe",
-    params(IdPath<RecipeId>, ("format" = inline(Option<Format>), Query, description = "As what; `json` by default")),
+    params(IdPath<RecipeId>, ("format" = inline(Option<ReadAs>), Query, description = "As what; `json` by default")),
     responses(
         (status = 200, description = "The recipe", content(
             (RecipeWithSteps = "application/json"), (String = "text/x-shellscript"), (String = "text/x-python"),

@@ -526,7 +526,15 @@ const LOST: &str = "The worker that carried this out died. Of what was under way
 
 /// What a message came to
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = AgentTurn)]
+#[schema(as = AgentTurn, example = json!({
+    "turn_id": "turn_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "kind": "plan", "reply": "Done.",
+    "intents": [{
+        "id": "step_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "kind": "tap",
+        "target": {"selector": "#sign-in", "description": "button \"Sign in\""}, "needs_approval": false, "status": "done",
+        "result": {"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}, "error": null,
+    }],
+    "tokens_used": 0,
+}))]
 pub struct TurnAnswer {
     /// The turn
     #[schema(value_type = String)]
@@ -540,7 +548,7 @@ pub struct TurnAnswer {
     pub intents: Vec<Intent>,
     /// Whom the message may have meant, when that is not clear: up to five
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Vec<Object>, required = false)]
     pub candidates: Option<Vec<Candidate>>,
     /// Tokens that a model has used for it
     pub tokens_used: i32,

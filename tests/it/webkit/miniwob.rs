@@ -165,6 +165,14 @@ async fn play(client: &Client, agent: &Value, url: &str, template: fn(&str) -> S
     let message = template(asked);
     let mut turn = client.post(&messages, json!({"message": message})).await.expect(200).body;
     let mut told = format!("{asked} | {message} | {turn}");
+    // Of several that are called the same any will do, and whoever is asked says so.
+    if let [first, rest @ ..] = &turn["candidates"].as_array().cloned().unwrap_or_default()[..]
+        && rest.iter().all(|other| other["description"] == first["description"])
+    {
+        let first = format!("tap css \"{}\"", first["selector"].as_str().expect("a selector"));
+        turn = client.post(&messages, json!({"message": first})).await.expect(200).body;
+        write!(told, " | {first} | {turn}").expect("a string takes it");
+    }
     loop {
         let waiting = turn["intents"].as_array().expect("steps").iter().find(|step| step["status"] == "needs_approval");
         let Some(waiting) = waiting else { break };

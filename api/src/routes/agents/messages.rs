@@ -206,7 +206,11 @@ fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known: Recei
 
 /// What somebody said, or was answered
 #[derive(Serialize, ToSchema)]
-#[schema(as = AgentTranscriptEntry)]
+#[schema(as = AgentTranscriptEntry, example = json!({
+    "turn_id": "turn_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "role": "user",
+    "message": "open https://example.com, then tap the 'Sign in' button", "tokens_used": 0,
+    "created_at": "2026-11-20T18:05:00.123Z",
+}))]
 struct Entry {
     /// The turn, which is a message and its answer
     #[schema(value_type = String)]
@@ -215,24 +219,27 @@ struct Entry {
     role: &'static str,
     /// What was said, without what was to be typed
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     message: Option<String>,
     /// What the turn came to
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String, required = false)]
     kind: Option<TurnKind>,
     /// The answer in words
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     reply: Option<String>,
     /// The steps that there were to do
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     intents: Option<Vec<Intent>>,
     /// Whom the message may have meant
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Vec<Object>, required = false)]
     candidates: Option<Vec<Candidate>>,
     /// Who read the message
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String, required = false)]
     decomposer: Option<Decomposer>,
     /// Tokens that a model has used for it
     tokens_used: i32,

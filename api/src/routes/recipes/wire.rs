@@ -137,12 +137,15 @@ struct Choice {
 
 /// The page, or an element that scrolls
 #[derive(Serialize, ToSchema)]
+#[schema(as = RecipeScroll)]
 struct Scroll {
     /// CSS; the page when absent
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     selector: Option<String>,
     /// What it was, for people
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     description: Option<String>,
     /// Pixels to the right
     delta_x: i64,
@@ -152,6 +155,7 @@ struct Scroll {
 
 /// What was waited for
 #[derive(Serialize, ToSchema)]
+#[schema(as = RecipeWait)]
 struct Wait {
     #[schema(schema_with = condition)]
     condition: Condition,
@@ -171,10 +175,11 @@ enum Condition {
 struct Sought {
     /// CSS; absent where there is a `target`
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     selector: Option<String>,
     /// What it was told by otherwise, as operations take it
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     target: Option<BTreeMap<&'static str, String>>,
     /// What it was, for people
     description: String,
@@ -188,6 +193,7 @@ struct Pattern {
 
 /// Just time
 #[derive(Serialize, ToSchema)]
+#[schema(as = RecipeTime)]
 struct Time {
     /// Milliseconds
     ms: u64,
@@ -195,6 +201,7 @@ struct Time {
 
 /// The page, captured
 #[derive(Serialize, ToSchema)]
+#[schema(as = RecipeCapture)]
 struct Capture {
     #[schema(schema_with = capture_kind)]
     capture: CaptureKind,
@@ -202,6 +209,7 @@ struct Capture {
 
 /// Values that were read
 #[derive(Serialize, ToSchema)]
+#[schema(as = RecipeExtract)]
 struct Extract {
     #[schema(inline)]
     items: Vec<RecipeItem>,
@@ -213,10 +221,11 @@ struct RecipeItem {
     name: String,
     /// CSS; absent where there is a `target`
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     selector: Option<String>,
     /// What it was told by otherwise, as operations take it
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     target: Option<BTreeMap<&'static str, String>>,
     /// What it was, for people
     description: String,
