@@ -198,13 +198,14 @@ async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check>
     }
     let finding = format!(
         "{} cannot be opened by the keys configured: of webhook endpoints {}, second factors {}, profiles {}, model \
-         providers' keys {}, recipes {}",
+         providers' keys {}, recipes {}, saved proxies {}",
         lost.all(),
         lost.endpoints,
         lost.factors,
         lost.profiles,
         lost.keys,
         lost.recipes,
+        lost.proxies,
     );
     let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; then \
                 `kitfleet deliveries requeue` sends what could not be signed";

@@ -256,6 +256,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         metrics_token: config.metrics.scrape_token.as_ref().map(Secret::reveal).map(str::to_owned),
         limits: config.limits.clone(),
         destinations: config.sessions.destinations(),
+        upstreams: config.upstreams(),
         require_customer_egress: config.sessions.require_customer_egress,
         placement: config.worker.placement,
         open_timeout: config.sessions.open_timeout,

@@ -16,7 +16,7 @@ use crate::http::{auth, deprecation, observe, own_task, problems, pulse, rate_li
 use crate::routes::docs::Contract;
 use crate::routes::{
     accounts, agents, api_keys, archetypes, audit_log, byok, devices, docs, emails, health, identities, metrics, mfa,
-    oauth, pages, profiles, recipes, sessions, sign_ins, teams, usage, web_sessions, webhooks,
+    oauth, pages, profiles, proxies, recipes, sessions, sign_ins, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -26,6 +26,7 @@ pub fn routes() -> Routes {
         .merge(agents::routes())
         .merge(recipes::routes())
         .merge(profiles::routes())
+        .merge(proxies::routes())
         .merge(accounts::routes())
         .merge(web_sessions::routes())
         .merge(emails::routes())

@@ -16,6 +16,7 @@ pub mod mfa;
 pub mod oauth;
 pub mod pages;
 pub mod profiles;
+pub mod proxies;
 pub mod recipes;
 pub mod sessions;
 pub mod sign_ins;

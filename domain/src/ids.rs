@@ -196,6 +196,11 @@ id!(
     ProxyId,
     "prx"
 );
+id!(
+    /// A trial of a saved proxy. Never shown to customers.
+    ProxyCheckId,
+    "prc"
+);
 
 id!(
     /// A recipe.

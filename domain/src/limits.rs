@@ -115,6 +115,8 @@ pub struct Limits {
     pub recipe_label_chars: usize,
     /// Characters of a recipe's description.
     pub recipe_description_chars: usize,
+    /// Saved proxies of one account.
+    pub proxies: u32,
     /// API keys of one account that work.
     pub api_keys: u32,
     /// OAuth clients of one account.
@@ -307,6 +309,7 @@ impl Default for Limits {
             recipe_bytes: 256 * 1024,
             recipe_label_chars: 120,
             recipe_description_chars: 2_000,
+            proxies: 50,
             api_keys: 1_000,
             oauth_clients: 100,
             password_min_chars: 12,

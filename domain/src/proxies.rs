@@ -4,6 +4,7 @@
 //! that leaves through a proxy gets a copy ([`in_use`]), sealed to the one worker that has its browser, so that no worker needs
 //! the deployment's key, and a proxy that is changed changes no session.
 
+pub mod checks;
 mod in_use;
 mod wanted;
 
@@ -27,7 +28,10 @@ pub use self::in_use::{InUse, Kept, Secrets, hand_over, hold, of_session};
 pub use self::wanted::{Change, Checks, Endpoint, Proxy, Wanted};
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("session_proxies", "removed when their sessions end")],
+    kept: &[
+        ("session_proxies", "removed when their sessions end"),
+        ("proxy_checks", "one an account, while somebody waits"),
+    ],
     purges: &[Purge::new("proxy_secrets", "proxies", |conn, terms, limit| {
         Box::pin(purge_lost(conn, terms.deleted_account_secrets, limit))
     })],
@@ -364,6 +368,7 @@ pub async fn delete(
 
 /// Nobody can use the proxies of an account that is being deleted any more.
 async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!("delete from proxy_checks where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("update proxies set lost_at = now() where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }

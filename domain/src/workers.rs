@@ -147,6 +147,31 @@ pub async fn public_key(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<V
     sqlx::query_scalar!("select public_key from workers where id = $1", id as _).fetch_one(conn).await
 }
 
+/// A worker that is to do something.
+#[derive(Debug)]
+pub struct Chosen {
+    /// Which.
+    pub id: WorkerId,
+    /// What secrets are sealed to that are for it.
+    pub public_key: Vec<u8>,
+}
+
+/// Any worker that lives and has browsers. `None` when there is none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<Chosen>> {
+    sqlx::query_as!(
+        Chosen,
+        "select id, public_key from workers
+         where status = 'active' and driver <> 'none' and last_seen_at > now() - make_interval(secs => $1)
+         order by random() limit 1",
+        LEASE.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
 /// Renews a worker's lease. `false` when it was declared lost, or stopped: it must not go on.
 ///
 /// # Errors

@@ -130,7 +130,7 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
 pub enum Retried {
     /// It runs.
     Yes,
-    /// There is no such job that failed or was killed, or it is a turn, which runs once.
+    /// There is no such job that failed or was killed, or it is a turn or a check of a proxy, which run once.
     NoSuchJob,
     /// An operator cancelled it, which is for good.
     Cancelled,
@@ -166,7 +166,7 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
         "update apalis.jobs j
          set status = 'Pending', run_at = to_timestamp(0), lock_by = null, lock_at = null, done_at = null
          from (select id, status = 'Killed' and last_result = $2::jsonb as cancelled from apalis.jobs where id = $1 for update) old
-         where j.id = old.id and status in ('Failed', 'Killed') and job_type not like 'turns:%'
+         where j.id = old.id and status in ('Failed', 'Killed') and job_type not like all ('{turns:%,proxy_checks:%}')
          returning job_type, convert_from(job, 'UTF8')::jsonb, coalesce(old.cancelled, false)",
     )
     .bind(id)
@@ -197,7 +197,7 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let cancelled: Option<(String, Value)> = sqlx::query_as(
         "update apalis.jobs set status = 'Killed', done_at = now(), last_result = $2::jsonb
-         where id = $1 and status = 'Pending' and job_type not like 'turns:%'
+         where id = $1 and status = 'Pending' and job_type not like all ('{turns:%,proxy_checks:%}')
          returning job_type, convert_from(job, 'UTF8')::jsonb",
     )
     .bind(id)
@@ -279,14 +279,14 @@ pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let killed = sqlx::query(
         "update apalis.jobs set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"its worker is gone\"}'
          where status in ('Pending', 'Queued', 'Running') and id = any(array(
-             select j.id from workers w join apalis.jobs j on j.job_type = 'turns:wrk_' || w.id
+             select j.id from workers w join apalis.jobs j on j.job_type in ('turns:wrk_' || w.id, 'proxy_checks:wrk_' || w.id)
              where w.status in ('stopped', 'lost') and j.status = 'Pending'
              union all
              select j.id from workers w cross join unnest($1) queue (name)
              join apalis.jobs j on j.lock_by = queue.name || ':wrk_' || w.id
              where w.status in ('stopped', 'lost') and j.status in ('Queued', 'Running')))",
     )
-    .bind(["turns", MaintenanceJob::QUEUE, EmailJob::QUEUE])
+    .bind(["turns", "proxy_checks", MaintenanceJob::QUEUE, EmailJob::QUEUE])
     .execute(conn)
     .await?;
     Ok(killed.rows_affected())

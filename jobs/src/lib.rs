@@ -14,6 +14,7 @@ pub mod emails;
 pub mod inspect;
 pub mod maintenance;
 pub mod operations;
+pub mod proxies;
 pub mod replies;
 pub mod wakeups;
 pub mod webhooks;

@@ -1,4 +1,4 @@
-//! Waiting for the outcome of an intent, and for the end of a turn, which a worker of another process may write.
+//! Waiting for the outcome of an intent, and for the end of other work, which a worker of another process may write.
 //!
 //! Each process that waits listens on one channel of its own, and the outcome comes as a wake-up on it. Wake-ups can be lost; the row
 //! cannot. So whatever is waited for longer than a moment is also looked up in the database, and a lost wake-up costs a
@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::database::may_pass;
-use kitfleet_domain::ids::{IntentId, TurnId};
+use kitfleet_domain::ids::{IntentId, ProxyCheckId, TurnId};
 use kitfleet_domain::operations::{Outcome, StoredResult};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::intents::{self, Ending, ReplyTo};
 use kitfleet_domain::timestamp::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgPool;
 use tokio::sync::{Notify, oneshot};
@@ -40,7 +40,7 @@ struct Shared {
     db: PgPool,
     wakeups: Wakeups,
     waiting: Mutex<HashMap<IntentId, Waiting>>,
-    turns: Mutex<HashMap<TurnId, Arc<Notify>>>,
+    works: Mutex<HashMap<Work, Arc<Notify>>>,
     /// Nobody is to wait any longer.
     patience_ended: CancellationToken,
 }
@@ -66,7 +66,7 @@ impl Replies {
             db,
             wakeups,
             waiting: Mutex::default(),
-            turns: Mutex::default(),
+            works: Mutex::default(),
             patience_ended: CancellationToken::new(),
         }))
     }
@@ -85,12 +85,12 @@ impl Replies {
         Waiter { intent, receiver, replies: self.clone() }
     }
 
-    /// The same of a turn.
+    /// The same of other work.
     #[must_use]
-    pub fn expect_turn(&self, turn: TurnId) -> TurnWaiter {
+    pub fn expect_end(&self, work: Work) -> WorkWaiter {
         let told = Arc::new(Notify::new());
-        self.with_turns(|turns| turns.insert(turn, Arc::clone(&told)));
-        TurnWaiter { turn, told, replies: self.clone() }
+        self.with_works(|works| works.insert(work, Arc::clone(&told)));
+        WorkWaiter { work, told, replies: self.clone() }
     }
 
     /// Ends all waiting, as if its time had run out: this process stops.
@@ -114,7 +114,7 @@ impl Replies {
         #[derive(Deserialize)]
         struct Notice {
             intent: Option<IntentId>,
-            turn: Option<TurnId>,
+            ended: Option<Work>,
             outcome: Option<Outcome>,
             result: Option<Box<RawValue>>,
             browser_us: Option<u64>,
@@ -130,7 +130,7 @@ impl Replies {
                 if let Some(intent) = notice.intent {
                     self.hand_over(intent, found);
                 }
-                if let Some(told) = notice.turn.and_then(|turn| self.with_turns(|turns| turns.remove(&turn))) {
+                if let Some(told) = notice.ended.and_then(|work| self.with_works(|works| works.remove(&work))) {
                     told.notify_one();
                 }
             }
@@ -179,8 +179,8 @@ impl Replies {
         }
     }
 
-    fn with_turns<R>(&self, act: impl FnOnce(&mut HashMap<TurnId, Arc<Notify>>) -> R) -> R {
-        act(&mut self.0.turns.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_works<R>(&self, act: impl FnOnce(&mut HashMap<Work, Arc<Notify>>) -> R) -> R {
+        act(&mut self.0.works.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn with_waiting<R>(&self, act: impl FnOnce(&mut HashMap<IntentId, Waiting>) -> R) -> R {
@@ -234,28 +234,38 @@ impl Drop for Waiter {
     }
 }
 
-/// Tells whoever waits on `channel` that a turn has ended, which was committed before.
-pub fn tell_of_turn(wakeups: &Wakeups, channel: &str, turn: TurnId) {
-    wakeups.tell(channel, serde_json::json!({"turn": turn}).to_string());
+/// What a worker has begun whose end its waiter reads from rows of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A turn of an agent session.
+    Turn(TurnId),
+    /// A check of a saved proxy.
+    ProxyCheck(ProxyCheckId),
 }
 
-/// Whoever waits for one turn.
-pub struct TurnWaiter {
-    turn: TurnId,
+/// Tells whoever waits on `channel` that this has ended, which was committed before.
+pub fn tell_of_end(wakeups: &Wakeups, channel: &str, work: Work) {
+    wakeups.tell(channel, serde_json::json!({"ended": work}).to_string());
+}
+
+/// Whoever waits for the end of such work.
+pub struct WorkWaiter {
+    work: Work,
     told: Arc<Notify>,
     replies: Replies,
 }
 
-impl TurnWaiter {
-    /// Returns when it may be worth looking whether the turn has ended. `false` when nobody is to wait any longer.
+impl WorkWaiter {
+    /// Returns when it may be worth looking whether it has ended. `false` when nobody is to wait any longer.
     pub async fn told(&self) -> bool {
         let patience_ended = &self.replies.0.patience_ended;
         patience_ended.run_until_cancelled(timeout(REREAD, self.told.notified())).await.is_some()
     }
 }
 
-impl Drop for TurnWaiter {
+impl Drop for WorkWaiter {
     fn drop(&mut self) {
-        self.replies.with_turns(|turns| turns.remove(&self.turn));
+        self.replies.with_works(|works| works.remove(&self.work));
     }
 }

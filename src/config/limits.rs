@@ -72,6 +72,7 @@ pub(super) struct LimitsTable {
     recipe_bytes: usize,
     recipe_label_chars: usize,
     recipe_description_chars: usize,
+    proxies: u32,
     api_keys: u32,
     oauth_clients: u32,
     password_min_chars: usize,

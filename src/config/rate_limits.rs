@@ -22,5 +22,6 @@ pub(super) struct RateLimitsTable {
     oauth_token_per_minute: NonZeroU32,
     team_invites_per_hour: NonZeroU32,
     byok_test_per_minute: NonZeroU32,
+    proxy_check_per_minute: NonZeroU32,
     credential_per_minute: NonZeroU32,
 }

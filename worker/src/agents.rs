@@ -19,7 +19,7 @@ use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, StepId, TurnId};
 use kitfleet_domain::operations::Candidate;
 use kitfleet_jobs::agents::TurnJob;
-use kitfleet_jobs::replies::tell_of_turn;
+use kitfleet_jobs::replies::{Work, tell_of_end};
 use tracing::Instrument as _;
 
 use self::steps::Went;
@@ -209,7 +209,7 @@ impl Turn<'_> {
             Ok(channel)
         };
         if let Some(channel) = persist("end a turn", write).await? {
-            tell_of_turn(&self.context.wakeups, &channel, self.waiting.id);
+            tell_of_end(&self.context.wakeups, &channel, Work::Turn(self.waiting.id));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ pub mod incarnations;
 pub mod maintenance;
 mod names;
 mod near;
+mod proxies;
 mod sessions;
 pub mod webhooks;
 
@@ -33,6 +34,7 @@ use kitfleet_jobs::browser::queue_of;
 use kitfleet_jobs::emails::EmailJob;
 use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Scheduled};
 use kitfleet_jobs::operations::{OperationBackend, OperationJob};
+use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
@@ -138,7 +140,8 @@ async fn run_with(
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
     let (operations, browser_queue, turns) = (OperationJob::queue_of(id), queue_of(id), TurnJob::queue_of(id));
-    let queues = [&*operations, &browser_queue, &turns, EmailJob::QUEUE, AttemptJob::QUEUE];
+    let checks = CheckProxy::queue_of(id);
+    let queues = [&*operations, &browser_queue, &turns, &checks, EmailJob::QUEUE, AttemptJob::QUEUE];
     let (_listening, mut receivers) = wakeups.serve(&queues).await?;
     let new = NewWorker {
         id,
@@ -182,13 +185,14 @@ async fn run_with(
     let (ended, closing) = queue(&browser_queue);
     let _closing = AbortOnDropHandle::new(tokio::spawn(close_when_told(closing, ended)));
     // The registry: a line a job type.
-    let (operating, talking) = (queue(&operations), queue(&turns));
+    let (operating, talking, checking) = (queue(&operations), queue(&turns), queue(&checks));
     let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
     let (ticking, ticks) = channel(1);
     let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
     let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking).await }));
     queues.spawn(operate(operations, operating));
     queues.spawn_blocking(move || serve(&turns, talking, agents::handle));
+    queues.spawn_blocking(move || serve(&checks, checking, proxies::handle));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
     queues.spawn(webhooks::deliver(delivering));

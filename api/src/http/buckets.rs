@@ -32,6 +32,8 @@ pub struct RateLimits {
     pub team_invites_per_hour: NonZeroU32,
     /// Testing keys at model providers, an account.
     pub byok_test_per_minute: NonZeroU32,
+    /// Checking saved proxies, an account.
+    pub proxy_check_per_minute: NonZeroU32,
     /// Everything, a credential, at one replica.
     pub credential_per_minute: NonZeroU32,
 }
@@ -52,6 +54,7 @@ impl Default for RateLimits {
             oauth_token_per_minute: GENEROUS,
             team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
             byok_test_per_minute: const { NonZeroU32::new(10).expect("more than none") },
+            proxy_check_per_minute: const { NonZeroU32::new(10).expect("more than none") },
             credential_per_minute: const { NonZeroU32::new(60_000).expect("more than none") },
         }
     }
@@ -79,12 +82,14 @@ pub enum Bucket {
     TeamInvite,
     /// The test of a key at a model provider.
     ByokTest,
+    /// The check of a saved proxy.
+    ProxyCheck,
     /// Whatever a credential asks for.
     Credential,
 }
 
 impl Bucket {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
@@ -99,6 +104,7 @@ impl Bucket {
         Self::OAuthToken,
         Self::TeamInvite,
         Self::ByokTest,
+        Self::ProxyCheck,
         Self::Credential,
     ];
 
@@ -119,6 +125,7 @@ impl Bucket {
             Self::OAuthToken => "oauth_token",
             Self::TeamInvite => "team_invite",
             Self::ByokTest => "byok_test",
+            Self::ProxyCheck => "proxy_check",
             Self::Credential => "credential",
         }
     }
@@ -140,6 +147,7 @@ impl Bucket {
             Self::OAuthToken => Quota::per_minute(limits.oauth_token_per_minute),
             Self::TeamInvite => Quota::per_hour(limits.team_invites_per_hour),
             Self::ByokTest => Quota::per_minute(limits.byok_test_per_minute),
+            Self::ProxyCheck => Quota::per_minute(limits.proxy_check_per_minute),
             Self::Credential => Quota::per_minute(limits.credential_per_minute),
         }
     }

@@ -192,6 +192,13 @@ pub static PROFILE_BYTES_LIMIT: Kind = Kind {
     meaning: "What the account's profiles and snapshots hold (current_bytes) leaves no room for more (limit_bytes).",
     remedy: "Delete snapshots and purge profiles that are no longer needed.",
 };
+pub static PROXY_LIMIT: Kind = Kind {
+    slug: FEATURE_UNAVAILABLE.slug,
+    title: FEATURE_UNAVAILABLE.title,
+    status: StatusCode::FORBIDDEN,
+    meaning: "The account has as many saved proxies (current_proxies) as it may have (limit).",
+    remedy: "Delete a saved proxy that is no longer needed.",
+};
 pub static SESSION_TIMEOUT: Kind = Kind {
     slug: "session-timeout",
     title: "SessionTimeout",
@@ -227,14 +234,15 @@ pub static ALL: [&Kind; 21] = [
 ];
 
 /// Those that share another one's slug.
-static LIMITS: [&Kind; 3] = [&PROFILE_LIMIT, &SNAPSHOT_LIMIT, &PROFILE_BYTES_LIMIT];
+static LIMITS: [&Kind; 4] = [&PROFILE_LIMIT, &SNAPSHOT_LIMIT, &PROFILE_BYTES_LIMIT, &PROXY_LIMIT];
 
 /// The name of a kind that its title does not name.
-static NAMES: [(&Kind, &str); 4] = [
+static NAMES: [(&Kind, &str); 5] = [
     (&MFA_STEP_UP_REQUIRED, "MfaStepUpRequired"),
     (&PROFILE_LIMIT, "ProfileLimit"),
     (&SNAPSHOT_LIMIT, "SnapshotLimit"),
     (&PROFILE_BYTES_LIMIT, "ProfileBytesLimit"),
+    (&PROXY_LIMIT, "ProxyLimit"),
 ];
 
 impl Kind {

@@ -101,6 +101,14 @@ problem_sets! {
     AgentElsewhere: CONFLICT;
     /// An agent session whose driver session has ended, or of which nothing is heard.
     AgentGone: SESSION_DESTROYED SESSION_TIMEOUT;
+    /// A saved proxy that is not the caller's to see.
+    NoProxy: NOT_FOUND;
+    /// A saved proxy too many.
+    AnotherProxy: PROXY_LIMIT;
+    /// A saved proxy that a live session leaves through.
+    ProxyInUse: CONFLICT;
+    /// A check of a proxy that is not made: another is under way, or nobody is there to make it.
+    CheckingProxy: CONFLICT DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE;
     /// A recipe that is not the caller's to see.
     NoRecipe: NOT_FOUND;
     /// A page that does not exist.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AgentSessionId, ApiKeyId, DeliveryId, MembershipId, OauthClientId, ProfileId, RecipeId, SessionId, SnapshotId,
-    TeamId, WebSessionId, WebhookId,
+    AgentSessionId, ApiKeyId, DeliveryId, MembershipId, OauthClientId, ProfileId, ProxyId, RecipeId, SessionId,
+    SnapshotId, TeamId, WebSessionId, WebhookId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -42,6 +42,7 @@ resources! {
     AgentSessionId: "agent session";
     RecipeId: "recipe";
     ProfileId: "profile";
+    ProxyId: "saved proxy";
     SnapshotId: "profile snapshot";
     WebSessionId: "web session";
     ApiKeyId: "API key";

@@ -59,6 +59,8 @@ pub struct ApiConfig {
     pub limits: Limits,
     /// Which literal addresses a browser may be sent to.
     pub destinations: Destinations,
+    /// Where the proxies and tunnels' servers may be that customers bring.
+    pub upstreams: Destinations,
     /// Whether a session without customer egress is refused.
     pub require_customer_egress: bool,
     /// Whether search and login are offered.
@@ -118,6 +120,7 @@ impl Default for ApiConfig {
             },
             limits,
             destinations: Destinations::default(),
+            upstreams: Destinations::default(),
             require_customer_egress: false,
             direct_driver_real: false,
             placement: Placement::default(),

@@ -12,7 +12,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::ids::{IntentId, ProfileId, SessionId};
+use kitfleet_domain::ids::{IntentId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::intents::{self, Ending};
 use kitfleet_domain::sessions::{
@@ -43,9 +43,9 @@ use crate::http::metrics::{self, Refusal};
 use crate::http::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
-
 use crate::http::routing::Routes;
 use crate::http::state::App;
+use crate::routes::proxies::sealed_elsewhere;
 
 use wire::{CreateBody, SessionList};
 pub use wire::{LaunchBody, Session};
@@ -140,6 +140,7 @@ async fn open(
         label: wishes.label,
         metadata: body.metadata.clone(),
         profile,
+        proxy: None,
     };
     let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
     let id = created.session.id;
@@ -319,6 +320,8 @@ impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::Profile(error) => error.into(),
+            CreateError::NoProxy => not_found::<ProxyId>(),
+            CreateError::ProxySealed(error) => sealed_elsewhere(error),
             CreateError::ConcurrencyLimit { current, limit } => Self::new(&kinds::CONCURRENCY_LIMIT, error.to_string())
                 .with("current_sessions", current)
                 .with("limit", limit),

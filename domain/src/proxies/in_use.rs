@@ -59,11 +59,11 @@ impl InUse {
 /// A proxy's row, which stays as it is until the transaction ends.
 #[derive(Debug)]
 pub struct Kept {
-    id: ProxyId,
-    scheme: Scheme,
-    host: String,
-    port: i32,
-    username: Option<String>,
+    pub(super) id: ProxyId,
+    pub(super) scheme: Scheme,
+    pub(super) host: String,
+    pub(super) port: i32,
+    pub(super) username: Option<String>,
     sealed_password: Option<Vec<u8>>,
     sealed_config: Option<Vec<u8>>,
 }
@@ -149,7 +149,19 @@ pub async fn of_session(conn: &mut PgConnection, session: SessionId) -> sqlx::Re
     else {
         return Err(sqlx::Error::RowNotFound);
     };
-    let host = Host::parse(&host).map_err(|error| sqlx::Error::Decode(error.into()))?;
+    proxy_of(id, scheme, &host, port, row.username, sealed_secrets).map(Some)
+}
+
+/// A row's proxy.
+pub(super) fn proxy_of(
+    id: ProxyId,
+    scheme: Scheme,
+    host: &str,
+    port: i32,
+    username: Option<String>,
+    sealed_secrets: Vec<u8>,
+) -> sqlx::Result<InUse> {
+    let host = Host::parse(host).map_err(|error| sqlx::Error::Decode(error.into()))?;
     let port = u16::try_from(port).map_err(|error| sqlx::Error::Decode(error.into()))?;
-    Ok(Some(InUse { id, scheme, host, port, username: row.username, sealed_secrets }))
+    Ok(InUse { id, scheme, host, port, username, sealed_secrets })
 }

@@ -75,17 +75,17 @@ pub struct Endpoint {
 
 /// What a customer says of a proxy, before anybody looked whether it keeps to the rules.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct Wanted {
     /// What it is called.
-    pub label: &'a str,
+    pub label: String,
     /// What it speaks.
     pub scheme: Scheme,
     /// Where it is.
-    pub host: Option<&'a str>,
+    pub host: Option<String>,
     /// Its port.
     pub port: Option<u64>,
     /// Who it is told that asks.
-    pub username: Option<&'a str>,
+    pub username: Option<String>,
     /// What proves it.
     pub password: Change,
     /// What a tunnel is told, and who it is.
@@ -113,7 +113,7 @@ pub struct Checks<'a> {
     pub read_config: fn(Scheme, &str) -> Result<Endpoint, String>,
 }
 
-impl Wanted<'_> {
+impl Wanted {
     /// Reads it as a new proxy, or as what is to be said of one that is there, whose scheme is `before` (contract: proxies 2 to 6).
     ///
     /// # Errors
@@ -127,9 +127,9 @@ impl Wanted<'_> {
         let label = label.trim();
         rules.length(label, 1, MOST_LABEL_CHARS, "label");
         rules.require(!label.contains(char::is_control), "label", "must not contain control characters");
-        rules.credential("username", username);
+        rules.credential("username", username.as_deref());
         rules.credential("password", password.sent());
-        let has_colon = scheme == Scheme::Http && username.is_some_and(|name| name.contains(':'));
+        let has_colon = scheme == Scheme::Http && username.as_ref().is_some_and(|name| name.contains(':'));
         rules.require(!has_colon, "username", "must not contain a colon, which ends it in Basic credentials");
         let is_anonymous = username.is_none() && password.sent().is_some();
         rules.require(!is_anonymous, "username", "is required with a password");
@@ -139,10 +139,10 @@ impl Wanted<'_> {
             rules.config(scheme, &config, before.is_some(), checks)
         } else {
             rules.require(config.sent().is_none(), "config", "only tunnels have a configuration");
-            rules.endpoint(host, port, checks.destinations)
+            rules.endpoint(host.as_deref(), port, checks.destinations)
         };
         rules.check()?;
-        Ok(Proxy { label: label.to_owned(), scheme, at, username: username.map(str::to_owned), password, config })
+        Ok(Proxy { label: label.to_owned(), scheme, at, username, password, config })
     }
 }
 
@@ -227,11 +227,11 @@ mod tests {
         },
     };
 
-    fn wanted(scheme: Scheme) -> Wanted<'static> {
+    fn wanted(scheme: Scheme) -> Wanted {
         Wanted {
-            label: "Office",
+            label: "Office".to_owned(),
             scheme,
-            host: Some("proxy.example"),
+            host: Some("proxy.example".to_owned()),
             port: Some(1080),
             username: None,
             password: Change::Keep,
@@ -244,7 +244,7 @@ mod tests {
     }
 
     /// The fields that are told of, and that nothing told repeats a secret.
-    fn refused(wanted: Wanted<'_>, before: Option<Scheme>) -> Vec<String> {
+    fn refused(wanted: Wanted, before: Option<Scheme>) -> Vec<String> {
         let secrets = [&wanted.password, &wanted.config].map(|secret| secret.sent().unwrap_or_default().to_owned());
         let Invalid(errors) = wanted.check(before, CHECKS(&Destinations::default())).expect_err("it breaks a rule");
         for error in &errors {
@@ -256,7 +256,7 @@ mod tests {
     /// Contract: proxies 2.
     #[test]
     fn a_host_is_a_name_or_a_public_address_however_it_is_spelled() {
-        let at = |host: &'static str| Wanted { host: Some(host), ..wanted(Scheme::Socks5) };
+        let at = |host: &str| Wanted { host: Some(host.to_owned()), ..wanted(Scheme::Socks5) };
         for (host, spelled) in [
             ("Proxy.Example", "proxy.example"),
             ("1.1.1.1", "1.1.1.1"),
@@ -271,7 +271,7 @@ mod tests {
         for bad in
             ["", " ", "a b", "a/b", "u@proxy.example", "proxy.example:1080", "a\r\nb", "[::1", "1.2.3.4.5", &long]
         {
-            assert_eq!(refused(Wanted { host: Some(bad), ..wanted(Scheme::Http) }, None), ["host"], "{bad}");
+            assert_eq!(refused(Wanted { host: Some(bad.to_owned()), ..wanted(Scheme::Http) }, None), ["host"], "{bad}");
         }
         let private =
             ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "10.0.0.1", "169.254.169.254", "::1", "[::ffff:10.0.0.1]"];
@@ -295,12 +295,13 @@ mod tests {
             (None, set("secret"), vec!["username"]),
             (Some("a"), set(&long), vec!["password"]),
         ] {
-            assert_eq!(refused(Wanted { username, password, ..wanted(Scheme::Http) }, None), fields, "{username:?}");
+            let username = username.map(str::to_owned);
+            assert_eq!(refused(Wanted { username, password, ..wanted(Scheme::Http) }, None), fields);
         }
         let most = "x".repeat(255);
         for (scheme, username) in [(Scheme::Socks5, "a:b"), (Scheme::Http, most.as_str()), (Scheme::Socks5, "zürich")]
         {
-            let wanted = Wanted { username: Some(username), password: set(&most), ..wanted(scheme) };
+            let wanted = Wanted { username: Some(username.to_owned()), password: set(&most), ..wanted(scheme) };
             assert!(wanted.check(None, CHECKS(&Destinations::default())).is_ok(), "{username}");
         }
     }

@@ -8,7 +8,7 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::agents::creates::{self, Answered, Create};
 use kitfleet_domain::agents::{self, NewAgentSession};
-use kitfleet_domain::ids::{AgentSessionId, ProfileId, SessionId};
+use kitfleet_domain::ids::{AgentSessionId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::sessions::{self as rows, BehavioralProfile, CreateError, NewSession, SessionStatus};
 use tokio::time::{Instant, sleep};
 use utoipa_axum::routes;
@@ -95,8 +95,12 @@ struct New {
 async fn make(app: &App, caller: &Caller, body: Result<Json<CreateBody>>, key: Option<&str>) -> Result<Option<New>> {
     let Json(body) = body?;
     let token_budget = body.check(&app.config.agents, &app.config.limits)?;
-    check_egress(app, &body)?;
+    if body.proxy_id.is_none() && app.config.require_customer_egress {
+        let message = "this deployment requires customer egress; name a saved proxy";
+        return Err(Problem::invalid("proxy_id", message));
+    }
     let profile = body.profile_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProfileId>())).transpose()?;
+    let proxy = body.proxy_id.as_deref().map(|id| id.parse().map_err(|_| not_found::<ProxyId>())).transpose()?;
     let wishes = body.wishes();
     let driver = NewSession {
         account_id: caller.account_id,
@@ -107,6 +111,7 @@ async fn make(app: &App, caller: &Caller, body: Result<Json<CreateBody>>, key: O
         label: wishes.label,
         metadata: None,
         profile,
+        proxy: proxy.map(|id| (id, app.config.auth.vault.as_ref())),
     };
     let (id, account) = (AgentSessionId::generate(), caller.account_id);
     let new = NewAgentSession { id, account, mode: body.mode.unwrap_or_default(), token_budget };
@@ -124,19 +129,6 @@ async fn make(app: &App, caller: &Caller, body: Result<Json<CreateBody>>, key: O
     tx.commit().await?;
     let opened = sessions::until_open(app, &created, waiter).await.map(drop);
     Ok(Some(New { id, opened }))
-}
-
-/// No account has saved proxies yet, so that whichever is named is not there. Where customer egress is required there is no
-/// agent session without one.
-fn check_egress(app: &App, body: &CreateBody) -> Result<()> {
-    if body.proxy_id.is_some() {
-        return Err(Problem::new(&kinds::NOT_FOUND, "there is no saved proxy with this id"));
-    }
-    if app.config.require_customer_egress {
-        let message = "this deployment requires customer egress; name a saved proxy";
-        return Err(Problem::invalid("proxy_id", message));
-    }
-    Ok(())
 }
 
 /// Keeps an answer, and gives what is kept: somebody may have been faster.

@@ -16,6 +16,7 @@ use kitfleet_domain::operations::Candidate;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
+use kitfleet_jobs::replies::Work;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::ToSchema;
@@ -112,7 +113,7 @@ async fn say(
         NewReceipt { key, fingerprint }
     });
     let turn = TurnId::generate();
-    let waiter = app.replies.expect_turn(turn);
+    let waiter = app.replies.expect_end(Work::Turn(turn));
     match accept(&app, &caller, session, turn, &request, receipt.as_ref()).await? {
         Accepted::Turn(worker) => wake(&app.wakeups, worker),
         Accepted::Known(known) => return replay(&app, &caller, receipt.as_ref(), known),

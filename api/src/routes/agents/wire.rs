@@ -1,7 +1,7 @@
 //! What agent sessions look like on the wire.
 
 use kitfleet_domain::agents::{self, AgentStatus, CloseReason, Control, Mode, Settings};
-use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, SessionId};
+use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::sessions::Wishes;
 use kitfleet_domain::timestamp::Timestamp;
@@ -23,7 +23,8 @@ pub struct CreateBody {
     /// Tokens that models may use for it; 200,000 when absent
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub token_budget: Option<u64>,
-    /// A saved proxy, through which its browser goes
+    /// A saved proxy of the account, through which its browser leaves, and by no other way
+    #[schema(example = "prx_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5")]
     pub proxy_id: Option<String>,
     /// An id of `GET /v1/archetypes`; when absent the profile's, or the one with status `launch`
     pub archetype: Option<String>,
@@ -94,9 +95,9 @@ pub struct AgentSession {
     /// What its browser began with
     #[schema(value_type = Option<String>, required = true)]
     profile_id: Option<ProfileId>,
-    /// The saved proxy through which its browser goes
-    #[schema(required = true)]
-    proxy_id: Option<String>,
+    /// The saved proxy through which its browser leaves; it may have been deleted since
+    #[schema(value_type = Option<String>, required = true)]
+    proxy_id: Option<ProxyId>,
     /// The customer's words
     #[schema(max_length = 120, required = true)]
     label: Option<String>,
@@ -153,8 +154,7 @@ impl From<agents::AgentSession> for AgentSession {
             close_reason: session.close_reason,
             archetype: session.archetype,
             profile_id: session.profile_id,
-            // No account has saved proxies yet.
-            proxy_id: None,
+            proxy_id: session.proxy_id,
             label: session.label,
             token_budget: session.token_budget,
             tokens_used: session.tokens_used,

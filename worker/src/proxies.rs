@@ -1,0 +1,43 @@
+//! Checks of saved proxies (contract: proxies 12 to 14), from where sessions leave.
+
+use std::sync::Arc;
+
+use apalis::prelude::BoxDynError;
+use kitfleet_domain::database::persist;
+use kitfleet_domain::ids::ProxyCheckId;
+use kitfleet_domain::proxies::InUse;
+use kitfleet_domain::proxies::checks::{self, Checked, WITHIN};
+use kitfleet_jobs::proxies::CheckProxy;
+use kitfleet_jobs::replies::{Work, tell_of_end};
+use tokio::time::timeout;
+
+use crate::Context;
+
+pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(), BoxDynError> {
+    let check = job.check;
+    let take = || async { checks::take(&mut *context.db.acquire().await?, context.id, check).await };
+    let Some(proxy) = persist("begin a check of a proxy", take).await? else { return Ok(()) };
+    // What hangs is dropped, with every connection that it has.
+    let trying = timeout(WITHIN, try_out(&context, proxy));
+    let checked = match context.stopping.run_until_cancelled(trying).await {
+        Some(Ok(checked)) => checked,
+        Some(Err(_)) => Checked::unreachable("nothing came of it in time"),
+        None => Checked::unreachable("the worker that made the check is stopping"),
+    };
+    finish(&context, check, &checked).await
+}
+
+async fn finish(context: &Context, check: ProxyCheckId, checked: &Checked) -> Result<(), BoxDynError> {
+    let finish = || async { checks::finish(&mut *context.db.acquire().await?, check, checked).await };
+    if let Some(channel) = persist("end a check of a proxy", finish).await? {
+        tell_of_end(&context.wakeups, &channel, Work::ProxyCheck(check));
+    }
+    Ok(())
+}
+
+async fn try_out(context: &Context, proxy: InUse) -> Checked {
+    match proxy.open(&context.opener) {
+        Ok(_secrets) => Checked::unreachable("this worker cannot try it out"),
+        Err(error) => Checked::unreachable(error.to_string()),
+    }
+}
