@@ -26,12 +26,13 @@ mod session;
 mod tls;
 mod wrapping;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rustls::ClientConfig;
 use tokio::time::{Instant, sleep_until, timeout};
 use zeroize::Zeroizing;
@@ -268,7 +269,10 @@ impl Wire {
     /// Carries packets until nobody wants any more, or the server is dead.
     async fn carry(mut self, link: Link) {
         let why = tokio::select! {
-            why = self.run(&link) => why,
+            ended = self.run(&link) => {
+                let Err(why) = ended;
+                why
+            }
             () = link.abandoned() => {
                 let _ = timeout(PART_WITHIN, self.part(&link)).await;
                 Closed::Ended
@@ -278,16 +282,105 @@ impl Wire {
         link.close(why);
     }
 
-    async fn run(&mut self, link: &Link) -> Closed {
+    async fn run(&mut self, link: &Link) -> Result<Infallible, Closed> {
+        let (mut outgoing, mut incoming, mut control, mut sealed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        // Whether this is a server that answers is known before it matters.
+        control.push(self.session.ask());
+        let mut tick = Instant::now() + IDLE_TICK;
         loop {
-            if let Err(why) = self.step(link).await {
-                return why;
+            let delay = link.turn(&mut outgoing);
+            for packet in &outgoing {
+                self.session.seal(packet, &mut sealed)?;
+                self.send(&sealed).await?;
+                self.unanswered.get_or_insert_with(Instant::now);
+            }
+            self.session.drive(&mut control)?;
+            send_all(&mut self.carrier, &control).await?;
+            control.clear();
+            if self.unanswered.is_some() {
+                tick = tick.min(Instant::now() + ANXIOUS_TICK);
+            }
+            let due = self.session.next_due().into_iter().chain([Instant::now() + delay, tick]).min().unwrap_or(tick);
+            tokio::select! {
+                _ = self.carrier.readable() => {
+                    self.receive(&mut incoming)?;
+                    link.deliver(&mut incoming);
+                    if self.unanswered.is_none() {
+                        link.answered();
+                    }
+                }
+                () = link.woken() => {}
+                () = sleep_until(due) => {}
+            }
+            if tick <= Instant::now() {
+                tick = Instant::now() + IDLE_TICK;
+                self.look_at_the_clock(link, &mut sealed).await?;
             }
         }
     }
 
-    /// Sends what there is, waits until something happens, and takes it.
-    async fn step(&mut self, link: &Link) -> Result<(), Closed> {
-        todo!()
+    /// Reads what has come, up to a batch.
+    fn receive(&mut self, incoming: &mut Vec<Vec<u8>>) -> Result<(), Closed> {
+        for _ in 0..BATCH {
+            let packet = match self.carrier.receive() {
+                Ok(Some(packet)) => packet,
+                Ok(None) => break,
+                Err(error) if self.carrier.is_connection() => {
+                    return Err(if error.kind() == io::ErrorKind::UnexpectedEof { Closed::Ended } else { Closed::Broken });
+                }
+                // Somebody says that nobody is there. The server's silence will, unless it is there.
+                Err(_) => {
+                    self.unanswered.get_or_insert_with(Instant::now);
+                    break;
+                }
+            };
+            if self.session.receive(self.carrier.bytes(packet), incoming)? {
+                self.heard = Instant::now();
+                self.unanswered = None;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, packet: &[u8]) -> Result<(), Closed> {
+        self.sent = Instant::now();
+        self.carrier.send(packet).await.map_err(|_| Closed::Broken)
+    }
+
+    /// Says that we are there, asks whether the server is, and gives it up.
+    async fn look_at_the_clock(&mut self, link: &Link, sealed: &mut Vec<u8>) -> Result<(), Closed> {
+        if self.sent.elapsed() >= self.ping {
+            self.session.ping(sealed)?;
+            self.send(sealed).await?;
+        }
+        if self.heard.elapsed() >= self.ping_restart {
+            return Err(Closed::Silent);
+        }
+        let Some(silence) = self.unanswered.map(|since| since.elapsed()).filter(|_| self.session.answers()) else { return Ok(()) };
+        if silence >= DEAD_AFTER {
+            return Err(Closed::Silent);
+        }
+        if silence >= SILENT_AFTER {
+            link.fell_silent();
+        }
+        if silence >= SUSPECT_AFTER && self.asked.elapsed() >= ASK_EVERY {
+            self.asked = Instant::now();
+            let ask = self.session.ask();
+            self.carrier.send(&ask).await.map_err(|_| Closed::Broken)?;
+        }
+        Ok(())
+    }
+
+    /// Servers behind the tunnel hear that their connections have ended, and the tunnel's own that nobody is there any more.
+    async fn part(&mut self, link: &Link) -> Result<(), Failure> {
+        let (mut last, mut out) = (Vec::new(), Vec::new());
+        link.turn(&mut last);
+        for packet in &last {
+            let mut sealed = Vec::new();
+            self.session.seal(packet, &mut sealed)?;
+            out.push(sealed);
+        }
+        self.session.exit(&mut out);
+        send_all(&mut self.carrier, &out).await
     }
 }

@@ -49,6 +49,11 @@ impl Carrier {
         }
     }
 
+    /// Whether it ends when the server ends it.
+    pub(super) fn is_connection(&self) -> bool {
+        matches!(self, Self::Tcp { .. })
+    }
+
     /// Waits until there may be something to read.
     pub(super) async fn readable(&self) -> io::Result<()> {
         match self {

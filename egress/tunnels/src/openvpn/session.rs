@@ -156,8 +156,9 @@ impl Session {
             self.answers |= body.confirmed.contains(&0);
             self.generation.receive(&mut self.peer, &head, body)?;
             while let Some(message) = self.generation.take_message() {
+                // Servers that give tokens give a new one with new keys.
                 match message.strip_prefix("PUSH_REPLY,") {
-                    Some(options) => self.take_token(options),
+                    Some(options) => options.split(',').filter_map(|option| option.strip_prefix("auth-token ")).for_each(|token| self.take_token(token)),
                     None => end_of(&message)?,
                 }
             }
@@ -165,11 +166,9 @@ impl Session {
         Ok(true)
     }
 
-    /// Servers that give tokens give a new one with new keys.
-    fn take_token(&mut self, options: &str) {
-        if let Some(token) = options.split(',').find_map(|option| option.strip_prefix("auth-token ")) {
-            self.peer.offer.take_token(token);
-        }
+    /// From now on this is said instead of the password, whenever keys are agreed.
+    pub(super) fn take_token(&mut self, token: &str) {
+        self.peer.offer.take_token(token);
     }
 
     /// Whether no keys are being agreed.
