@@ -23,6 +23,7 @@ use crate::names::Names;
 use crate::stack::{Stack, TcpStream};
 
 mod names;
+pub mod openvpn;
 mod stack;
 pub mod wireguard;
 

@@ -1,0 +1,266 @@
+//! One generation of keys: a TLS session over control packets, in which both ends agree on them and say what else there is
+//! to say. A tunnel begins with one, and a new one replaces it every hour or so.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::sync::Arc;
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::keys::{self, DataKeys, Source};
+use super::packets::{Body, Head, Opcode, SessionId, asks_for_key};
+use super::reliable::{Due, Reliable};
+use super::wrapping::Wrapper;
+use super::{Failure, Offer};
+
+/// Bytes of TLS in one packet.
+const CHUNK: usize = 1100;
+/// The least of them, when a packet has to carry a long key, too.
+const LEAST: usize = 16;
+/// What a server may say before it is taken, in bytes.
+const MOST: usize = 128 << 10;
+/// Four zeros, and 2 for the way in which keys are agreed.
+const METHOD: [u8; 5] = [0, 0, 0, 0, 2];
+
+/// What all generations of a tunnel share.
+pub(super) struct Peer {
+    pub(super) wrapper: Wrapper,
+    pub(super) ours: SessionId,
+    /// None before it has answered.
+    pub(super) theirs: Option<SessionId>,
+    pub(super) offer: Offer,
+    /// It wants our key once more, with the packet behind the reset.
+    resends_key: bool,
+}
+
+impl Peer {
+    pub(super) fn new(wrapper: Wrapper, offer: Offer) -> Self {
+        Self { wrapper, ours: rand::random(), theirs: None, offer, resends_key: false }
+    }
+
+    /// A packet that confirms as much as fits.
+    fn pack(&mut self, opcode: Opcode, key: u8, to_confirm: &mut Vec<u32>, message: Option<(u32, &[u8])>) -> Vec<u8> {
+        let body = Body::write(to_confirm, self.theirs, message);
+        self.wrapper.wrap(&Head { opcode, key, session: self.ours }, &body)
+    }
+}
+
+pub(super) struct Generation {
+    /// The keys' number.
+    pub(super) key: u8,
+    pub(super) began: Instant,
+    reliable: Reliable,
+    tls: ClientConnection,
+    ours: Source,
+    has_said: bool,
+    theirs: Option<Zeroizing<[[u8; 32]; 2]>>,
+    /// What the server has said and nobody has taken yet.
+    said: Zeroizing<Vec<u8>>,
+}
+
+impl Generation {
+    pub(super) fn new(peer: &Peer, key: u8) -> Result<Self, Failure> {
+        let name = ServerName::try_from("openvpn").map_err(|_| Failure::Protocol("TLS cannot begin"))?;
+        let tls = ClientConnection::new(Arc::clone(&peer.offer.tls), name).map_err(|_| Failure::Protocol("TLS cannot begin"))?;
+        let opcode = if key == 0 { peer.wrapper.reset() } else { Opcode::SoftReset };
+        Ok(Self {
+            key,
+            began: Instant::now(),
+            reliable: Reliable::beginning_with(opcode),
+            tls,
+            ours: Source::new(),
+            has_said: false,
+            theirs: None,
+            said: Zeroizing::default(),
+        })
+    }
+
+    /// Whether both ends have said what the keys are made of.
+    pub(super) fn is_agreed(&self) -> bool {
+        self.theirs.is_some()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.reliable.next_due()
+    }
+
+    /// The keys, when they are agreed.
+    pub(super) fn keys(&self, peer: &Peer, exports: bool) -> Result<DataKeys, Failure> {
+        if exports {
+            return keys::exported(&self.tls).map_err(|_| Failure::Protocol("TLS exports no keys"));
+        }
+        match (&self.theirs, &peer.theirs) {
+            (Some(theirs), Some(session)) => Ok(keys::derived(&self.ours, theirs, [&peer.ours, session])),
+            _ => Err(Failure::Protocol("keys are not agreed")),
+        }
+    }
+
+    /// Says something on the control channel.
+    pub(super) fn say(&mut self, words: &str) -> Result<(), Failure> {
+        self.write(&[words.as_bytes(), b"\0"].concat())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.tls.writer().write_all(bytes).map_err(|_| Failure::Protocol("TLS takes nothing"))
+    }
+
+    /// What is to be sent now.
+    pub(super) fn drive(&mut self, peer: &mut Peer, now: Instant, out: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
+        if self.reliable.has_begun() {
+            if !self.tls.is_handshaking() && !self.has_said {
+                self.has_said = true;
+                let hello = self.hello(&peer.offer);
+                self.write(&hello)?;
+            }
+            self.queue_tls(peer)?;
+        }
+        while let Some(Due { opcode, number, bytes }) = self.reliable.due(now) {
+            out.push(peer.pack(opcode, self.key, &mut self.reliable.to_confirm, Some((number, &bytes))));
+        }
+        while peer.theirs.is_some() && !self.reliable.to_confirm.is_empty() {
+            out.push(peer.pack(Opcode::Confirm, self.key, &mut self.reliable.to_confirm, None));
+        }
+        Ok(())
+    }
+
+    fn queue_tls(&mut self, peer: &Peer) -> Result<(), Failure> {
+        let mut bytes = Vec::new();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut bytes).map_err(|_| Failure::Protocol("TLS says nothing"))?;
+        }
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let with_key = peer.resends_key && self.key == 0 && self.reliable.next_number() == 1;
+            let opcode = if with_key { Opcode::ControlWithKey } else { Opcode::Control };
+            let most = CHUNK.saturating_sub(peer.wrapper.trailer(opcode)).max(LEAST);
+            let (now, later) = rest.split_at(most.min(rest.len()));
+            self.reliable.queue(opcode, now.to_vec());
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The client's part of the keys, who it says to be, and what it can do.
+    fn hello(&self, offer: &Offer) -> Zeroizing<Vec<u8>> {
+        let mut hello = Zeroizing::new(Vec::with_capacity(2048));
+        hello.extend(METHOD);
+        hello.extend(*self.ours.secret);
+        hello.extend(self.ours.randoms.as_flattened());
+        let (username, password) = match &offer.credentials {
+            Some(credentials) => (Some(credentials.username.as_str()), Some(credentials.password.as_str())),
+            None => (None, None),
+        };
+        for text in [Some(offer.options.as_str()), username, password, Some(offer.abilities.as_str())] {
+            match text {
+                Some(text) => {
+                    let length = u16::try_from(text.len() + 1).unwrap_or(u16::MAX);
+                    hello.extend(length.to_be_bytes());
+                    hello.extend(text.as_bytes());
+                    hello.push(0);
+                }
+                None => hello.extend([0, 0]),
+            }
+        }
+        hello
+    }
+
+    /// Takes a packet of this generation, which is genuine as far as its wrapping goes.
+    pub(super) fn receive(&mut self, peer: &mut Peer, head: &Head, body: Body) -> Result<(), Failure> {
+        // What confirms packets of somebody else's is none of ours; neither is what does not know that we asked.
+        if body.confirmed_session.is_some_and(|session| session != peer.ours) {
+            return Ok(());
+        }
+        match peer.theirs {
+            Some(known) if known == head.session => {}
+            None if head.opcode == Opcode::HardResetServer && body.confirmed.contains(&0) => peer.theirs = Some(head.session),
+            _ => return Ok(()),
+        }
+        body.confirmed.iter().for_each(|number| self.reliable.confirmed(*number));
+        if let Some((number, bytes)) = body.message {
+            // A reset is the first packet of a conversation, or one that has come before.
+            let is_reset = matches!(head.opcode, Opcode::HardResetServer | Opcode::SoftReset);
+            if !is_reset || number == 0 {
+                self.reliable.came(number, bytes);
+            }
+        }
+        while let Some((number, bytes)) = self.reliable.take() {
+            if number == 0 {
+                peer.resends_key |= asks_for_key(&bytes);
+            } else {
+                self.take_tls(&bytes)?;
+            }
+        }
+        self.take_hello();
+        Ok(())
+    }
+
+    fn take_tls(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            self.tls.read_tls(&mut bytes).map_err(|_| Failure::Protocol("TLS has more to say than it may"))?;
+            self.tls.process_new_packets().map_err(|error| {
+                tracing::debug!(%error, "an OpenVPN server's TLS");
+                match error {
+                    rustls::Error::AlertReceived(_) => Failure::Refused,
+                    rustls::Error::InvalidCertificate(_) => Failure::Protocol("its certificate is not what the profile trusts"),
+                    _ => Failure::Protocol("it does not speak TLS as the profile asks"),
+                }
+            })?;
+            self.take_plain()?;
+        }
+        Ok(())
+    }
+
+    fn take_plain(&mut self) -> Result<(), Failure> {
+        let mut buffer = Zeroizing::new([0; 4096]);
+        loop {
+            match self.tls.reader().read(&mut buffer[..]) {
+                Ok(0) => return Err(Failure::Ended),
+                Ok(length) => self.said.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => return Err(Failure::Protocol("TLS ends without saying so")),
+            }
+            if self.said.len() > MOST {
+                return Err(Failure::Protocol("it says more than anybody takes"));
+            }
+        }
+    }
+
+    /// The server's part of the keys, and its options, which nobody looks at.
+    fn take_hello(&mut self) {
+        const RANDOMS: usize = METHOD.len();
+        const OPTIONS: usize = RANDOMS + 64;
+        if self.theirs.is_some() {
+            return;
+        }
+        let Some(length) = self.said.get(OPTIONS..OPTIONS + 2) else { return };
+        let end = OPTIONS + 2 + usize::from(u16::from_be_bytes([length[0], length[1]]));
+        if self.said.len() < end {
+            return;
+        }
+        let mut theirs = Zeroizing::new([[0; 32]; 2]);
+        theirs.as_flattened_mut().copy_from_slice(&self.said[RANDOMS..OPTIONS]);
+        self.theirs = Some(theirs);
+        self.said.drain(..end);
+    }
+
+    /// The next thing that the server says, once the keys are agreed.
+    pub(super) fn take_message(&mut self) -> Option<Zeroizing<String>> {
+        self.theirs.as_ref()?;
+        loop {
+            let end = self.said.iter().position(|byte| *byte == 0)?;
+            let message = Zeroizing::new(String::from_utf8_lossy(&self.said[..end]).trim().to_owned());
+            self.said.drain(..=end);
+            // Old servers and new ones end their part of the keys with more or fewer empty words.
+            if !message.is_empty() {
+                return Some(message);
+            }
+        }
+    }
+
+    /// Asks for a sign of life: every packet is confirmed, also one that has come before.
+    pub(super) fn ask(&mut self, peer: &mut Peer) -> Vec<u8> {
+        peer.pack(Opcode::Control, self.key, &mut self.reliable.to_confirm, Some((0, &[])))
+    }
+}

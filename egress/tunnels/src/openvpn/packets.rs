@@ -1,0 +1,179 @@
+//! The shapes of packets, as OpenVPN has them.
+
+/// An opcode with a key's number, and a session's id.
+pub(super) const HEAD: usize = 9;
+/// What an end of a conversation calls itself.
+pub(super) type SessionId = [u8; 8];
+/// How many packets one packet may confirm. Some servers drop what confirms more.
+const CONFIRMED: usize = 4;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Opcode {
+    SoftReset = 3,
+    Control = 4,
+    Confirm = 5,
+    DataV1 = 6,
+    HardResetClient = 7,
+    HardResetServer = 8,
+    DataV2 = 9,
+    HardResetClientV3 = 10,
+    ControlWithKey = 11,
+}
+
+impl Opcode {
+    /// Of a packet's first byte, with the key's number.
+    pub(super) fn read(byte: u8) -> Option<(Self, u8)> {
+        let opcode = match byte >> 3 {
+            3 => Self::SoftReset,
+            4 => Self::Control,
+            5 => Self::Confirm,
+            6 => Self::DataV1,
+            7 => Self::HardResetClient,
+            8 => Self::HardResetServer,
+            9 => Self::DataV2,
+            10 => Self::HardResetClientV3,
+            11 => Self::ControlWithKey,
+            _ => return None,
+        };
+        Some((opcode, byte & 7))
+    }
+
+    pub(super) fn with_key(self, key: u8) -> u8 {
+        (self as u8) << 3 | key & 7
+    }
+
+    /// Such a packet has the client's key behind it, as the server alone can read it.
+    pub(super) fn carries_key(self) -> bool {
+        matches!(self, Self::HardResetClientV3 | Self::ControlWithKey)
+    }
+}
+
+/// How a control packet begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) opcode: Opcode,
+    pub(super) key: u8,
+    pub(super) session: SessionId,
+}
+
+impl Head {
+    pub(super) fn bytes(&self) -> [u8; HEAD] {
+        let mut bytes = [self.opcode.with_key(self.key); HEAD];
+        bytes[1..].copy_from_slice(&self.session);
+        bytes
+    }
+
+    pub(super) fn read(bytes: &[u8; HEAD]) -> Option<Self> {
+        let (&first, session) = bytes.split_first_chunk::<1>().map(|([first], rest)| (first, rest))?;
+        let (opcode, key) = Opcode::read(first)?;
+        Some(Self { opcode, key, session: session.try_into().ok()? })
+    }
+}
+
+/// What a control packet says, unpacked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Body {
+    /// The numbers of packets that the other end has.
+    pub(super) confirmed: Vec<u32>,
+    /// Whose packets they are. It is there when anything is confirmed.
+    pub(super) confirmed_session: Option<SessionId>,
+    /// A packet's own number and its bytes, unless it only confirms.
+    pub(super) message: Option<(u32, Vec<u8>)>,
+}
+
+impl Body {
+    pub(super) fn read(opcode: Opcode, bytes: &[u8]) -> Option<Self> {
+        let (&count, mut rest) = bytes.split_first()?;
+        let mut body = Self::default();
+        for _ in 0..count {
+            let (number, after) = rest.split_first_chunk()?;
+            body.confirmed.push(u32::from_be_bytes(*number));
+            rest = after;
+        }
+        if count > 0 {
+            let (session, after) = rest.split_first_chunk()?;
+            body.confirmed_session = Some(*session);
+            rest = after;
+        }
+        if opcode != Opcode::Confirm {
+            let (number, message) = rest.split_first_chunk()?;
+            body.message = Some((u32::from_be_bytes(*number), message.to_vec()));
+        }
+        Some(body)
+    }
+
+    /// The bytes of a packet that confirms as much of `confirmed` as fits, which is taken from it.
+    pub(super) fn write(confirmed: &mut Vec<u32>, session: Option<SessionId>, message: Option<(u32, &[u8])>) -> Vec<u8> {
+        let now = if session.is_some() { confirmed.len().min(CONFIRMED) } else { 0 };
+        let mut bytes = vec![u8::try_from(now).unwrap_or(0)];
+        for number in confirmed.drain(..now) {
+            bytes.extend(number.to_be_bytes());
+        }
+        if let (Some(session), 1..) = (session, now) {
+            bytes.extend(session);
+        }
+        if let Some((number, message)) = message {
+            bytes.extend(number.to_be_bytes());
+            bytes.extend(message);
+        }
+        bytes
+    }
+}
+
+/// What a reset of a server's may say behind its number: that the client's key is to be sent once more.
+pub(super) fn asks_for_key(mut options: &[u8]) -> bool {
+    const FLAGS: u16 = 1;
+    const RESEND: u16 = 1;
+    while let Some(([a, b, c, d], rest)) = options.split_first_chunk() {
+        let Some((value, after)) = rest.split_at_checked(usize::from(u16::from_be_bytes([*c, *d]))) else { return false };
+        if u16::from_be_bytes([*a, *b]) == FLAGS
+            && let [high, low] = value
+        {
+            return u16::from_be_bytes([*high, *low]) & RESEND != 0;
+        }
+        options = after;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Body, Head, Opcode, asks_for_key};
+
+    #[test]
+    fn a_packet_is_what_openvpn_writes() {
+        let head = Head { opcode: Opcode::Control, key: 1, session: *b"abcdefgh" };
+        assert_eq!(head.bytes(), *b"\x21abcdefgh");
+        assert_eq!(Head::read(b"\x21abcdefgh"), Some(head));
+        let mut confirmed = vec![7, 8];
+        let bytes = Body::write(&mut confirmed, Some(*b"hgfedcba"), Some((2, b"tls")));
+        assert_eq!(bytes, b"\x02\0\0\0\x07\0\0\0\x08hgfedcba\0\0\0\x02tls");
+        assert_eq!(Body::read(Opcode::Control, &bytes), Some(Body { confirmed: vec![7, 8], confirmed_session: Some(*b"hgfedcba"), message: Some((2, b"tls".to_vec())) }));
+        assert!(confirmed.is_empty());
+        assert_eq!(Body::write(&mut vec![1], None, Some((0, b""))), b"\0\0\0\0\0", "nobody to confirm to");
+        for cut in 0..bytes.len() - 3 {
+            assert_eq!(Body::read(Opcode::Control, &bytes[..cut]), None);
+        }
+    }
+
+    #[test]
+    fn a_server_can_ask_for_the_key_once_more() {
+        assert!(asks_for_key(b"\0\x01\0\x02\0\x01"));
+        assert!(asks_for_key(b"\0\x09\0\x01x\0\x01\0\x02\0\x01"));
+        for not in [&b""[..], b"\0\x01\0\x02\0\0", b"\0\x01\0\x02\0", b"\0\x02\0\x02\0\x01", b"\0\x01\xff\xff\0\x01"] {
+            assert!(!asks_for_key(not), "{not:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            for opcode in [Opcode::Control, Opcode::Confirm] { let _ = Body::read(opcode, &bytes); }
+            let _ = asks_for_key(&bytes);
+            if let Some((head, _)) = bytes.split_first_chunk() { let _ = Head::read(head); }
+        }
+    }
+}

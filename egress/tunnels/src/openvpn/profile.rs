@@ -1,0 +1,564 @@
+//! A client profile (`.ovpn`), read by an allow-list: what is not understood is refused by its name, and nothing of it ever
+//! reaches a program, a file or a library of the machine.
+//!
+//! A profile that names several servers is taken with its first. What it asks of routes has no effect: everything goes
+//! through the tunnel, or nowhere.
+
+mod directives;
+mod words;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rustls::ClientConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use url::Host;
+use zeroize::Zeroizing;
+
+use super::data::Cipher;
+use super::pushed::Filter;
+use super::tls::{self, Identity, NameRule, Spoken, Trust};
+use super::wrapping::{Digest, Direction, Guard, StaticKey};
+use crate::{ConfigError, Endpoint};
+
+/// What a profile may have, in bytes.
+pub const MAX_PROFILE: usize = 64 * 1024;
+/// A wrapped client key of tls-crypt-v2, in bytes, as OpenVPN limits it.
+const WRAPPED_KEY: std::ops::RangeInclusive<usize> = 2..=1024;
+const DEFAULT_PORT: u16 = 1194;
+/// More servers of names than anybody asks.
+pub(super) const MAX_DNS: usize = 8;
+
+/// What carries the tunnel's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    Udp,
+    Tcp,
+}
+
+/// When keys are agreed anew, whichever comes first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Renewal {
+    /// None: only when the server asks.
+    pub(super) after: Option<Duration>,
+    pub(super) bytes: u64,
+    pub(super) packets: u64,
+}
+
+/// A client profile that can be kept to.
+#[derive(Clone)]
+pub struct Profile {
+    pub(super) endpoint: Endpoint,
+    pub(super) transport: Transport,
+    pub(super) guard: Guard,
+    pub(super) tls: Arc<ClientConfig>,
+    pub(super) ciphers: Vec<Cipher>,
+    /// What the data is sealed with when the server negotiates nothing.
+    pub(super) cipher: Option<Cipher>,
+    pub(super) dns: Vec<IpAddr>,
+    pub(super) filters: Vec<Filter>,
+    pub(super) wants_credentials: bool,
+    pub(super) ping: Option<Duration>,
+    pub(super) ping_restart: Option<Duration>,
+    pub(super) renewal: Renewal,
+    /// What a packet in the tunnel may have, in bytes.
+    pub(super) mtu: usize,
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Profile").field("endpoint", &self.endpoint).field("transport", &self.transport).finish_non_exhaustive()
+    }
+}
+
+impl Profile {
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// When it is too long, lacks something, or says what cannot be kept to. The error names the directive, and holds no value.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        if text.len() > MAX_PROFILE {
+            return Err(refuse("profile", "has more than 64 KiB"));
+        }
+        Draft::read(text)?.finish()
+    }
+
+    /// The first server that it names.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Whether its server asks for a username and a password (`auth-user-pass`).
+    #[must_use]
+    pub fn wants_credentials(&self) -> bool {
+        self.wants_credentials
+    }
+}
+
+fn refuse(directive: &str, reason: &str) -> ConfigError {
+    ConfigError { directive: directive.to_owned(), reason: reason.to_owned() }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Draft {
+    pulls: bool,
+    is_client: bool,
+    has_device: bool,
+    wants_credentials: bool,
+    remote: Option<Remote>,
+    port: Option<u16>,
+    transport: Option<Transport>,
+    blocks: HashMap<&'static str, Zeroizing<String>>,
+    direction: Option<Direction>,
+    digest: Option<Digest>,
+    cipher: Option<Cipher>,
+    ciphers: Option<Vec<Cipher>>,
+    spoken: Spoken,
+    name: Option<NameRule>,
+    says_server: bool,
+    dns: Vec<IpAddr>,
+    filters: Vec<Filter>,
+    without_routes: bool,
+    ping: Option<Duration>,
+    ping_restart: Option<Duration>,
+    renew_after: Option<u64>,
+    renew_bytes: Option<u64>,
+    renew_packets: Option<u64>,
+    mtu: Option<u16>,
+    mssfix: Option<u16>,
+    ignored: Vec<String>,
+}
+
+struct Remote {
+    host: Host,
+    port: Option<u16>,
+    transport: Option<Transport>,
+}
+
+impl Draft {
+    fn read(text: &str) -> Result<Self, ConfigError> {
+        let mut draft = Self::default();
+        let mut lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+        // The lines of a second `<connection>`, and of all after it, are checked and then forgotten.
+        let (mut connections, mut within, mut forgotten) = (0, false, Self::default());
+        while let Some((at, line)) = lines.next() {
+            let line = line.trim();
+            if line.chars().any(|character| character.is_control() && character != '\t') {
+                return Err(refuse(&place(at), "is no text"));
+            }
+            match tag(line) {
+                Some("connection") if !within => {
+                    within = true;
+                    connections += 1;
+                }
+                Some("/connection") if within => within = false,
+                Some("connection" | "/connection") => return Err(refuse("connection", "is not where it may be")),
+                Some(name) => draft.block(name, at, &mut lines)?,
+                None => {
+                    let words = words::words(line).map_err(|_| refuse(&place(at), "has a quote or a backslash that does not end"))?;
+                    let target = if within && connections > 1 { &mut forgotten } else { &mut draft };
+                    if let Some((directive, arguments)) = words.split_first() {
+                        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                        target.directive(directive.strip_prefix("--").unwrap_or(directive), &arguments, at)?;
+                    }
+                }
+            }
+        }
+        if within {
+            return Err(refuse("connection", "does not end"));
+        }
+        Ok(draft)
+    }
+
+    fn block<'a>(&mut self, name: &str, at: usize, lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<(), ConfigError> {
+        let Some(known) = directives::BLOCKS.iter().find(|known| **known == name) else {
+            return Err(match (name, directives::refusal(name)) {
+                ("auth-user-pass", _) => refuse("auth-user-pass", "is not taken inline; send the username and the password beside the profile"),
+                (_, Some(reason)) => refuse(name, reason),
+                _ => refuse(&reported(name, at), "is not a block that is understood here"),
+            });
+        };
+        let end = format!("</{known}>");
+        let mut body = Zeroizing::new(String::with_capacity(MAX_PROFILE));
+        loop {
+            let (_, line) = lines.next().ok_or_else(|| refuse(known, "does not end"))?;
+            if line.trim_start().starts_with(&end) {
+                break;
+            }
+            body.push_str(line.trim());
+            body.push('\n');
+        }
+        if self.blocks.insert(known, body).is_some() {
+            return Err(refuse(known, "is there twice"));
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_lines, reason = "a table of directives, which is read as one")]
+    fn directive(&mut self, directive: &str, arguments: &[&str], at: usize) -> Result<(), ConfigError> {
+        let amiss = |reason: &str| Err(refuse(directive, reason));
+        match (directive, arguments) {
+            ("client", []) => (self.pulls, self.is_client) = (true, true),
+            ("pull", []) => self.pulls = true,
+            ("tls-client", []) => self.is_client = true,
+            ("dev", [name]) if name.starts_with("tap") => return amiss("only tun is spoken here"),
+            ("dev", [_]) => self.has_device = true,
+            ("dev-type", ["tun"]) => {}
+            ("dev" | "dev-type", _) => return amiss("only tun is spoken here"),
+            ("remote", [name, rest @ ..]) if rest.len() <= 2 => {
+                let remote = Remote {
+                    host: host(name)?,
+                    port: rest.first().map(|text| port("remote", text)).transpose()?,
+                    transport: rest.get(1).map(|text| transport("remote", text)).transpose()?,
+                };
+                self.remote.get_or_insert(remote);
+            }
+            ("port" | "rport", [text]) => self.port = Some(port(directive, text)?),
+            ("proto", [text]) => self.transport = Some(transport(directive, text)?),
+
+            ("auth-user-pass", []) => self.wants_credentials = true,
+            ("auth-user-pass", _) => return amiss("names a file; send the username and the password beside the profile"),
+            ("ca" | "cert" | "key" | "extra-certs" | "peer-fingerprint" | "tls-crypt" | "tls-crypt-v2", ["[inline]"]) => {}
+            ("tls-auth", ["[inline]", rest @ ..]) if rest.len() <= 1 => {
+                if let Some(text) = rest.first() {
+                    self.direction = Some(direction(directive, text)?);
+                }
+            }
+            (block, _) if directives::BLOCKS.contains(&block) => return amiss("names a file; put what it holds inline, as a block"),
+            ("key-direction", [text]) => self.direction = Some(direction(directive, text)?),
+
+            ("auth", [name]) => match Digest::named(name) {
+                Some(digest) => self.digest = Some(digest),
+                None => return amiss("is none of SHA1, SHA256, SHA384 and SHA512"),
+            },
+            ("cipher" | "data-ciphers-fallback", [name]) => match Cipher::named(name) {
+                Some(cipher) => self.cipher = Some(cipher),
+                // What was written for old servers. Today's negotiate, and nothing but what is negotiated is ever used.
+                None if is_replaced(name) => {}
+                None => return amiss("is none of AES-256-GCM, AES-128-GCM and CHACHA20-POLY1305"),
+            },
+            ("data-ciphers" | "ncp-ciphers", [names]) => {
+                let ciphers: Vec<Cipher> = names.split(':').filter_map(|name| Cipher::named(name.trim_start_matches('?'))).collect();
+                if ciphers.is_empty() {
+                    return amiss("has none of AES-256-GCM, AES-128-GCM and CHACHA20-POLY1305");
+                }
+                self.ciphers = Some(ciphers);
+            }
+
+            // Less than TLS 1.2 is not spoken, which is more than these ask for.
+            ("tls-version-min", ["1.0" | "1.1" | "1.2", ..]) => {}
+            ("tls-version-min", ["1.3", ..]) => self.spoken.without_12 = true,
+            ("tls-version-max", ["1.3"]) => {}
+            ("tls-version-max", ["1.2"]) => self.spoken.without_13 = true,
+            ("tls-version-min" | "tls-version-max", _) => return amiss("only TLS 1.2 and 1.3 are spoken here"),
+            ("tls-cipher", [names]) => self.spoken.suites_12 = Some((*names).to_owned()),
+            ("tls-ciphersuites", [names]) => self.spoken.suites_13 = Some((*names).to_owned()),
+            ("tls-groups", [names]) => self.spoken.groups = Some((*names).to_owned()),
+            ("tls-cert-profile", ["legacy" | "preferred"]) => {}
+            ("remote-cert-tls", ["server"]) => self.says_server = true,
+            ("remote-cert-eku", ["TLS Web Server Authentication" | "serverAuth" | "1.3.6.1.5.5.7.3.1"]) => self.says_server = true,
+            ("remote-cert-tls" | "remote-cert-eku", _) => return amiss("only a server's certificate can be asked for"),
+            ("x509-username-field", ["CN"]) => {}
+            ("x509-username-field", _) => return amiss("only CN can be looked at"),
+            ("verify-x509-name", [_, kind]) if !matches!(*kind, "subject" | "name" | "name-prefix") => {
+                return amiss("its kind is none of subject, name and name-prefix");
+            }
+            ("verify-x509-name", [""] | ["", _]) => return amiss("names nobody"),
+            ("verify-x509-name", [subject] | [subject, "subject"]) => self.name = Some(NameRule::Subject((*subject).to_owned())),
+            ("verify-x509-name", [name, "name"]) => self.name = Some(NameRule::Name((*name).to_owned())),
+            ("verify-x509-name", [prefix, "name-prefix"]) => self.name = Some(NameRule::Prefix((*prefix).to_owned())),
+
+            ("dhcp-option", ["DNS" | "DNS6", address]) => match usable(address) {
+                Some(address) => self.name_server(address),
+                None => return amiss("is not the address of a server"),
+            },
+            // Domains, time, printers: nobody here asks for them.
+            ("dhcp-option", [_, ..]) => {}
+            ("dns", _) => super::pushed::dns(arguments).into_iter().for_each(|address| self.name_server(address)),
+            ("route-nopull", []) => self.without_routes = true,
+            ("pull-filter", [action, text]) => match Filter::new(action, text) {
+                Some(filter) => self.filters.push(filter),
+                None => return amiss("its action is none of accept, ignore and reject"),
+            },
+            ("ping", [text]) => self.ping = Some(seconds(directive, text)?),
+            ("ping-restart" | "ping-exit", [text]) => self.ping_restart = Some(seconds(directive, text)?),
+            ("keepalive", [ping, restart]) => {
+                (self.ping, self.ping_restart) = (Some(seconds(directive, ping)?), Some(seconds(directive, restart)?));
+            }
+            ("reneg-sec", [text] | [text, _]) => self.renew_after = Some(number(directive, text)?),
+            ("reneg-bytes", [text]) => self.renew_bytes = Some(number(directive, text)?),
+            ("reneg-pkts", [text]) => self.renew_packets = Some(number(directive, text)?),
+            ("tun-mtu", [text, ..]) => self.mtu = Some(number(directive, text)?),
+            ("mssfix", [text, ..]) => self.mssfix = Some(number(directive, text)?),
+            ("key-method", ["2"]) | ("mssfix", []) => {}
+
+            ("ignore-unknown-option", names) => self.ignored.extend(names.iter().map(|name| (*name).to_owned())),
+            // What an old client may not know, and what says that it would be old.
+            ("setenv", ["opt", directive, arguments @ ..]) => {
+                if directives::is_known(directive) {
+                    self.directive(directive, arguments, at)?;
+                }
+            }
+            ("setenv", ["CLIENT_CERT" | "FORWARD_COMPATIBLE", ..]) => {}
+            (harmless, _) if directives::HARMLESS.contains(&harmless) => {}
+            (known, _) => {
+                if let Some(reason) = directives::refusal(known) {
+                    return amiss(reason);
+                }
+                if directives::is_known(known) {
+                    return amiss("is not written as it is understood here");
+                }
+                if !self.ignored.iter().any(|ignored| ignored == known) {
+                    return Err(refuse(&reported(known, at), "is not known here"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn name_server(&mut self, address: IpAddr) {
+        if self.dns.len() < MAX_DNS && !self.dns.contains(&address) {
+            self.dns.push(address);
+        }
+    }
+
+    fn finish(mut self) -> Result<Profile, ConfigError> {
+        let missing = |directive: &str| refuse(directive, "is missing");
+        if !(self.pulls && self.is_client) {
+            return Err(missing("client"));
+        }
+        if !self.has_device {
+            return Err(missing("dev"));
+        }
+        let remote = self.remote.take().ok_or_else(|| missing("remote"))?;
+        let transport = remote.transport.or(self.transport).unwrap_or(Transport::Udp);
+        let port = remote.port.or(self.port).unwrap_or(DEFAULT_PORT);
+        let identity = self.identity()?;
+        if identity.is_none() && !self.wants_credentials {
+            return Err(refuse("cert", "is missing, and so is auth-user-pass: the server could not tell who comes"));
+        }
+        let trust = self.trust()?;
+        let guard = self.guard()?;
+        if self.without_routes {
+            self.filters.extend(["dhcp-option", "dns "].into_iter().filter_map(|text| Filter::new("ignore", text)));
+        }
+        let every = |limit: Option<u64>, most: u64| limit.filter(|limit| *limit > 0).map_or(most, |limit| limit.min(most));
+        Ok(Profile {
+            endpoint: Endpoint { host: remote.host, port },
+            transport,
+            guard,
+            tls: tls::settings(trust, identity, &self.spoken)?,
+            ciphers: self.ciphers.unwrap_or_else(|| Cipher::ALL.to_vec()),
+            cipher: self.cipher,
+            dns: self.dns,
+            filters: self.filters,
+            wants_credentials: self.wants_credentials,
+            ping: self.ping,
+            ping_restart: self.ping_restart,
+            renewal: Renewal {
+                after: match self.renew_after {
+                    Some(0) => None,
+                    after => Some(Duration::from_secs(after.unwrap_or(3600).max(5))),
+                },
+                bytes: every(self.renew_bytes, super::data::MAX_BYTES),
+                packets: every(self.renew_packets, super::data::MAX_PACKETS),
+            },
+            mtu: mtu(transport, self.mtu, self.mssfix),
+        })
+    }
+
+    fn identity(&self) -> Result<Option<Identity>, ConfigError> {
+        let (cert, key) = match (self.blocks.get("cert"), self.blocks.get("key")) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => return Err(refuse("key", "is missing, and <cert> is there")),
+            (None, Some(_)) => return Err(refuse("cert", "is missing, and <key> is there")),
+            (Some(cert), Some(key)) => (cert, key),
+        };
+        if key.contains("ENCRYPTED") {
+            return Err(refuse("key", "is encrypted with a passphrase, which nobody is asked for"));
+        }
+        let mut chain = certificates("cert", cert)?;
+        if let Some(extra) = self.blocks.get("extra-certs") {
+            chain.extend(certificates("extra-certs", extra)?);
+        }
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| refuse("key", "holds no key that can be read"))?;
+        Ok(Some(Identity { chain, key }))
+    }
+
+    fn trust(&mut self) -> Result<Trust, ConfigError> {
+        let roots = self.blocks.get("ca").map(|text| certificates("ca", text)).transpose()?.unwrap_or_default();
+        let fingerprints = self.blocks.get("peer-fingerprint").map(|text| fingerprints(text)).transpose()?.unwrap_or_default();
+        if roots.is_empty() && fingerprints.is_empty() {
+            return Err(refuse("ca", "is missing: the server could not be told from others"));
+        }
+        Ok(Trust { roots, fingerprints, name: self.name.take(), says_server: self.says_server })
+    }
+
+    fn guard(&self) -> Result<Guard, ConfigError> {
+        let blocks = ["tls-auth", "tls-crypt", "tls-crypt-v2"].map(|name| self.blocks.get(name));
+        Ok(match blocks {
+            [None, None, None] => Guard::None,
+            [Some(text), None, None] => Guard::Auth {
+                digest: self.digest.unwrap_or(Digest::Sha1),
+                key: static_key("tls-auth", text)?,
+                direction: self.direction.unwrap_or(Direction::Both),
+            },
+            [None, Some(text), None] => Guard::Crypt { key: static_key("tls-crypt", text)? },
+            [None, None, Some(text)] => client_key(text)?,
+            _ => return Err(refuse("tls-crypt", "is not the only one of <tls-auth>, <tls-crypt> and <tls-crypt-v2>")),
+        })
+    }
+}
+
+/// Packets of the tunnel travel in packets of the internet's, whose 1,500 bytes leave this much with UDP over IPv6.
+fn mtu(transport: Transport, asked: Option<u16>, mssfix: Option<u16>) -> usize {
+    let most = match transport {
+        Transport::Udp => 1420,
+        Transport::Tcp => 1500,
+    };
+    // It limits what is sent on the outside, which is 72 bytes more.
+    let fixed = mssfix.filter(|bytes| *bytes > 0).map_or(most, |bytes| bytes.saturating_sub(72));
+    // IPv6 works from 1,280 on; nothing that is spoken here works below 576.
+    usize::from(asked.unwrap_or(most).min(fixed).clamp(576, most))
+}
+
+/// The name of a block's beginning or end, if a line is one.
+fn tag(line: &str) -> Option<&str> {
+    line.strip_prefix('<')?.strip_suffix('>')
+}
+
+fn place(at: usize) -> String {
+    format!("line {}", at + 1)
+}
+
+/// What an error may say of an unknown directive. What does not look like one may be a key that slipped out of its block.
+fn reported(directive: &str, at: usize) -> String {
+    let is_like_one = directive.len() <= 40
+        && directive.starts_with(|first: char| first.is_ascii_lowercase())
+        && directive.chars().all(|character| character.is_ascii_lowercase() || character.is_ascii_digit() || "-_".contains(character));
+    if is_like_one { directive.to_owned() } else { place(at) }
+}
+
+fn number<T: std::str::FromStr>(directive: &str, text: &str) -> Result<T, ConfigError> {
+    text.parse().map_err(|_| refuse(directive, "is not a number that it may be"))
+}
+
+fn seconds(directive: &str, text: &str) -> Result<Duration, ConfigError> {
+    number::<u32>(directive, text).map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+fn port(directive: &str, text: &str) -> Result<u16, ConfigError> {
+    match text.parse() {
+        Ok(port) if port != 0 => Ok(port),
+        _ => Err(refuse(directive, "has no port from 1 to 65535")),
+    }
+}
+
+fn transport(directive: &str, text: &str) -> Result<Transport, ConfigError> {
+    match text {
+        "udp" | "udp4" | "udp6" => Ok(Transport::Udp),
+        "tcp" | "tcp4" | "tcp6" | "tcp-client" | "tcp4-client" | "tcp6-client" => Ok(Transport::Tcp),
+        _ => Err(refuse(directive, "is neither udp nor tcp")),
+    }
+}
+
+fn direction(directive: &str, text: &str) -> Result<Direction, ConfigError> {
+    match text {
+        "0" => Ok(Direction::Normal),
+        "1" => Ok(Direction::Inverse),
+        _ => Err(refuse(directive, "its direction is neither 0 nor 1")),
+    }
+}
+
+/// A name or an address, in the one form that whoever judges addresses knows.
+fn host(text: &str) -> Result<Host, ConfigError> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(match address {
+            IpAddr::V4(address) => Host::Ipv4(address),
+            IpAddr::V6(address) => Host::Ipv6(address),
+        });
+    }
+    let is_plain = !text.is_empty() && text.len() <= 253 && !text.starts_with(['-', '.']);
+    let is_plain = is_plain && text.chars().all(|character| character.is_ascii_alphanumeric() || ".-_".contains(character));
+    let host = if is_plain { Host::parse(text).ok() } else { None };
+    host.ok_or_else(|| refuse("remote", "names no host"))
+}
+
+/// An address that one server can have, so that the stack can speak to it.
+pub(super) fn usable(text: &str) -> Option<IpAddr> {
+    let address: IpAddr = text.parse().ok()?;
+    let is_one = match address {
+        IpAddr::V4(address) => !address.is_broadcast(),
+        IpAddr::V6(_) => true,
+    };
+    (is_one && !address.is_unspecified() && !address.is_multicast()).then_some(address)
+}
+
+/// A cipher of before, which servers of today replace by one that is negotiated.
+fn is_replaced(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["AES-128", "AES-192", "AES-256"].iter().any(|kind| name.strip_prefix(kind).is_some_and(|mode| matches!(mode, "-CBC" | "-GCM")))
+}
+
+fn certificates(block: &str, text: &str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(refuse(block, "holds no certificate that can be read")),
+    }
+}
+
+/// SHA-256 of certificates, a line each, with colons between the bytes.
+fn fingerprints(text: &str) -> Result<Vec<[u8; 32]>, ConfigError> {
+    let amiss = || refuse("peer-fingerprint", "holds no SHA-256 fingerprint that can be read");
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|line| !line.is_empty());
+    let found = lines.map(|line| {
+        let mut fingerprint = [0; 32];
+        hex::decode_to_slice(line.replace(':', ""), &mut fingerprint).map(|()| fingerprint).map_err(|_| amiss())
+    });
+    let found: Vec<_> = found.collect::<Result<_, _>>()?;
+    if found.is_empty() { Err(amiss()) } else { Ok(found) }
+}
+
+/// The lines between a beginning and an end, joined. Comments may stand outside of them.
+fn armoured(text: &str, name: &str) -> Option<Zeroizing<String>> {
+    let (begin, end) = (format!("-----BEGIN {name}-----"), format!("-----END {name}-----"));
+    let body = text.split_once(&begin)?.1.split_once(&end)?.0;
+    let mut joined = Zeroizing::new(String::with_capacity(body.len()));
+    body.lines().for_each(|line| joined.push_str(line.trim()));
+    Some(joined)
+}
+
+fn static_key(block: &str, text: &str) -> Result<Zeroizing<StaticKey>, ConfigError> {
+    let amiss = || refuse(block, "holds no static key of OpenVPN's that can be read");
+    let digits = armoured(text, "OpenVPN Static key V1").ok_or_else(amiss)?;
+    let mut key = Zeroizing::new([0; 256]);
+    hex::decode_to_slice(digits.as_bytes(), &mut *key).map_err(|_| amiss())?;
+    Ok(key)
+}
+
+/// A client's own key, and behind it the same as the server alone can read it.
+fn client_key(text: &str) -> Result<Guard, ConfigError> {
+    let amiss = || refuse("tls-crypt-v2", "holds no client key of OpenVPN's that can be read");
+    let armoured = armoured(text, "OpenVPN tls-crypt-v2 client key").ok_or_else(amiss)?;
+    let bytes = Zeroizing::new(BASE64_STANDARD.decode(armoured.as_bytes()).map_err(|_| amiss())?);
+    let (own, wrapped) = bytes.split_at_checked(256).ok_or_else(amiss)?;
+    let says = wrapped.last_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
+    if !WRAPPED_KEY.contains(&wrapped.len()) || says != Some(wrapped.len()) {
+        return Err(amiss());
+    }
+    let mut key = Zeroizing::new([0; 256]);
+    key.copy_from_slice(own);
+    Ok(Guard::CryptV2 { key, wrapped: wrapped.to_vec() })
+}
+
+#[cfg(test)]
+mod tests;

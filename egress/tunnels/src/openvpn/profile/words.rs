@@ -1,0 +1,78 @@
+//! The words of a line, as OpenVPN splits them: quotes of both kinds, backslashes, comments.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A line that OpenVPN could not read either: a quote that does not end, or a backslash before nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unreadable;
+
+/// Splits a line. A comment begins where a word would.
+pub(super) fn words(line: &str) -> Result<Vec<String>, Unreadable> {
+    let mut characters = line.chars().peekable();
+    let mut words = Vec::new();
+    loop {
+        while characters.next_if(|character| character.is_whitespace()).is_some() {}
+        match characters.peek() {
+            None | Some('#' | ';') => return Ok(words),
+            Some('\'') => words.push(literal(&mut characters)?),
+            Some('"') => words.push(quoted(&mut characters)?),
+            Some(_) => words.push(plain(&mut characters)?),
+        }
+    }
+}
+
+/// Within single quotes nothing has a meaning but their end.
+fn literal(characters: &mut Peekable<Chars<'_>>) -> Result<String, Unreadable> {
+    characters.next();
+    let mut word = String::new();
+    loop {
+        match characters.next().ok_or(Unreadable)? {
+            '\'' => return Ok(word),
+            character => word.push(character),
+        }
+    }
+}
+
+fn quoted(characters: &mut Peekable<Chars<'_>>) -> Result<String, Unreadable> {
+    characters.next();
+    let mut word = String::new();
+    loop {
+        match characters.next().ok_or(Unreadable)? {
+            '"' => return Ok(word),
+            '\\' => word.push(characters.next().ok_or(Unreadable)?),
+            character => word.push(character),
+        }
+    }
+}
+
+fn plain(characters: &mut Peekable<Chars<'_>>) -> Result<String, Unreadable> {
+    let mut word = String::new();
+    while let Some(character) = characters.next_if(|character| !character.is_whitespace()) {
+        word.push(if character == '\\' { characters.next().ok_or(Unreadable)? } else { character });
+    }
+    Ok(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Unreadable, words};
+
+    #[test]
+    fn words_are_split_as_openvpn_splits_them() {
+        for (line, expected) in [
+            ("remote  vpn.example\t1194 ; there", &["remote", "vpn.example", "1194"][..]),
+            ("verify-x509-name 'C=DE, CN=a b' subject", &["verify-x509-name", "C=DE, CN=a b", "subject"]),
+            (r#"pull-filter ignore "dhcp-option \"DNS\"""#, &["pull-filter", "ignore", "dhcp-option \"DNS\""]),
+            (r"u\p /bin/sh", &["up", "/bin/sh"]),
+            ("setenv a b#c", &["setenv", "a", "b#c"]),
+            ("'' \"\"", &["", ""]),
+            ("   # all of it", &[]),
+        ] {
+            assert_eq!(words(line).expect(line), expected, "{line}");
+        }
+        for line in ["setenv 'a", "setenv \"a", "setenv a\\", "setenv \"a\\"] {
+            assert_eq!(words(line), Err(Unreadable), "{line}");
+        }
+    }
+}

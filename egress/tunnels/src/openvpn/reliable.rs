@@ -1,0 +1,167 @@
+//! Control packets in their order and none missing: each is sent until it is confirmed, and what comes is put in its place.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::packets::Opcode;
+
+/// Packets that may be under way. A server keeps no more than twelve that came too early.
+const UNDER_WAY: u32 = 8;
+/// Packets that are kept when they come too early.
+const EARLY: u32 = 16;
+/// Confirmations that wait for a packet. What is not confirmed is sent again.
+const CONFIRMATIONS: usize = 64;
+const SEND_AGAIN: Duration = Duration::from_secs(1);
+const SEND_AGAIN_AT_LEAST: Duration = Duration::from_secs(8);
+
+pub(super) struct Reliable {
+    /// Not sent yet.
+    waiting: VecDeque<(Opcode, Vec<u8>)>,
+    sent: BTreeMap<u32, Sent>,
+    next_to_send: u32,
+    early: BTreeMap<u32, Vec<u8>>,
+    next_to_take: u32,
+    /// What the other end is to be told that we have.
+    pub(super) to_confirm: Vec<u32>,
+}
+
+struct Sent {
+    opcode: Opcode,
+    bytes: Vec<u8>,
+    again: Instant,
+    wait: Duration,
+}
+
+/// A packet that is to be sent now.
+pub(super) struct Due {
+    pub(super) opcode: Opcode,
+    pub(super) number: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Reliable {
+    /// A conversation that begins with a packet of this kind.
+    pub(super) fn beginning_with(opcode: Opcode) -> Self {
+        Self {
+            waiting: VecDeque::from([(opcode, Vec::new())]),
+            sent: BTreeMap::new(),
+            next_to_send: 0,
+            early: BTreeMap::new(),
+            next_to_take: 0,
+            to_confirm: Vec::new(),
+        }
+    }
+
+    pub(super) fn queue(&mut self, opcode: Opcode, bytes: Vec<u8>) {
+        self.waiting.push_back((opcode, bytes));
+    }
+
+    /// The number that the next queued packet is going to have.
+    pub(super) fn next_number(&self) -> usize {
+        self.next_to_send as usize + self.waiting.len()
+    }
+
+    /// Whether the other end has said anything, and knows our first packet.
+    pub(super) fn has_begun(&self) -> bool {
+        self.next_to_take > 0 && !self.sent.contains_key(&0) && self.next_to_send > 0
+    }
+
+    pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
+        if let Some((number, sent)) = self.sent.iter_mut().find(|(_, sent)| sent.again <= now) {
+            sent.wait = (sent.wait * 2).min(SEND_AGAIN_AT_LEAST);
+            sent.again = now + sent.wait;
+            return Some(Due { opcode: sent.opcode, number: *number, bytes: sent.bytes.clone() });
+        }
+        let oldest = self.sent.keys().next().copied().unwrap_or(self.next_to_send);
+        if self.next_to_send - oldest >= UNDER_WAY {
+            return None;
+        }
+        let (opcode, bytes) = self.waiting.pop_front()?;
+        let number = self.next_to_send;
+        self.next_to_send += 1;
+        self.sent.insert(number, Sent { opcode, bytes: bytes.clone(), again: now + SEND_AGAIN, wait: SEND_AGAIN });
+        Some(Due { opcode, number, bytes })
+    }
+
+    /// When something is to be sent again.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.sent.values().map(|sent| sent.again).min()
+    }
+
+    pub(super) fn confirmed(&mut self, number: u32) {
+        self.sent.remove(&number);
+    }
+
+    /// A packet came: it is kept if it is new and near, and confirmed if it was ever taken.
+    pub(super) fn came(&mut self, number: u32, bytes: Vec<u8>) {
+        if number >= self.next_to_take.saturating_add(EARLY) {
+            return;
+        }
+        if number >= self.next_to_take {
+            self.early.entry(number).or_insert(bytes);
+        }
+        if self.to_confirm.len() < CONFIRMATIONS && !self.to_confirm.contains(&number) {
+            self.to_confirm.push(number);
+        }
+    }
+
+    /// The next packet in order, with its number.
+    pub(super) fn take(&mut self) -> Option<(u32, Vec<u8>)> {
+        let bytes = self.early.remove(&self.next_to_take)?;
+        self.next_to_take += 1;
+        Some((self.next_to_take - 1, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::{EARLY, Opcode, Reliable, UNDER_WAY};
+
+    #[test]
+    fn what_is_not_confirmed_is_sent_again_and_ever_more_rarely() {
+        let mut reliable = Reliable::beginning_with(Opcode::HardResetClient);
+        let mut now = Instant::now();
+        assert_eq!(reliable.due(now).map(|due| due.number), Some(0));
+        assert!(reliable.due(now).is_none());
+        for wait in [1, 2, 4, 8, 8] {
+            now += Duration::from_secs(wait) - Duration::from_millis(1);
+            assert!(reliable.due(now).is_none(), "{wait}");
+            now += Duration::from_millis(1);
+            assert_eq!(reliable.due(now).map(|due| due.number), Some(0), "{wait}");
+        }
+        reliable.confirmed(0);
+        assert!(reliable.due(now + Duration::from_secs(99)).is_none() && reliable.next_due().is_none());
+    }
+
+    #[test]
+    fn no_more_is_under_way_than_a_server_keeps() {
+        let mut reliable = Reliable::beginning_with(Opcode::SoftReset);
+        (0..20).for_each(|_| reliable.queue(Opcode::Control, Vec::new()));
+        let now = Instant::now();
+        let sent: Vec<u32> = std::iter::from_fn(|| reliable.due(now)).map(|due| due.number).collect();
+        assert_eq!(sent, (0..UNDER_WAY).collect::<Vec<_>>());
+        reliable.confirmed(1);
+        assert!(reliable.due(now).is_none(), "the oldest is still under way");
+        reliable.confirmed(0);
+        assert_eq!(std::iter::from_fn(|| reliable.due(now)).count(), 2);
+    }
+
+    #[test]
+    fn what_comes_is_taken_in_its_order_once() {
+        let mut reliable = Reliable::beginning_with(Opcode::SoftReset);
+        for number in [2, 0, 0, 1, EARLY + 9, u32::MAX, 1] {
+            reliable.came(number, vec![u8::try_from(number & 0xff).expect("small")]);
+        }
+        assert_eq!(std::iter::from_fn(|| reliable.take()).collect::<Vec<_>>(), [(0, vec![0]), (1, vec![1]), (2, vec![2])]);
+        assert_eq!(reliable.to_confirm, [2, 0, 1]);
+        reliable.to_confirm.clear();
+        reliable.came(1, Vec::new());
+        assert_eq!((reliable.to_confirm.as_slice(), reliable.take()), (&[1][..], None), "it is confirmed once more, and not taken");
+    }
+}

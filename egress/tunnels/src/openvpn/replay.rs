@@ -1,0 +1,64 @@
+//! Which numbers have come: each is taken once, and none that is too old to be told.
+
+/// How far behind the highest number one may come.
+const WIDTH: u32 = u128::BITS;
+
+/// Numbers from 1 on. It must be asked only of packets that are genuine: others would move it.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    highest: u32,
+    /// Bit 0 is the highest.
+    seen: u128,
+}
+
+impl Window {
+    /// Takes a number, if it has not come yet.
+    pub(super) fn take(&mut self, number: u32) -> bool {
+        if number == 0 {
+            return false;
+        }
+        if number > self.highest {
+            self.seen = self.seen.checked_shl(number - self.highest).unwrap_or(0) | 1;
+            self.highest = number;
+            return true;
+        }
+        let behind = self.highest - number;
+        if behind >= WIDTH || self.seen >> behind & 1 == 1 {
+            return false;
+        }
+        self.seen |= 1 << behind;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::{WIDTH, Window};
+
+    #[test]
+    fn each_number_is_taken_once_and_none_that_is_too_old() {
+        let mut window = Window::default();
+        assert!(!window.take(0));
+        for (number, is_taken) in [(5, true), (5, false), (3, true), (3, false), (4, true), (WIDTH + 5, true), (5, false), (6, true), (u32::MAX, true), (WIDTH, false)] {
+            assert_eq!(window.take(number), is_taken, "{number}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_comes_twice(numbers in prop::collection::vec(1_u32..400, 0..600)) {
+            let (mut window, mut taken, mut highest) = (Window::default(), HashSet::new(), 0);
+            for number in numbers {
+                highest = highest.max(number);
+                let is_taken = window.take(number);
+                prop_assert!(!(is_taken && taken.contains(&number)));
+                prop_assert!(is_taken || taken.contains(&number) || highest - number >= WIDTH);
+                if is_taken { taken.insert(number); }
+            }
+        }
+    }
+}

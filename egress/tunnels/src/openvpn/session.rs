@@ -1,0 +1,285 @@
+//! A tunnel's protocol without its socket: what comes goes in, what is to be sent comes out.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::Failure;
+use super::data::{DataChannel, Format};
+use super::generation::{Generation, Peer};
+use super::packets::{Body, Opcode};
+use super::profile::Renewal;
+
+/// How long new keys may take to be agreed.
+const AGREE_WITHIN: Duration = Duration::from_secs(60);
+/// What is sealed with new keys may come to a server before it has made them itself. It says by its own first packet that it
+/// has, and a server without anything to send is given this long.
+const USE_AFTER: Duration = Duration::from_secs(1);
+/// How long packets are opened that were sealed with the keys of before.
+const KEEP_FOR: Duration = Duration::from_secs(60);
+/// Parts of a reply that belong together, and their bytes.
+const REPLY_PARTS: usize = 64;
+const REPLY_BYTES: usize = 64 << 10;
+
+/// What stands for a packet when there is none, so that the other end knows that we are there.
+const PING: [u8; 16] = [0x2a, 0x18, 0x7b, 0xf3, 0x64, 0x1e, 0xb4, 0xcb, 0x07, 0xed, 0x2d, 0x0a, 0x98, 0x1f, 0xc7, 0x48];
+/// How packets begin that are for the other end itself, and what follows in one that says good-bye.
+const FOR_THE_END: [u8; 16] = [0x28, 0x7f, 0x34, 0x6b, 0xd4, 0xef, 0x7a, 0x81, 0x2d, 0x56, 0xb8, 0xd3, 0xaf, 0xc5, 0x45, 0x9c];
+const EXIT: u8 = 6;
+
+/// A client that is coming in.
+pub(super) struct Entering {
+    peer: Peer,
+    generation: Generation,
+    reply: Zeroizing<String>,
+    parts: usize,
+}
+
+impl Entering {
+    pub(super) fn new(peer: Peer) -> Result<Self, Failure> {
+        let generation = Generation::new(&peer, 0)?;
+        Ok(Self { peer, generation, reply: Zeroizing::default(), parts: 0 })
+    }
+
+    pub(super) fn receive(&mut self, packet: &[u8]) -> Result<(), Failure> {
+        let is_control = packet.first().and_then(|byte| Opcode::read(*byte));
+        if !is_control.is_some_and(|(opcode, key)| is_conversation(opcode) && key == 0) {
+            return Ok(());
+        }
+        let Some((head, bytes)) = self.peer.wrapper.unwrap(packet) else { return Ok(()) };
+        let Some(body) = Body::read(head.opcode, &bytes) else { return Ok(()) };
+        self.generation.receive(&mut self.peer, &head, body)
+    }
+
+    pub(super) fn drive(&mut self, out: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
+        self.generation.drive(&mut self.peer, Instant::now(), out)
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.generation.next_due()
+    }
+
+    /// Whether the server can be asked for what it sets.
+    pub(super) fn is_agreed(&self) -> bool {
+        self.generation.is_agreed()
+    }
+
+    pub(super) fn ask_for_options(&mut self) -> Result<(), Failure> {
+        self.generation.say("PUSH_REQUEST")
+    }
+
+    /// What the server sets, once it has said all of it.
+    pub(super) fn options(&mut self) -> Result<Option<Zeroizing<String>>, Failure> {
+        while let Some(message) = self.generation.take_message() {
+            let Some(part) = message.strip_prefix("PUSH_REPLY") else {
+                end_of(&message)?;
+                continue;
+            };
+            self.parts += 1;
+            if self.parts > REPLY_PARTS || self.reply.len() + part.len() > REPLY_BYTES {
+                return Err(Failure::Protocol("it sets more than anybody takes"));
+            }
+            self.reply.push_str(part);
+            if !part.ends_with(",push-continuation 2") {
+                return Ok(Some(std::mem::take(&mut self.reply)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The client is in.
+    pub(super) fn enter(self, terms: Terms) -> Result<Session, Failure> {
+        let keys = self.generation.keys(&self.peer, terms.exports_keys)?;
+        let data = DataChannel::new(0, &keys, terms.format);
+        Ok(Session { peer: self.peer, generation: self.generation, data, agreed_at: Instant::now(), next: None, before: None, terms, answers: false })
+    }
+}
+
+/// What holds as long as the tunnel does.
+pub(super) struct Terms {
+    pub(super) format: Format,
+    pub(super) exports_keys: bool,
+    pub(super) exit_by_control: bool,
+    pub(super) renewal: Renewal,
+}
+
+/// A client that is in.
+pub(super) struct Session {
+    peer: Peer,
+    /// In which the ends speak: that of the keys in use, or of the next ones.
+    generation: Generation,
+    /// With which packets are sealed.
+    data: DataChannel,
+    agreed_at: Instant,
+    /// Agreed, and not used yet.
+    next: Option<DataChannel>,
+    before: Option<DataChannel>,
+    terms: Terms,
+    /// The server has confirmed once what it had before: it does whenever it lives.
+    answers: bool,
+}
+
+impl Session {
+    /// Takes a packet. Whatever is not genuine is as if it had not come, which is told apart.
+    pub(super) fn receive(&mut self, packet: &[u8], incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
+        let Some((opcode, key)) = packet.first().and_then(|byte| Opcode::read(*byte)) else { return Ok(false) };
+        match opcode {
+            Opcode::DataV1 | Opcode::DataV2 => self.receive_data(key, packet, incoming),
+            _ if is_conversation(opcode) => self.receive_control(packet),
+            _ => Ok(false),
+        }
+    }
+
+    fn receive_data(&mut self, key: u8, packet: &[u8], incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
+        if self.next.as_ref().is_some_and(|next| next.key == key) {
+            let opened = self.next.as_mut().and_then(|next| next.open(packet));
+            return opened.map_or(Ok(false), |packet| {
+                self.use_next();
+                take(packet, incoming)
+            });
+        }
+        let channel = if self.data.key == key { Some(&mut self.data) } else { self.before.as_mut().filter(|before| before.key == key) };
+        channel.and_then(|channel| channel.open(packet)).map_or(Ok(false), |packet| take(packet, incoming))
+    }
+
+    fn receive_control(&mut self, packet: &[u8]) -> Result<bool, Failure> {
+        let Some((head, bytes)) = self.peer.wrapper.unwrap(packet) else { return Ok(false) };
+        if Some(head.session) != self.peer.theirs {
+            return Ok(false);
+        }
+        let Some(body) = Body::read(head.opcode, &bytes) else { return Ok(false) };
+        if head.opcode == Opcode::SoftReset && head.key == after(self.generation.key) && self.is_settled() {
+            self.generation = Generation::new(&self.peer, head.key)?;
+        }
+        if head.key == self.generation.key {
+            self.answers |= body.confirmed.contains(&0);
+            self.generation.receive(&mut self.peer, &head, body)?;
+            while let Some(message) = self.generation.take_message() {
+                // Servers that give tokens give a new one with new keys.
+                match message.strip_prefix("PUSH_REPLY,") {
+                    Some(options) => options.split(',').filter_map(|option| option.strip_prefix("auth-token ")).for_each(|token| self.take_token(token)),
+                    None => end_of(&message)?,
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// From now on this is said instead of the password, whenever keys are agreed.
+    pub(super) fn take_token(&mut self, token: &str) {
+        self.peer.offer.take_token(token);
+    }
+
+    /// Whether no keys are being agreed.
+    fn is_settled(&self) -> bool {
+        self.generation.key == self.data.key || self.next.is_some()
+    }
+
+    /// What is to be sent now besides packets of the tunnel.
+    pub(super) fn drive(&mut self, out: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
+        let now = Instant::now();
+        if self.is_settled() && self.next.is_none() && self.is_to_renew(now) {
+            self.generation = Generation::new(&self.peer, after(self.generation.key))?;
+        }
+        self.generation.drive(&mut self.peer, now, out)?;
+        if !self.is_settled() {
+            if self.generation.is_agreed() {
+                let keys = self.generation.keys(&self.peer, self.terms.exports_keys)?;
+                self.next = Some(DataChannel::new(self.generation.key, &keys, self.terms.format));
+                self.agreed_at = now;
+            } else if now - self.generation.began > AGREE_WITHIN {
+                return Err(Failure::Ended);
+            }
+        }
+        if now - self.agreed_at > USE_AFTER {
+            self.use_next();
+        }
+        if now - self.agreed_at > KEEP_FOR {
+            self.before = None;
+        }
+        Ok(())
+    }
+
+    fn is_to_renew(&self, now: Instant) -> bool {
+        let renewal = &self.terms.renewal;
+        let is_old = renewal.after.is_some_and(|after| now - self.agreed_at > after);
+        is_old || self.data.bytes >= renewal.bytes || self.data.packets >= renewal.packets
+    }
+
+    fn use_next(&mut self) {
+        if let Some(next) = self.next.take() {
+            tracing::debug!(key = next.key, "an OpenVPN tunnel has new keys");
+            self.before = Some(std::mem::replace(&mut self.data, next));
+        }
+    }
+
+    /// When something is to be sent again.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.generation.next_due()
+    }
+
+    /// Seals a packet of the tunnel.
+    pub(super) fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+        self.data.seal(packet, out).ok_or(Failure::Protocol("no new keys were agreed in time"))
+    }
+
+    /// Seals a word that we are there.
+    pub(super) fn ping(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
+        self.seal(&PING, out)
+    }
+
+    /// Whether the server is one that answers when it is asked for a sign of life.
+    pub(super) fn answers(&self) -> bool {
+        self.answers
+    }
+
+    /// A packet that such a server answers.
+    pub(super) fn ask(&mut self) -> Vec<u8> {
+        self.generation.ask(&mut self.peer)
+    }
+
+    /// Says good-bye in the way that the server knows.
+    pub(super) fn exit(&mut self, out: &mut Vec<Vec<u8>>) {
+        if self.terms.exit_by_control && self.generation.say("EXIT").is_ok() {
+            let _ = self.generation.drive(&mut self.peer, Instant::now(), out);
+        } else {
+            let mut sealed = Vec::new();
+            if self.seal(&[&FOR_THE_END[..], &[EXIT]].concat(), &mut sealed).is_ok() {
+                out.push(sealed);
+            }
+        }
+    }
+}
+
+/// Where a server speaks to a client.
+fn is_conversation(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::HardResetServer | Opcode::SoftReset | Opcode::Control | Opcode::Confirm)
+}
+
+/// Keys are numbered from 0, and from 1 again when the numbers have ended.
+fn after(key: u8) -> u8 {
+    if key >= 7 { 1 } else { key + 1 }
+}
+
+/// What has been opened: a packet of the tunnel's, or something between its ends.
+fn take(packet: Vec<u8>, incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
+    if let Some(rest) = packet.strip_prefix(&FOR_THE_END) {
+        return if rest.first() == Some(&EXIT) { Err(Failure::Ended) } else { Ok(true) };
+    }
+    if packet != PING {
+        incoming.push(packet);
+    }
+    Ok(true)
+}
+
+/// Whether a server's word ends the tunnel. Others are for people to read.
+fn end_of(message: &str) -> Result<(), Failure> {
+    if message.starts_with("AUTH_FAILED") {
+        return Err(Failure::Refused);
+    }
+    if message.starts_with("AUTH_PENDING") {
+        return Err(Failure::Protocol("it asks for an answer that nobody is there to give"));
+    }
+    if ["RESTART", "HALT", "EXIT"].iter().any(|end| message.starts_with(end)) { Err(Failure::Ended) } else { Ok(()) }
+}

@@ -1,0 +1,303 @@
+//! What stands around control packets: nothing, a tag (`tls-auth`), or a tag and a cipher (`tls-crypt`, `tls-crypt-v2`), each
+//! with numbers, so that none is taken twice.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aes::Aes256;
+use aes::cipher::{KeyIvInit as _, StreamCipher as _};
+use hmac::{Hmac, KeyInit, Mac};
+use sha1::Sha1;
+use sha2::{Sha256, Sha384, Sha512};
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
+
+use super::packets::{HEAD, Head, Opcode};
+use super::replay::Window;
+
+/// Two pairs of 64 bytes for a cipher and 64 for a tag, one for each direction.
+pub(super) type StaticKey = [u8; 256];
+
+/// A number and a time.
+const STAMP: usize = 8;
+const CRYPT_TAG: usize = 32;
+/// A client says by its first number that it can send its wrapped key once more, with what follows the reset.
+const EARLY_NEGOTIATION: u32 = 0x0f00_0000;
+
+/// What a profile says of it.
+#[derive(Clone)]
+pub(super) enum Guard {
+    None,
+    Auth { digest: Digest, key: Zeroizing<StaticKey>, direction: Direction },
+    Crypt { key: Zeroizing<StaticKey> },
+    CryptV2 { key: Zeroizing<StaticKey>, wrapped: Vec<u8> },
+}
+
+/// Which half of a static key is whose. Normal is what a server says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// One key for both.
+    Both,
+    Normal,
+    Inverse,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Digest {
+    Sha1,
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+impl Digest {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let name = name.to_ascii_uppercase();
+        match name.strip_prefix("RSA-").unwrap_or(&name) {
+            "SHA1" => Some(Self::Sha1),
+            "SHA256" => Some(Self::Sha256),
+            "SHA384" => Some(Self::Sha384),
+            "SHA512" => Some(Self::Sha512),
+            _ => None,
+        }
+    }
+
+    /// Of a tag, and of a key, in bytes.
+    fn length(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+            Self::Sha512 => 64,
+        }
+    }
+
+    fn tag(self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+        match self {
+            Self::Sha1 => tag::<Hmac<Sha1>>(key, parts),
+            Self::Sha256 => tag::<Hmac<Sha256>>(key, parts),
+            Self::Sha384 => tag::<Hmac<Sha384>>(key, parts),
+            Self::Sha512 => tag::<Hmac<Sha512>>(key, parts),
+        }
+    }
+}
+
+pub(super) fn tag<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    let mut mac = <M as KeyInit>::new_from_slice(key).expect("a key of any length makes a tag");
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().to_vec()
+}
+
+/// Packs and unpacks control packets of one tunnel.
+pub(super) struct Wrapper {
+    guard: Guard,
+    /// The next packet's.
+    number: u32,
+    time: u32,
+    /// Of what came: its time, and its numbers.
+    seen: (u32, Window),
+}
+
+impl Wrapper {
+    pub(super) fn new(guard: Guard) -> Self {
+        let number = if matches!(guard, Guard::CryptV2 { .. }) { EARLY_NEGOTIATION } else { 0 };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        // OpenVPN's time has 32 bits, and so has this, until 2106.
+        Self { guard, number, time: u32::try_from(now).unwrap_or(u32::MAX), seen: (0, Window::default()) }
+    }
+
+    /// What is packed behind some packets, and so has to fit in with them, in bytes.
+    pub(super) fn trailer(&self, opcode: Opcode) -> usize {
+        match &self.guard {
+            Guard::CryptV2 { wrapped, .. } if opcode.carries_key() => wrapped.len(),
+            _ => 0,
+        }
+    }
+
+    /// Opens the first conversation: the way that the guard asks for.
+    pub(super) fn reset(&self) -> Opcode {
+        if matches!(self.guard, Guard::CryptV2 { .. }) { Opcode::HardResetClientV3 } else { Opcode::HardResetClient }
+    }
+
+    pub(super) fn wrap(&mut self, head: &Head, body: &[u8]) -> Vec<u8> {
+        self.number = self.number.wrapping_add(1);
+        let head_bytes = head.bytes();
+        let stamp = [self.number.to_be_bytes(), self.time.to_be_bytes()].concat();
+        match &self.guard {
+            Guard::None => [&head_bytes[..], body].concat(),
+            Guard::Auth { digest, key, direction } => {
+                let tag = digest.tag(auth_key(key, *direction, true, *digest), &[&stamp, &head_bytes, body]);
+                [&head_bytes[..], &tag, &stamp, body].concat()
+            }
+            Guard::Crypt { key } => crypt(key, &head_bytes, &stamp, body),
+            Guard::CryptV2 { key, wrapped } => {
+                let mut packet = crypt(key, &head_bytes, &stamp, body);
+                if head.opcode.carries_key() {
+                    packet.extend_from_slice(wrapped);
+                }
+                packet
+            }
+        }
+    }
+
+    /// The body of a packet, when it is genuine and new.
+    pub(super) fn unwrap(&mut self, packet: &[u8]) -> Option<(Head, Vec<u8>)> {
+        let (head_bytes, rest) = packet.split_first_chunk::<HEAD>()?;
+        let head = Head::read(head_bytes)?;
+        let (stamp, body) = match &self.guard {
+            Guard::None => return Some((head, rest.to_vec())),
+            Guard::Auth { digest, key, direction } => {
+                let (tag, rest) = rest.split_at_checked(digest.length())?;
+                let (stamp, body) = rest.split_first_chunk::<STAMP>()?;
+                let expected = digest.tag(auth_key(key, *direction, false, *digest), &[stamp, head_bytes, body]);
+                if !bool::from(expected.ct_eq(tag)) {
+                    return None;
+                }
+                (stamp, body.to_vec())
+            }
+            Guard::Crypt { key } | Guard::CryptV2 { key, .. } => {
+                let (stamp, rest) = rest.split_first_chunk::<STAMP>()?;
+                let (tag, sealed) = rest.split_first_chunk::<CRYPT_TAG>()?;
+                let mut body = sealed.to_vec();
+                apply(&key[..32], tag, &mut body);
+                if !bool::from(Digest::Sha256.tag(&key[64..96], &[head_bytes, stamp, &body]).ct_eq(tag)) {
+                    return None;
+                }
+                (stamp, body)
+            }
+        };
+        self.is_new(*stamp).then_some((head, body))
+    }
+
+    /// Numbers begin again whenever the time goes on, and it never goes back.
+    fn is_new(&mut self, stamp: [u8; STAMP]) -> bool {
+        let [a, b, c, d, e, f, g, h] = stamp;
+        let (number, time) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+        if time < self.seen.0 {
+            return false;
+        }
+        if time > self.seen.0 {
+            self.seen = (time, Window::default());
+        }
+        self.seen.1.take(number)
+    }
+}
+
+/// The part of a static key that makes tags in one direction.
+fn auth_key(key: &StaticKey, direction: Direction, ours: bool, digest: Digest) -> &[u8] {
+    let at = match (direction, ours) {
+        (Direction::Both, _) | (Direction::Normal, true) | (Direction::Inverse, false) => 64,
+        (Direction::Normal, false) | (Direction::Inverse, true) => 192,
+    };
+    &key[at..at + digest.length()]
+}
+
+fn crypt(key: &StaticKey, head: &[u8], stamp: &[u8], body: &[u8]) -> Vec<u8> {
+    let tag = Digest::Sha256.tag(&key[192..224], &[head, stamp, body]);
+    let mut sealed = body.to_vec();
+    apply(&key[128..160], &tag, &mut sealed);
+    [head, stamp, &tag, &sealed].concat()
+}
+
+/// The tag's first half is where the cipher begins.
+fn apply(key: &[u8], tag: &[u8], body: &mut [u8]) {
+    let mut cipher = ctr::Ctr128BE::<Aes256>::new_from_slices(key, &tag[..16]).expect("32 and 16 bytes");
+    cipher.apply_keystream(body);
+}
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroizing;
+
+    use super::super::packets::{Head, Opcode};
+    use super::{Digest, Direction, Guard, Wrapper};
+
+    fn key() -> Zeroizing<[u8; 256]> {
+        Zeroizing::new(std::array::from_fn(|at| u8::try_from(at).expect("below 256")))
+    }
+
+    /// What a server with the same key would hold.
+    fn mirrored(guard: &Guard) -> Guard {
+        let swapped = |key: &[u8; 256]| {
+            let mut swapped = Zeroizing::new([0; 256]);
+            swapped[..128].copy_from_slice(&key[128..]);
+            swapped[128..].copy_from_slice(&key[..128]);
+            swapped
+        };
+        match guard {
+            Guard::None => Guard::None,
+            Guard::Auth { digest, key, direction } => Guard::Auth {
+                digest: *digest,
+                key: key.clone(),
+                direction: match direction {
+                    Direction::Both => Direction::Both,
+                    Direction::Normal => Direction::Inverse,
+                    Direction::Inverse => Direction::Normal,
+                },
+            },
+            Guard::Crypt { key } | Guard::CryptV2 { key, .. } => Guard::Crypt { key: swapped(key) },
+        }
+    }
+
+    fn guards() -> Vec<Guard> {
+        let mut guards = vec![Guard::Crypt { key: key() }];
+        for digest in [Digest::Sha1, Digest::Sha256, Digest::Sha384, Digest::Sha512] {
+            for direction in [Direction::Both, Direction::Normal, Direction::Inverse] {
+                guards.push(Guard::Auth { digest, key: key(), direction });
+            }
+        }
+        guards
+    }
+
+    const HEAD: Head = Head { opcode: Opcode::Control, key: 3, session: *b"session!" };
+
+    #[test]
+    fn what_one_packs_the_other_unpacks_once() {
+        for guard in guards() {
+            let (mut ours, mut theirs) = (Wrapper::new(guard.clone()), Wrapper::new(mirrored(&guard)));
+            let packet = ours.wrap(&HEAD, b"hello");
+            assert_eq!(theirs.unwrap(&packet), Some((HEAD, b"hello".to_vec())));
+            assert_eq!(theirs.unwrap(&packet), None, "a second time");
+            let (first, second) = (ours.wrap(&HEAD, b"one"), ours.wrap(&HEAD, b"two"));
+            assert!(theirs.unwrap(&second).is_some() && theirs.unwrap(&first).is_some(), "in another order");
+            let (_, packet) = (ours.time -= 1, ours.wrap(&HEAD, b"old"));
+            assert_eq!(theirs.unwrap(&packet), None, "of before");
+        }
+    }
+
+    #[test]
+    fn what_was_changed_is_not_genuine() {
+        for guard in guards() {
+            let packet = Wrapper::new(guard.clone()).wrap(&HEAD, b"hello");
+            for at in 0..packet.len() {
+                let mut changed = packet.clone();
+                changed[at] ^= 1;
+                assert_eq!(Wrapper::new(mirrored(&guard)).unwrap(&changed), None, "byte {at}");
+                assert_eq!(Wrapper::new(mirrored(&guard)).unwrap(&packet[..at]), None, "cut at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_clients_own_key_goes_with_what_the_server_cannot_place() {
+        let mut wrapper = Wrapper::new(Guard::CryptV2 { key: key(), wrapped: b"wrapped".to_vec() });
+        for (opcode, carries) in [(Opcode::HardResetClientV3, true), (Opcode::ControlWithKey, true), (Opcode::Control, false)] {
+            let packet = wrapper.wrap(&Head { opcode, ..HEAD }, b"hello");
+            assert_eq!(packet.ends_with(b"wrapped"), carries, "{opcode:?}");
+            assert_eq!(packet[9], 0x0f, "early negotiation");
+        }
+    }
+
+    /// RFC 4231, case 2, and the cipher of NIST SP 800-38A, F.5.5.
+    #[test]
+    fn tags_and_cipher_are_those_of_the_standards() {
+        let tag = Digest::Sha256.tag(b"Jefe", &[b"what do ya want ", b"for nothing?"]);
+        assert_eq!(hex::encode(tag), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        let key = hex::decode("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4").expect("hex");
+        let counter = hex::decode("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff").expect("hex");
+        let mut text = hex::decode("6bc1bee22e409f96e93d7e117393172a").expect("hex");
+        super::apply(&key, &counter, &mut text);
+        assert_eq!(hex::encode(text), "601ec313775789a5b7a7f504bbf3d228");
+    }
+}
