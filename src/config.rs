@@ -8,6 +8,7 @@ mod agents;
 mod auth;
 #[cfg(test)]
 mod documented;
+mod egress;
 mod email;
 mod later;
 mod limits;
@@ -41,6 +42,7 @@ use serde::{Deserialize, Serialize};
 
 use self::agents::Agents;
 use self::auth::{ApiKeys, Auth, Mfa};
+use self::egress::Egress;
 pub use self::email::Email;
 use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
@@ -110,6 +112,8 @@ pub struct Config {
     pub profiles: Profiles,
     /// Sessions that agents drive.
     pub agents: Agents,
+    /// What customers bring to leave through.
+    pub egress: Egress,
 
     // Of areas that are still to come, from here on.
     /// Who takes money.
@@ -144,6 +148,7 @@ impl Default for Config {
             webhooks: Webhooks::default(),
             profiles: Profiles::default(),
             agents: Agents::default(),
+            egress: Egress::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),
