@@ -1,0 +1,604 @@
+//! A TCP/IP stack of our own over whatever carries packets: smoltcp's, with sockets as tokio's are.
+//!
+//! It has two ends. [`Stack`] is for those who want connections; [`Link`] is for the one task that carries the packets: it
+//! delivers what comes, takes a [`turn`](Link::turn), sends what that gives, and sleeps until something happens. All state is
+//! behind one lock that nobody holds across an await.
+//!
+//! The stack knows where the tunnel leads. It dials nothing else, and believes no packet that claims to come from elsewhere.
+//! Everything in it is bounded: connections, what each of them buffers (less, the more there are), packets that wait.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::phy::{Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::socket::{Socket, tcp, udp};
+use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{Closed, ConnectError};
+
+/// Connections of one tunnel at a time, with those that are being closed. Whoever wants another one waits.
+const CONNECTIONS: usize = 512;
+
+/// Look-ups of one tunnel at a time, by far: their bound is in `names`.
+const DATAGRAM_SOCKETS: usize = 64;
+
+/// What may come in on a connection before it is read, and so in one round trip: 512 KiB in 100 ms are 40 Mbit/s. Pages that
+/// were never touched take no memory.
+const RECEIVE: usize = 512 << 10;
+
+/// What may go out on a connection before the other side has it.
+const SEND: usize = 256 << 10;
+
+/// So many connections have buffers of the full size, as many again have half of it, and so on down to an eighth.
+const GENEROUS_TO: usize = 32;
+
+/// Packets that one turn makes.
+const BURST: usize = 256;
+
+/// Packets that one turn takes. A tunnel that brings more loses them, as it would on any full queue.
+const BACKLOG: usize = 1024;
+
+/// How long a closed connection may take to say so to the other side.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// A connection whose other side says nothing for so long, although asked, is dead.
+const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
+const ASK_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(45);
+
+/// What datagrams of one look-up may wait for it.
+const DATAGRAMS: usize = 8;
+const DATAGRAM_BYTES: usize = 16 << 10;
+
+/// How the tunnel below is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Good,
+    /// Its server does not answer; it may again.
+    Silent,
+    Closed(Closed),
+}
+
+/// Where connections come from. When the last clone is dropped, the [`Link`] is told.
+#[derive(Clone)]
+pub struct Stack {
+    shared: Arc<Shared>,
+    _guard: Arc<DropGuard>,
+}
+
+/// The end of the one who carries packets.
+pub struct Link {
+    shared: Arc<Shared>,
+    abandoned: CancellationToken,
+}
+
+/// Sockets for those who must not keep the stack alive.
+#[derive(Clone)]
+pub struct Sockets(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to send.
+    wake: Notify,
+    health: watch::Sender<Health>,
+    places: Arc<Semaphore>,
+    addresses: Vec<IpAddr>,
+    routes: Vec<IpNet>,
+    began: std::time::Instant,
+}
+
+struct State {
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    device: Queues,
+    /// Dropped by their owners, and not done yet.
+    closing: Vec<Closing>,
+    /// Local ports in use.
+    ports: HashSet<u16>,
+    connections: usize,
+}
+
+struct Closing {
+    handle: SocketHandle,
+    port: u16,
+    until: std::time::Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+/// A stack of these addresses, to which the routes lead, over packets of at most so many bytes.
+pub fn new(addresses: &[IpNet], routes: Vec<IpNet>, mtu: usize) -> (Stack, Link) {
+    let mut device = Queues { inbound: VecDeque::new(), outbound: VecDeque::new(), spare: Vec::new(), mtu };
+    let mut config = Config::new(HardwareAddress::Ip);
+    config.random_seed = rand::random();
+    let mut interface = Interface::new(config, &mut device, smoltcp::time::Instant::ZERO);
+    interface.update_ip_addrs(|list| {
+        for address in addresses {
+            // A device would have a network at its end. This has nothing but the tunnel, whatever the prefix says.
+            let _ = list.push(IpCidr::new(address.addr().into(), address.max_prefix_len()));
+        }
+    });
+    // There are no neighbours: a default route says only "this way". Where it leads is for `routes` to say.
+    let _ = interface.routes_mut().add_default_ipv4_route(std::net::Ipv4Addr::new(0, 0, 0, 1));
+    let _ = interface.routes_mut().add_default_ipv6_route(std::net::Ipv6Addr::LOCALHOST);
+    let state = State {
+        interface,
+        sockets: SocketSet::new(Vec::new()),
+        device,
+        closing: Vec::new(),
+        ports: HashSet::new(),
+        connections: 0,
+    };
+    let shared = Arc::new(Shared {
+        state: Mutex::new(state),
+        wake: Notify::new(),
+        health: watch::Sender::new(Health::Good),
+        places: Arc::new(Semaphore::new(CONNECTIONS)),
+        addresses: addresses.iter().map(IpNet::addr).collect(),
+        routes,
+        began: std::time::Instant::now(),
+    });
+    let abandoned = CancellationToken::new();
+    let guard = Arc::new(abandoned.clone().drop_guard());
+    (Stack { shared: Arc::clone(&shared), _guard: guard }, Link { shared, abandoned })
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stack's clock, which no change of the machine's moves.
+    fn now(&self) -> smoltcp::time::Instant {
+        smoltcp::time::Instant::from_micros(i64::try_from(self.began.elapsed().as_micros()).unwrap_or(i64::MAX))
+    }
+
+    fn leads_to(&self, address: IpAddr) -> bool {
+        self.routes.iter().any(|route| route.contains(&address))
+    }
+
+    /// What a connection to there comes from. No tunnel leads to what is this machine itself, or everybody.
+    fn own_address(&self, remote: IpAddr) -> Result<IpAddress, ConnectError> {
+        let nobody = match remote {
+            IpAddr::V4(address) => {
+                address.is_loopback() || address.is_unspecified() || address.is_multicast() || address.is_broadcast()
+            }
+            IpAddr::V6(address) => address.is_loopback() || address.is_unspecified() || address.is_multicast(),
+        };
+        if nobody || !self.leads_to(remote) || self.addresses.contains(&remote) {
+            return Err(ConnectError::Unreachable);
+        }
+        let own = self.addresses.iter().find(|own| own.is_ipv4() == remote.is_ipv4());
+        own.map(|own| (*own).into()).ok_or(ConnectError::Unreachable)
+    }
+
+    /// Why nothing leads through the tunnel now.
+    fn refuse_when_dead(&self) -> Result<(), ConnectError> {
+        if *self.health.borrow() == Health::Good { Ok(()) } else { Err(ConnectError::TunnelDead) }
+    }
+}
+
+impl State {
+    /// A port that nobody can foresee: whoever answers must have seen what was asked.
+    fn take_port(&mut self) -> u16 {
+        loop {
+            let port = rand::random_range(16_384..=u16::MAX);
+            if self.ports.insert(port) {
+                return port;
+            }
+        }
+    }
+}
+
+impl Stack {
+    /// Connects, within this time.
+    pub async fn connect(&self, remote: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
+        Sockets(Arc::clone(&self.shared)).connect(remote, within).await
+    }
+
+    /// Waits until the tunnel's server does not answer, or the tunnel is closed.
+    pub async fn silent(&self) {
+        // The sender is in what we hold.
+        let _ = self.shared.health.subscribe().wait_for(|health| *health != Health::Good).await;
+    }
+
+    /// Waits until the tunnel is closed.
+    pub async fn closed(&self) -> Closed {
+        let mut health = self.shared.health.subscribe();
+        loop {
+            if let Health::Closed(why) = *health.borrow_and_update() {
+                return why;
+            }
+            if health.changed().await.is_err() {
+                return Closed::Broken;
+            }
+        }
+    }
+
+    /// Sockets that do not keep the stack alive.
+    pub fn sockets(&self) -> Sockets {
+        Sockets(Arc::clone(&self.shared))
+    }
+
+    /// Whether it has addresses of this kind.
+    pub fn has_ipv4(&self) -> bool {
+        self.shared.addresses.iter().any(IpAddr::is_ipv4)
+    }
+
+    /// Whether it has addresses of this kind.
+    pub fn has_ipv6(&self) -> bool {
+        self.shared.addresses.iter().any(IpAddr::is_ipv6)
+    }
+}
+
+impl Link {
+    /// Packets came out of the tunnel. What claims to come from where it does not lead is dropped, and what is too much.
+    pub fn deliver(&self, packets: &mut Vec<Vec<u8>>) {
+        let mut state = self.shared.state();
+        for packet in packets.drain(..) {
+            let believed = source(&packet).is_some_and(|source| self.shared.leads_to(source));
+            if believed && state.device.inbound.len() < BACKLOG {
+                state.device.inbound.push_back(packet);
+            }
+        }
+    }
+
+    /// Runs the stack. What is to go into the tunnel is put on `outgoing`, whose packets of the last turn it uses again. Gives
+    /// when to come back at the latest.
+    pub fn turn(&self, outgoing: &mut Vec<Vec<u8>>) -> Duration {
+        let now = self.shared.now();
+        let mut state = self.shared.state();
+        let State { interface, sockets, device, closing, ports, connections } = &mut *state;
+        device.spare.append(outgoing);
+        device.spare.truncate(BURST);
+        loop {
+            interface.poll(now, device, sockets);
+            if device.inbound.is_empty() {
+                break;
+            }
+        }
+        outgoing.extend(device.outbound.drain(..));
+        closing.retain(|leaving| {
+            let socket = sockets.get_mut::<tcp::Socket>(leaving.handle);
+            if matches!(socket.state(), tcp::State::Closed | tcp::State::TimeWait) {
+                sockets.remove(leaving.handle);
+                ports.remove(&leaving.port);
+                *connections -= 1;
+                return false;
+            }
+            if leaving.until <= std::time::Instant::now() {
+                // The next turn tells the other side, and then it is closed.
+                socket.abort();
+            }
+            true
+        });
+        let longest = if closing.is_empty() { Duration::from_secs(60) } else { Duration::from_secs(1) };
+        interface.poll_delay(now, sockets).map_or(longest, |delay| Duration::from(delay).min(longest))
+    }
+
+    /// Waits until there is something to send.
+    pub async fn woken(&self) {
+        self.shared.wake.notified().await;
+    }
+
+    /// Waits until nobody has the stack any more.
+    pub async fn abandoned(&self) {
+        self.abandoned.cancelled().await;
+    }
+
+    /// The server does not answer: connections that are being made fail, and others until it does.
+    pub fn fell_silent(&self) {
+        self.shared.health.send_if_modified(|health| std::mem::replace(health, Health::Silent) != Health::Silent);
+    }
+
+    /// It answers.
+    pub fn answered(&self) {
+        self.shared.health.send_if_modified(|health| std::mem::replace(health, Health::Good) != Health::Good);
+    }
+
+    /// The tunnel is gone: all that is open ends.
+    pub fn close(self, why: Closed) {
+        let mut state = self.shared.state();
+        for (_, socket) in state.sockets.iter_mut() {
+            match socket {
+                Socket::Tcp(tcp) => tcp.abort(),
+                Socket::Udp(udp) => udp.close(),
+            }
+        }
+        drop(state);
+        self.shared.health.send_replace(Health::Closed(why));
+    }
+}
+
+/// Whom a packet claims to be from.
+fn source(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?)),
+        6 => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?)),
+        _ => None,
+    }
+}
+
+impl Sockets {
+    /// Connects, within this time.
+    pub async fn connect(&self, remote: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
+        let deadline = Instant::now() + within;
+        let shared = &self.0;
+        let own = shared.own_address(remote.ip())?;
+        shared.refuse_when_dead()?;
+        let place = timeout_at(deadline, Arc::clone(&shared.places).acquire_owned()).await;
+        let place = place.map_err(|_| ConnectError::TimedOut)?.map_err(|_| ConnectError::TunnelDead)?;
+        let stream = self.dial(own, remote, place)?;
+        shared.wake.notify_one();
+        let connected = std::future::poll_fn(|cx| {
+            let mut state = shared.state();
+            let socket = state.sockets.get_mut::<tcp::Socket>(stream.handle);
+            match socket.state() {
+                tcp::State::SynSent | tcp::State::SynReceived => {
+                    socket.register_send_waker(cx.waker());
+                    Poll::Pending
+                }
+                tcp::State::Closed => Poll::Ready(Err(ConnectError::Refused)),
+                _ => Poll::Ready(Ok(())),
+            }
+        });
+        timeout_at(deadline, connected).await.map_err(|_| ConnectError::TimedOut)??;
+        Ok(stream)
+    }
+
+    fn dial(&self, own: IpAddress, remote: SocketAddr, place: OwnedSemaphorePermit) -> Result<TcpStream, ConnectError> {
+        let mut state = self.0.state();
+        let smaller = (state.connections / GENEROUS_TO).min(3);
+        let buffer = |bytes: usize| tcp::SocketBuffer::new(vec![0; bytes >> smaller]);
+        let mut socket = tcp::Socket::new(buffer(RECEIVE), buffer(SEND));
+        socket.set_nagle_enabled(false);
+        socket.set_timeout(Some(SILENCE));
+        socket.set_keep_alive(Some(ASK_AFTER));
+        let port = state.take_port();
+        let connecting =
+            socket.connect(state.interface.context(), IpEndpoint::from(remote), IpEndpoint::new(own, port));
+        if connecting.is_err() {
+            state.ports.remove(&port);
+            return Err(ConnectError::Unreachable);
+        }
+        state.connections += 1;
+        let handle = state.sockets.add(socket);
+        drop(state);
+        Ok(TcpStream { shared: Arc::clone(&self.0), handle, port, place: Some(place) })
+    }
+
+    /// A socket for datagrams to and from one other.
+    pub fn bind(&self, remote: SocketAddr) -> io::Result<UdpSocket> {
+        let unreachable = |_| io::Error::from(io::ErrorKind::HostUnreachable);
+        let own = self.0.own_address(remote.ip()).map_err(unreachable)?;
+        self.0.refuse_when_dead().map_err(unreachable)?;
+        let mut state = self.0.state();
+        let buffer = || udp::PacketBuffer::new(vec![udp::PacketMetadata::EMPTY; DATAGRAMS], vec![0; DATAGRAM_BYTES]);
+        let mut socket = udp::Socket::new(buffer(), buffer());
+        if state.ports.len() - state.connections >= DATAGRAM_SOCKETS {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        let port = state.take_port();
+        if socket.bind(IpEndpoint::new(own, port)).is_err() {
+            state.ports.remove(&port);
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        let handle = state.sockets.add(socket);
+        drop(state);
+        Ok(UdpSocket { shared: Arc::clone(&self.0), handle, port, remote })
+    }
+}
+
+/// A connection.
+pub struct TcpStream {
+    shared: Arc<Shared>,
+    handle: SocketHandle,
+    port: u16,
+    /// Its place among the connections, until it is given to those that are being closed.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for TcpStream {
+    fn drop(&mut self) {
+        let Some(place) = self.place.take() else { return };
+        let mut state = self.shared.state();
+        let socket = state.sockets.get_mut::<tcp::Socket>(self.handle);
+        // Not read to its end: reset, as a kernel does. Else the rest is still sent.
+        if socket.recv_queue() > 0 || socket.state() == tcp::State::SynSent {
+            socket.abort()
+        } else {
+            socket.close()
+        }
+        let until = std::time::Instant::now() + LINGER;
+        state.closing.push(Closing { handle: self.handle, port: self.port, until, _place: place });
+        drop(state);
+        self.shared.wake.notify_one();
+    }
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.shared.state();
+        let socket = state.sockets.get_mut::<tcp::Socket>(self.handle);
+        if socket.can_recv() {
+            let length = socket.recv_slice(buffer.initialize_unfilled()).map_err(io::Error::other)?;
+            let roomy = socket.recv_queue() < socket.recv_capacity() / 2;
+            drop(state);
+            buffer.advance(length);
+            if roomy {
+                // The other side may have to be told.
+                self.shared.wake.notify_one();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        if socket.may_recv() {
+            socket.register_recv_waker(cx.waker());
+            return Poll::Pending;
+        }
+        // The other side has said that this is all, unless it or the tunnel is gone.
+        let ended =
+            if socket.state() == tcp::State::Closed { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) };
+        Poll::Ready(ended)
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.shared.state();
+        let socket = state.sockets.get_mut::<tcp::Socket>(self.handle);
+        if !socket.may_send() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        if !socket.can_send() {
+            socket.register_send_waker(cx.waker());
+            return Poll::Pending;
+        }
+        let length = socket.send_slice(bytes).map_err(io::Error::other)?;
+        drop(state);
+        self.shared.wake.notify_one();
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.state().sockets.get_mut::<tcp::Socket>(self.handle).close();
+        self.shared.wake.notify_one();
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Datagrams to and from one other.
+pub struct UdpSocket {
+    shared: Arc<Shared>,
+    handle: SocketHandle,
+    port: u16,
+    remote: SocketAddr,
+}
+
+impl UdpSocket {
+    /// Sends a datagram.
+    pub fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.shared.state();
+        let socket = state.sockets.get_mut::<udp::Socket>(self.handle);
+        if !socket.is_open() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        match socket.send_slice(bytes, IpEndpoint::from(self.remote)) {
+            Ok(()) => {
+                drop(state);
+                self.shared.wake.notify_one();
+                Poll::Ready(Ok(bytes.len()))
+            }
+            Err(udp::SendError::BufferFull) => {
+                socket.register_send_waker(cx.waker());
+                Poll::Pending
+            }
+            Err(error) => Poll::Ready(Err(io::Error::other(error))),
+        }
+    }
+
+    /// Receives a datagram, and loses what is too long for the buffer. One that comes from elsewhere is dropped.
+    pub fn poll_receive(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.shared.state();
+        let socket = state.sockets.get_mut::<udp::Socket>(self.handle);
+        if !socket.is_open() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        while let Ok((datagram, from)) = socket.recv() {
+            if from.endpoint == IpEndpoint::from(self.remote) {
+                let length = datagram.len().min(buffer.len());
+                buffer[..length].copy_from_slice(&datagram[..length]);
+                return Poll::Ready(Ok(length));
+            }
+        }
+        socket.register_recv_waker(cx.waker());
+        Poll::Pending
+    }
+
+    /// The one other.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+}
+
+impl Drop for UdpSocket {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.sockets.remove(self.handle);
+        state.ports.remove(&self.port);
+    }
+}
+
+/// What smoltcp takes for a device.
+struct Queues {
+    inbound: VecDeque<Vec<u8>>,
+    outbound: VecDeque<Vec<u8>>,
+    /// Packets of the last turn, whose memory the next ones use.
+    spare: Vec<Vec<u8>>,
+    mtu: usize,
+}
+
+struct Received(Vec<u8>);
+
+struct Sending<'a> {
+    outbound: &'a mut VecDeque<Vec<u8>>,
+    spare: &'a mut Vec<Vec<u8>>,
+}
+
+impl RxToken for Received {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
+        read(&self.0)
+    }
+}
+
+impl TxToken for Sending<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
+        let mut packet = self.spare.pop().unwrap_or_default();
+        packet.clear();
+        packet.resize(length, 0);
+        let result = write(&mut packet);
+        self.outbound.push_back(packet);
+        result
+    }
+}
+
+impl Device for Queues {
+    type RxToken<'a> = Received;
+    type TxToken<'a> = Sending<'a>;
+
+    fn receive(&mut self, _: smoltcp::time::Instant) -> Option<(Received, Sending<'_>)> {
+        let packet = self.inbound.pop_front()?;
+        Some((Received(packet), Sending { outbound: &mut self.outbound, spare: &mut self.spare }))
+    }
+
+    fn transmit(&mut self, _: smoltcp::time::Instant) -> Option<Sending<'_>> {
+        let room = self.outbound.len() < BURST;
+        room.then_some(Sending { outbound: &mut self.outbound, spare: &mut self.spare })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.mtu;
+        capabilities.max_burst_size = Some(BURST);
+        // The tunnel authenticates what it delivers: a checksum finds nothing more. The kernel's own WireGuard says so, too.
+        let mut checksums = ChecksumCapabilities::default();
+        checksums.tcp = Checksum::Tx;
+        checksums.udp = Checksum::Tx;
+        checksums.ipv4 = Checksum::Tx;
+        capabilities.checksum = checksums;
+        capabilities
+    }
+}

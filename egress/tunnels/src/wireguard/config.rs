@@ -1,0 +1,249 @@
+//! What a wg-quick file says, less what only a device has: what cannot be kept to is refused by name.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ipnet::IpNet;
+use url::Host;
+use zeroize::Zeroizing;
+
+use crate::{ConfigError, Endpoint};
+
+/// The longest text, in bytes.
+const LONGEST: usize = 16 << 10;
+
+/// Addresses of one tunnel: the stack has room for no more.
+const ADDRESSES: usize = 8;
+
+/// Packets, where a file does not say: what is left of Ethernet's 1500 bytes.
+const MTU: usize = 1420;
+
+/// The smallest packet that IPv4 and IPv6 must carry, and the largest that anybody's network does.
+const SMALLEST: [usize; 2] = [576, 1280];
+const LARGEST: usize = 9000;
+
+type Key = Zeroizing<[u8; 32]>;
+
+/// A wg-quick file of one peer. Its keys are forgotten with it, and nowhere printed.
+#[derive(Clone)]
+pub struct Config {
+    pub(super) private_key: Key,
+    pub(super) addresses: Vec<IpNet>,
+    pub(super) name_servers: Vec<IpAddr>,
+    pub(super) mtu: usize,
+    pub(super) public_key: [u8; 32],
+    pub(super) preshared_key: Option<Key>,
+    pub(super) allowed: Vec<IpNet>,
+    /// In seconds.
+    pub(super) keepalive: Option<u16>,
+    endpoint: Endpoint,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Config(…)")
+    }
+}
+
+impl Config {
+    /// Reads a wg-quick file: at most 16 KiB, one `[Peer]`, at least one server of names.
+    ///
+    /// # Errors
+    /// When it says what cannot be kept to, or does not say what is needed.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        if text.len() > LONGEST {
+            return Err(error("config", "is longer than 16 KiB"));
+        }
+        let mut draft = Draft::default();
+        let mut section = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            if line.starts_with('[') {
+                section = Some(draft.begin(line, number)?);
+                continue;
+            }
+            let Some((name, value)) = line.split_once('=') else {
+                return Err(error(format!("line {number}"), "has no '='"));
+            };
+            draft.take(section, name.trim(), value.trim(), number)?;
+        }
+        draft.finish()
+    }
+
+    /// Where the server is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Interface,
+    Peer,
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Draft {
+    peers: usize,
+    private_key: Option<Key>,
+    addresses: Vec<IpNet>,
+    name_servers: Vec<IpAddr>,
+    mtu: Option<usize>,
+    public_key: Option<[u8; 32]>,
+    preshared_key: Option<Key>,
+    allowed: Vec<IpNet>,
+    endpoint: Option<Endpoint>,
+    keepalive: Option<Option<u16>>,
+}
+
+impl Draft {
+    fn begin(&mut self, line: &str, number: usize) -> Result<Section, ConfigError> {
+        if line.eq_ignore_ascii_case("[interface]") {
+            Ok(Section::Interface)
+        } else if line.eq_ignore_ascii_case("[peer]") {
+            self.peers += 1;
+            Ok(Section::Peer)
+        } else {
+            Err(error(format!("line {number}"), "begins a section that is neither [Interface] nor [Peer]"))
+        }
+    }
+
+    /// Case says nothing in names, as in wg-quick.
+    fn take(&mut self, section: Option<Section>, name: &str, value: &str, number: usize) -> Result<(), ConfigError> {
+        let Some(section) = section else {
+            return Err(error(spelled(name, number), "stands before any section"));
+        };
+        match (section, name.to_ascii_lowercase().as_str()) {
+            (Section::Interface, "privatekey") => once(&mut self.private_key, "PrivateKey", key("PrivateKey", value)?),
+            (Section::Interface, "address") => {
+                self.addresses.extend(networks("Address", value)?);
+                Ok(())
+            }
+            (Section::Interface, "dns") => {
+                for item in items(value) {
+                    let address =
+                        item.parse().map_err(|_| error("DNS", "takes addresses only, and no search domains"))?;
+                    self.name_servers.push(address);
+                }
+                Ok(())
+            }
+            (Section::Interface, "mtu") => {
+                let mtu = value.parse().ok().filter(|mtu| (SMALLEST[0]..=LARGEST).contains(mtu));
+                once(&mut self.mtu, "MTU", mtu.ok_or_else(|| error("MTU", "is not a number from 576 to 9000"))?)
+            }
+            (Section::Interface, "preup" | "postup" | "predown" | "postdown") => {
+                Err(error(spelled(name, number), "commands are not run"))
+            }
+            (Section::Interface, "table" | "saveconfig" | "fwmark" | "listenport") => {
+                Err(error(spelled(name, number), "is of a device, and there is none"))
+            }
+            (Section::Peer, "publickey") => once(&mut self.public_key, "PublicKey", *key("PublicKey", value)?),
+            (Section::Peer, "presharedkey") => {
+                once(&mut self.preshared_key, "PresharedKey", key("PresharedKey", value)?)
+            }
+            (Section::Peer, "allowedips") => {
+                self.allowed.extend(networks("AllowedIPs", value)?);
+                Ok(())
+            }
+            (Section::Peer, "endpoint") => once(&mut self.endpoint, "Endpoint", endpoint(value)?),
+            (Section::Peer, "persistentkeepalive") => {
+                let off = value.eq_ignore_ascii_case("off");
+                let seconds = if off { Some(0) } else { value.parse::<u16>().ok() };
+                let seconds =
+                    seconds.ok_or_else(|| error("PersistentKeepalive", "is neither off nor at most 65535 seconds"))?;
+                once(&mut self.keepalive, "PersistentKeepalive", Some(seconds).filter(|seconds| *seconds > 0))
+            }
+            (Section::Interface, _) => Err(error(spelled(name, number), "is not known in [Interface]")),
+            (Section::Peer, _) => Err(error(spelled(name, number), "is not known in [Peer]")),
+        }
+    }
+
+    fn finish(self) -> Result<Config, ConfigError> {
+        if self.peers != 1 {
+            return Err(error("[Peer]", "has to be there once"));
+        }
+        let Self { addresses, name_servers, .. } = self;
+        if addresses.is_empty() || addresses.len() > ADDRESSES {
+            return Err(error("Address", "has to name one address to eight"));
+        }
+        let mtu = self.mtu.unwrap_or(MTU);
+        if mtu < SMALLEST[1] && addresses.iter().any(|address| address.addr().is_ipv6()) {
+            return Err(error("MTU", "is less than the 1280 bytes that IPv6 needs"));
+        }
+        let allowed = IpNet::aggregate(&self.allowed);
+        if allowed.is_empty() {
+            return Err(error("AllowedIPs", "is missing: the tunnel would lead nowhere"));
+        }
+        if name_servers.is_empty() {
+            return Err(error("DNS", "is missing: names are resolved inside the tunnel only"));
+        }
+        let reached = |server: &IpAddr| {
+            allowed.iter().any(|network| network.contains(server))
+                && addresses.iter().any(|address| address.addr().is_ipv4() == server.is_ipv4())
+        };
+        let name_servers: Vec<_> = name_servers.into_iter().filter(reached).collect();
+        if name_servers.is_empty() {
+            return Err(error("DNS", "is nothing that Address and AllowedIPs lead to"));
+        }
+        Ok(Config {
+            private_key: self.private_key.ok_or_else(|| error("PrivateKey", "is missing"))?,
+            addresses,
+            name_servers,
+            mtu,
+            public_key: self.public_key.ok_or_else(|| error("PublicKey", "is missing"))?,
+            preshared_key: self.preshared_key,
+            allowed,
+            keepalive: self.keepalive.flatten(),
+            endpoint: self.endpoint.ok_or_else(|| error("Endpoint", "is missing"))?,
+        })
+    }
+}
+
+fn error(directive: impl Into<String>, reason: &str) -> ConfigError {
+    ConfigError { directive: directive.into(), reason: reason.to_owned() }
+}
+
+/// A directive as the file spells it, or the line's number where that may be anything: a key that was pasted into a line of its
+/// own looks like a directive without a value, because it ends with '='.
+fn spelled(name: &str, number: usize) -> String {
+    let is_directive = (1..=24).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+    if is_directive { name.to_owned() } else { format!("line {number}") }
+}
+
+fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), ConfigError> {
+    if place.replace(value).is_some() { Err(error(name, "is there more than once")) } else { Ok(()) }
+}
+
+fn items(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+fn key(name: &str, value: &str) -> Result<Key, ConfigError> {
+    // As long as what the decoder may want to write.
+    let mut decoded = Zeroizing::new([0; 36]);
+    let length = if value.len() == 44 { STANDARD.decode_slice(value, decoded.as_mut_slice()).ok() } else { None };
+    if length != Some(32) {
+        return Err(error(name, "is not 32 bytes in base64"));
+    }
+    let mut key = Key::default();
+    key.copy_from_slice(&decoded[..32]);
+    Ok(key)
+}
+
+fn networks(name: &str, value: &str) -> Result<Vec<IpNet>, ConfigError> {
+    let network = |item: &str| item.parse::<IpNet>().ok().or_else(|| item.parse::<IpAddr>().map(IpNet::from).ok());
+    items(value).map(|item| network(item).ok_or_else(|| error(name, "holds what is no address or network"))).collect()
+}
+
+fn endpoint(value: &str) -> Result<Endpoint, ConfigError> {
+    let wrong = || error("Endpoint", "is not a host and a port");
+    let (host, port) = value.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
+    Ok(Endpoint { host: Host::parse(host).map_err(|_| wrong())?, port })
+}
