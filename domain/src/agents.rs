@@ -27,7 +27,7 @@ use crate::area::{Area, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::database;
 use crate::heavy::heavy;
-use crate::ids::{AccountId, AgentSessionId, ProfileId, SessionId};
+use crate::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
 use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
@@ -154,6 +154,8 @@ pub struct AgentSession {
     pub archetype: String,
     /// What its browser began with.
     pub profile_id: Option<ProfileId>,
+    /// The saved proxy that its browser leaves through; it may be gone when that has ended.
+    pub proxy_id: Option<ProxyId>,
     /// The customer's words.
     pub label: Option<String>,
     /// Tokens that models may use for it.
@@ -271,8 +273,8 @@ pub async fn create(
     actor: &Actor,
 ) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into agent_sessions (id, account_id, session_id, mode, archetype, profile_id, label, token_budget)
-         select $1, account_id, id, $3, archetype, profile_id, label, $4 from sessions where id = $2",
+        "insert into agent_sessions (id, account_id, session_id, mode, archetype, profile_id, proxy_id, label, token_budget)
+         select $1, account_id, id, $3, archetype, profile_id, proxy_id, label, $4 from sessions where id = $2",
         new.id as _,
         driver as _,
         new.mode as _,
@@ -296,6 +298,7 @@ struct Row {
     close_reason: Option<CloseReason>,
     archetype: String,
     profile_id: Option<ProfileId>,
+    proxy_id: Option<ProxyId>,
     label: Option<String>,
     token_budget: i32,
     tokens_used: i64,
@@ -317,6 +320,7 @@ impl From<Row> for AgentSession {
             close_reason: row.close_reason,
             archetype: row.archetype,
             profile_id: row.profile_id,
+            proxy_id: row.proxy_id,
             label: row.label,
             token_budget: row.token_budget,
             tokens_used: row.tokens_used,
@@ -344,7 +348,7 @@ pub async fn find(
                   (a.status = 'closed' or not coalesce(s.live, false)) as "has_ended!",
                   case when a.status = 'closed' or coalesce(s.live, false) then a.close_reason
                        else 'driver_session_ended' end as "close_reason: _",
-                  a.archetype, a.profile_id, a.label, a.token_budget, a.tokens_used, a.created_at, a.updated_at,
+                  a.archetype, a.profile_id, a.proxy_id, a.label, a.token_budget, a.tokens_used, a.created_at, a.updated_at,
                   case when a.status = 'closed' or coalesce(s.live, false) then a.destroyed_at
                        else coalesce(s.ended_at, a.updated_at) end as destroyed_at
            from agent_sessions a left join sessions s on s.id = a.session_id
@@ -401,7 +405,7 @@ pub async fn list(
                   (a.status = 'closed' or not coalesce(s.live, false)) as "has_ended!",
                   case when a.status = 'closed' or coalesce(s.live, false) then a.close_reason
                        else 'driver_session_ended' end as "close_reason: _",
-                  a.archetype, a.profile_id, a.label, a.token_budget, a.tokens_used, a.created_at, a.updated_at,
+                  a.archetype, a.profile_id, a.proxy_id, a.label, a.token_budget, a.tokens_used, a.created_at, a.updated_at,
                   case when a.status = 'closed' or coalesce(s.live, false) then a.destroyed_at
                        else coalesce(s.ended_at, a.updated_at) end as destroyed_at
            from agent_sessions a left join sessions s on s.id = a.session_id

@@ -192,6 +192,12 @@ id!(
 );
 
 id!(
+    /// A saved proxy.
+    ProxyId,
+    "prx"
+);
+
+id!(
     /// A recipe.
     RecipeId,
     "rec"

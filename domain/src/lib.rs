@@ -33,6 +33,7 @@ pub mod operations;
 pub mod passwords;
 pub mod patterns;
 pub mod profiles;
+pub mod proxies;
 pub mod recipes;
 pub mod retention;
 pub mod roles;

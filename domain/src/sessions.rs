@@ -22,12 +22,13 @@ use crate::accounts::{self, Tier};
 use crate::area::{Area, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::events::EventType;
-use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, SessionId, WorkerId};
+use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
 use crate::operations::Outcome;
 use crate::timestamp::Timestamp;
+use crate::vault::{CannotOpen, Vault};
 use crate::workers::{self, LEASE, Lack, Placement};
-use crate::{archetypes, profiles};
+use crate::{archetypes, profiles, proxies};
 
 pub use wishes::Wishes;
 
@@ -149,6 +150,8 @@ pub struct NewSession<'a> {
     pub metadata: Option<Map<String, Value>>,
     /// What it begins with.
     pub profile: Option<ProfileId>,
+    /// The saved proxy that it leaves through, and the vault that opens what that keeps, where there is one.
+    pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
 
 /// A session whose browser is about to open.
@@ -168,6 +171,12 @@ pub enum CreateError {
     /// The profile is not to be had.
     #[error(transparent)]
     Profile(#[from] profiles::ChangeError),
+    /// The account has no such saved proxy.
+    #[error("there is no such saved proxy")]
+    NoProxy,
+    /// What the proxy keeps cannot be opened.
+    #[error(transparent)]
+    ProxySealed(#[from] CannotOpen),
     /// The account has as many live sessions as its tier allows.
     #[error("the account has {current} live sessions; its tier allows {limit}")]
     ConcurrencyLimit {
@@ -203,11 +212,11 @@ pub struct Room<'a> {
 }
 
 /// Takes the profile, one of the account's slots and a worker's, and writes the session, `intent` to open its browser, and
-/// `session.created`. Without a profile that is one statement, which is a transaction of its own; `conn` is in none. The worker
-/// has to be told.
+/// `session.created`. Without a profile and a proxy that is one statement, which is a transaction of its own; `conn` is in none. The
+/// worker has to be told.
 ///
 /// The account's row is locked from when the slots are taken until the transaction ends, so that creates of one account count
-/// each other. Who takes a profile locks the account before it, as everybody does who needs both.
+/// each other. Who takes a profile or a proxy locks the account before it, as everybody does who needs both.
 ///
 /// # Errors
 /// When there is no slot, or the database fails.
@@ -218,11 +227,27 @@ pub async fn create(
     actor: &Actor,
     (intent, reply): (IntentId, ReplyTo<'_>),
 ) -> Result<Created, CreateError> {
-    let Some(profile) = new.profile else { return write(conn, new, None, room, actor, (intent, reply)).await };
+    if new.profile.is_none() && new.proxy.is_none() {
+        return write(conn, new, None, room, actor, (intent, reply)).await;
+    }
     let mut tx = conn.begin().await?;
     accounts::lock(&mut tx, new.account_id).await?.ok_or(CreateError::AccountSuspended)?;
-    let taken = profiles::take(&mut tx, new.account_id, profile).await?;
-    let created = write(&mut tx, new, Some((profile, taken)), room, actor, (intent, reply)).await?;
+    let proxy = match new.proxy {
+        Some((id, vault)) => {
+            let proxy = proxies::hold(&mut tx, new.account_id, id).await?.ok_or(CreateError::NoProxy)?;
+            let secrets = proxy.open(vault)?;
+            Some((proxy, secrets))
+        }
+        None => None,
+    };
+    let profile = match new.profile {
+        Some(id) => Some((id, profiles::take(&mut tx, new.account_id, id).await?)),
+        None => None,
+    };
+    let created = write(&mut tx, new, profile, room, actor, (intent, reply)).await?;
+    if let Some((proxy, secrets)) = proxy {
+        proxies::hand_over(&mut tx, created.session.id, created.worker, &proxy, &secrets).await?;
+    }
     tx.commit().await?;
     Ok(created)
 }
@@ -247,6 +272,7 @@ async fn write(
         archetype: archetype.to_owned(),
         behavioral_profile: new.behavioral_profile,
         profile_id: new.profile,
+        proxy_id: new.proxy.map(|(id, _)| id),
     };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
@@ -260,8 +286,8 @@ async fn write(
            ), session as (
                insert into sessions
                    (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
-                    metadata, profile_id, profile_generation)
-               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11
+                    metadata, profile_id, profile_generation, proxy_id)
+               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20
                from slot where worker_id is not null returning id, worker_id, created_at
            ), intent as (
                insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id)
@@ -290,6 +316,7 @@ async fn write(
         LEASE.as_secs_f64(),
         json!(open),
         line.columns,
+        open.proxy_id as _,
     )
     .fetch_optional(&mut *conn)
     .await?

@@ -128,18 +128,20 @@ pub struct Unopenable {
     pub keys: i64,
     /// Recipes.
     pub recipes: i64,
+    /// Saved proxies.
+    pub proxies: i64,
 }
 
 impl Unopenable {
     /// All of them.
     #[must_use]
     pub fn all(&self) -> i64 {
-        self.endpoints + self.factors + self.profiles + self.keys + self.recipes
+        self.endpoints + self.factors + self.profiles + self.keys + self.recipes + self.proxies
     }
 }
 
-/// How many secrets these do not open: the vault of webhook endpoints, the deployment's, which second factors, providers' keys and
-/// recipes are sealed with and without which it is all of them, and that of profiles.
+/// How many secrets these do not open: the vault of webhook endpoints, the deployment's, which second factors, providers' keys,
+/// recipes and proxies are sealed with and without which it is all of them, and that of profiles.
 ///
 /// # Errors
 /// When the database fails.
@@ -160,7 +162,10 @@ pub async fn count_unopenable(
                   (select count(*) from profiles where substr(sealed_key, 1, 4) <> all($3)) as "profiles!",
                   (select count(*) from byok_keys
                    where lost_at is null and substr(sealed_key, 1, 4) <> all($2)) as "keys!",
-                  (select count(*) from recipes where substr(sealed_steps, 1, 4) <> all($2)) as "recipes!""#,
+                  (select count(*) from recipes where substr(sealed_steps, 1, 4) <> all($2)) as "recipes!",
+                  (select count(*) from proxies
+                   where lost_at is null and (substr(sealed_password, 1, 4) <> all($2)
+                                              or substr(sealed_config, 1, 4) <> all($2))) as "proxies!""#,
         &endpoints.key_ids(),
         &deployment.map(Vault::key_ids).unwrap_or_default(),
         &profiles.key_ids(),

@@ -139,6 +139,14 @@ pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Resu
     Ok(())
 }
 
+/// What secrets are sealed to that are for this worker.
+///
+/// # Errors
+/// When there is no such worker, or the database fails.
+pub async fn public_key(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Vec<u8>> {
+    sqlx::query_scalar!("select public_key from workers where id = $1", id as _).fetch_one(conn).await
+}
+
 /// Renews a worker's lease. `false` when it was declared lost, or stopped: it must not go on.
 ///
 /// # Errors

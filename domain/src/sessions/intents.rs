@@ -16,7 +16,7 @@ use super::{BehavioralProfile, SessionStatus};
 use crate::emails::{self, Template};
 use crate::events::{self, EventType};
 use crate::heavy::heavy;
-use crate::ids::{AccountId, IntentId, ProfileId, SessionId, WorkerId};
+use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::operations::{Failure, Operation, Outcome, StoredResult};
 use crate::timestamp::Timestamp;
 use crate::workers;
@@ -214,6 +214,9 @@ pub struct OpenRequest {
     pub behavioral_profile: BehavioralProfile,
     /// What it begins with.
     pub profile_id: Option<ProfileId>,
+    /// What it leaves through, and nothing else ([`crate::proxies::of_session`]).
+    #[serde(default)]
+    pub proxy_id: Option<ProxyId>,
 }
 
 /// Moves up to `limit` of a worker's intents from `queued` to `running`, the oldest first, or `only` this one.

@@ -1,0 +1,336 @@
+//! What customers say of a proxy, and the rules that it has to keep to.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use url::Host;
+use zeroize::Zeroizing;
+
+use super::Scheme;
+use crate::addresses::{Destinations, Distance};
+use crate::validation::{Invalid, Rules};
+
+/// Bytes of a user name and of a password, at most: what SOCKS5 can say.
+const MOST_CREDENTIAL_BYTES: usize = 255;
+/// Characters of a label, at most.
+const MOST_LABEL_CHARS: usize = 120;
+/// Bytes of a host's name, at most: what DNS can say.
+const MOST_HOST_BYTES: usize = 253;
+/// What is wrong with a host that may not be dialled.
+const PRIVATE: &str = "must not be a private address";
+
+/// What becomes of a secret: nobody can read it again, so that nobody can send it again either who only wants to change something
+/// else.
+#[derive(Clone, Default)]
+pub enum Change {
+    /// It was not mentioned, and stays what it is.
+    #[default]
+    Keep,
+    /// It was `null`.
+    Remove,
+    /// This instead.
+    Set(Zeroizing<String>),
+}
+
+impl Change {
+    /// What was sent.
+    #[must_use]
+    pub fn sent(&self) -> Option<&str> {
+        match self {
+            Self::Set(secret) => Some(secret),
+            Self::Keep | Self::Remove => None,
+        }
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keep => "Keep",
+            Self::Remove => "Remove",
+            Self::Set(_) => "Set(…)",
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Change {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Serde's own words would repeat a number.
+        let sent = Option::<String>::deserialize(deserializer);
+        let sent = sent.map_err(|_| D::Error::custom("must be a string or null"))?;
+        Ok(sent.map_or(Self::Remove, |secret| Self::Set(Zeroizing::new(secret))))
+    }
+}
+
+/// Where a proxy is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// A name, or an address.
+    pub host: Host,
+    /// Its port.
+    pub port: u16,
+}
+
+/// What a customer says of a proxy, before anybody looked whether it keeps to the rules.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// What it is called.
+    pub label: &'a str,
+    /// What it speaks.
+    pub scheme: Scheme,
+    /// Where it is.
+    pub host: Option<&'a str>,
+    /// Its port.
+    pub port: Option<u64>,
+    /// Who it is told that asks.
+    pub username: Option<&'a str>,
+    /// What proves it.
+    pub password: Change,
+    /// What a tunnel is told, and who it is.
+    pub config: Change,
+}
+
+/// A proxy to be saved, or what is to be said of one from now on: it keeps to the rules.
+#[derive(Debug)]
+pub struct Proxy {
+    pub(super) label: String,
+    pub(super) scheme: Scheme,
+    /// `None` where it stays what it is.
+    pub(super) at: Option<Endpoint>,
+    pub(super) username: Option<String>,
+    pub(super) password: Change,
+    pub(super) config: Change,
+}
+
+/// What a proxy has to keep to that this crate does not know of itself.
+#[derive(Clone, Copy)]
+pub struct Checks<'a> {
+    /// Where proxies may be.
+    pub destinations: &'a Destinations,
+    /// Reads a tunnel's configuration: where its server is, or what is wrong with it, in words that hold nothing of what it says.
+    pub read_config: fn(Scheme, &str) -> Result<Endpoint, String>,
+}
+
+impl Wanted<'_> {
+    /// Reads it as a new proxy, or as what is to be said of one that is there, whose scheme is `before` (contract: proxies 2 to 6).
+    ///
+    /// # Errors
+    /// On each field that breaks a rule. No message repeats a secret.
+    pub fn check(self, before: Option<Scheme>, checks: Checks<'_>) -> Result<Proxy, Invalid> {
+        let Self { label, scheme, host, port, username, password, config } = self;
+        if let Some(before) = before.filter(|before| *before != scheme) {
+            return Err(Invalid::field("scheme", format!("cannot change; it is {}", before.name())));
+        }
+        let mut rules = Rules::default();
+        let label = label.trim();
+        rules.length(label, 1, MOST_LABEL_CHARS, "label");
+        rules.require(!label.contains(char::is_control), "label", "must not contain control characters");
+        rules.credential("username", username);
+        rules.credential("password", password.sent());
+        let has_colon = scheme == Scheme::Http && username.is_some_and(|name| name.contains(':'));
+        rules.require(!has_colon, "username", "must not contain a colon, which ends it in Basic credentials");
+        let is_anonymous = username.is_none() && password.sent().is_some();
+        rules.require(!is_anonymous, "username", "is required with a password");
+        let at = if scheme.is_tunnel() {
+            rules.require(host.is_none(), "host", "must be absent: the configuration says it");
+            rules.require(port.is_none(), "port", "must be absent: the configuration says it");
+            rules.config(scheme, &config, before.is_some(), checks)
+        } else {
+            rules.require(config.sent().is_none(), "config", "only tunnels have a configuration");
+            rules.endpoint(host, port, checks.destinations)
+        };
+        rules.check()?;
+        Ok(Proxy { label: label.to_owned(), scheme, at, username: username.map(str::to_owned), password, config })
+    }
+}
+
+impl Rules {
+    fn credential(&mut self, field: &str, text: Option<&str>) {
+        let Some(text) = text else { return };
+        let is_bounded = (1..=MOST_CREDENTIAL_BYTES).contains(&text.len());
+        self.require(is_bounded, field, format!("must have 1 to {MOST_CREDENTIAL_BYTES} bytes"));
+        self.require(!text.contains(char::is_control), field, "must not contain control characters");
+    }
+
+    fn endpoint(&mut self, host: Option<&str>, port: Option<u64>, destinations: &Destinations) -> Option<Endpoint> {
+        let host = host.map_or(Err("is required"), parse_host);
+        let port = port.map_or(Err("is required"), |port| {
+            u16::try_from(port).ok().filter(|port| *port > 0).ok_or("must be 1 to 65535")
+        });
+        self.require(port.is_ok(), "port", port.err().unwrap_or_default());
+        match host {
+            Err(message) => self.require(false, "host", message),
+            Ok(ref host) => self.require(is_permitted(host, destinations), "host", PRIVATE),
+        }
+        Some(Endpoint { host: host.ok()?, port: port.ok()? })
+    }
+
+    fn config(&mut self, scheme: Scheme, config: &Change, may_stay: bool, checks: Checks<'_>) -> Option<Endpoint> {
+        let text = match config {
+            Change::Keep if may_stay => return None,
+            Change::Keep | Change::Remove => {
+                self.require(false, "config", "is required: a tunnel is what its configuration says");
+                return None;
+            }
+            Change::Set(text) => text,
+        };
+        let most = scheme.most_config_bytes();
+        if text.len() > most {
+            self.require(false, "config", format!("must have at most {most} bytes"));
+            return None;
+        }
+        match (checks.read_config)(scheme, text) {
+            Ok(at) => {
+                self.require(is_permitted(&at.host, checks.destinations), "config", PRIVATE);
+                Some(at)
+            }
+            Err(message) => {
+                self.require(false, "config", message);
+                None
+            }
+        }
+    }
+}
+
+/// A host as it is written in an address, or an IPv6 address on its own.
+fn parse_host(text: &str) -> Result<Host, &'static str> {
+    if let Ok(address) = text.parse::<Ipv6Addr>() {
+        return Ok(Host::Ipv6(address));
+    }
+    match Host::parse(text) {
+        Ok(host) if host.to_string().len() <= MOST_HOST_BYTES => Ok(host),
+        _ => Err("must be a host's name or an IP address"),
+    }
+}
+
+/// Whether a host may be dialled as far as its spelling tells: what a name stands for is known to who dials it, and judged there.
+fn is_permitted(host: &Host, destinations: &Destinations) -> bool {
+    let address = match host {
+        Host::Ipv4(address) => IpAddr::from(*address),
+        Host::Ipv6(address) => IpAddr::from(*address),
+        Host::Domain(_) => return true,
+    };
+    destinations.permit(address, Distance::Far)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHECKS: fn(&Destinations) -> Checks<'_> = |destinations| Checks {
+        destinations,
+        read_config: |_, text| {
+            let (host, port) = text.split_once(' ').ok_or("Endpoint: is missing")?;
+            Ok(Endpoint { host: parse_host(host)?, port: port.parse().map_err(|_| "Endpoint: has no port")? })
+        },
+    };
+
+    fn wanted(scheme: Scheme) -> Wanted<'static> {
+        Wanted {
+            label: "Office",
+            scheme,
+            host: Some("proxy.example"),
+            port: Some(1080),
+            username: None,
+            password: Change::Keep,
+            config: Change::Keep,
+        }
+    }
+
+    fn set(secret: &str) -> Change {
+        Change::Set(Zeroizing::new(secret.to_owned()))
+    }
+
+    /// The fields that are told of, and that nothing told repeats a secret.
+    fn refused(wanted: Wanted<'_>, before: Option<Scheme>) -> Vec<String> {
+        let secrets = [&wanted.password, &wanted.config].map(|secret| secret.sent().unwrap_or_default().to_owned());
+        let Invalid(errors) = wanted.check(before, CHECKS(&Destinations::default())).expect_err("it breaks a rule");
+        for error in &errors {
+            assert!(secrets.iter().all(|secret| secret.len() < 6 || !error.message.contains(secret)), "{error:?}");
+        }
+        errors.into_iter().map(|error| error.field).collect()
+    }
+
+    /// Contract: proxies 2.
+    #[test]
+    fn a_host_is_a_name_or_a_public_address_however_it_is_spelled() {
+        let at = |host: &'static str| Wanted { host: Some(host), ..wanted(Scheme::Socks5) };
+        for (host, spelled) in [
+            ("Proxy.Example", "proxy.example"),
+            ("1.1.1.1", "1.1.1.1"),
+            ("2606:4700::1111", "[2606:4700::1111]"),
+            ("[2606:4700::1111]", "[2606:4700::1111]"),
+            ("bücher.example", "xn--bcher-kva.example"),
+        ] {
+            let proxy = at(host).check(None, CHECKS(&Destinations::default())).expect(host);
+            assert_eq!(proxy.at.map(|at| at.host.to_string()).as_deref(), Some(spelled));
+        }
+        let long = format!("{}example", "a.".repeat(124));
+        for bad in
+            ["", " ", "a b", "a/b", "u@proxy.example", "proxy.example:1080", "a\r\nb", "[::1", "1.2.3.4.5", &long]
+        {
+            assert_eq!(refused(Wanted { host: Some(bad), ..wanted(Scheme::Http) }, None), ["host"], "{bad}");
+        }
+        let private =
+            ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "10.0.0.1", "169.254.169.254", "::1", "[::ffff:10.0.0.1]"];
+        let open = Destinations { allow_private: true, ..Destinations::default() };
+        for private in private {
+            assert_eq!(refused(at(private), None), ["host"], "{private}");
+            assert!(at(private).check(None, CHECKS(&open)).is_ok(), "{private}");
+        }
+    }
+
+    /// Contract: proxies 3.
+    #[test]
+    fn credentials_are_what_both_protocols_can_say() {
+        let long = "x".repeat(256);
+        for (username, password, fields) in [
+            (Some(""), Change::Keep, vec!["username"]),
+            (Some(long.as_str()), Change::Keep, vec!["username"]),
+            (Some("a\r\nb"), set("secret\nsecret"), vec!["username", "password"]),
+            (Some("a\u{85}"), set(""), vec!["username", "password"]),
+            (Some("a:b"), set("secret"), vec!["username"]),
+            (None, set("secret"), vec!["username"]),
+            (Some("a"), set(&long), vec!["password"]),
+        ] {
+            assert_eq!(refused(Wanted { username, password, ..wanted(Scheme::Http) }, None), fields, "{username:?}");
+        }
+        let most = "x".repeat(255);
+        for (scheme, username) in [(Scheme::Socks5, "a:b"), (Scheme::Http, most.as_str()), (Scheme::Socks5, "zürich")]
+        {
+            let wanted = Wanted { username: Some(username), password: set(&most), ..wanted(scheme) };
+            assert!(wanted.check(None, CHECKS(&Destinations::default())).is_ok(), "{username}");
+        }
+    }
+
+    /// Contract: proxies 4.
+    #[test]
+    fn a_tunnel_is_where_its_configuration_says() {
+        let tunnel = |config| Wanted { host: None, port: None, config, ..wanted(Scheme::Wireguard) };
+        let proxy = tunnel(set("vpn.example 51820")).check(None, CHECKS(&Destinations::default())).expect("a tunnel");
+        assert_eq!(proxy.at.map(|at| at.port), Some(51820));
+        for config in [Change::Keep, Change::Remove, set("nonsense"), set("10.0.0.1 51820"), set(&" ".repeat(16_385))] {
+            assert_eq!(refused(tunnel(config), None), ["config"]);
+        }
+        let both = Wanted { config: set("vpn.example 51820"), ..wanted(Scheme::Openvpn) };
+        assert_eq!(refused(both, None), ["host", "port"]);
+        assert_eq!(refused(Wanted { config: set("x"), ..wanted(Scheme::Http) }, None), ["config"]);
+        let kept = tunnel(Change::Keep).check(Some(Scheme::Wireguard), CHECKS(&Destinations::default()));
+        assert_eq!(kept.expect("it is kept").at, None);
+        assert_eq!(refused(tunnel(Change::Remove), Some(Scheme::Wireguard)), ["config"]);
+    }
+
+    #[test]
+    fn a_scheme_stays_and_secrets_are_not_printed() {
+        assert_eq!(refused(wanted(Scheme::Http), Some(Scheme::Socks5)), ["scheme"]);
+        assert!(!format!("{:?}", set("sesame")).contains("sesame"));
+        for (json, sent) in [("null", None), ("\"x\"", Some("x"))] {
+            let change: Change = serde_json::from_str(json).expect("a change");
+            assert_eq!(change.sent(), sent);
+        }
+        let refused = serde_json::from_str::<Change>("31415926").expect_err("a number").to_string();
+        assert!(!refused.contains("31415926"), "{refused}");
+    }
+}
