@@ -298,6 +298,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         data_dir: config.data_dir.clone(),
         host_program: config.worker.host_program.clone(),
         destinations: config.sessions.destinations(),
+        upstreams: config.upstreams(),
         sandbox: config.worker.sandbox,
         bounds: Bounds {
             memory: config.worker.session_memory_bytes,

@@ -1,17 +1,31 @@
 //! Ways out of a browser: direct, or through what a customer brings, and the guard in front of all.
 //!
+//! A [`Guard`] hears from its browser where a connection is to lead, and asks its [`Way`] for it, which was chosen when the
+//! session opened and never changes. Only [`direct`] can look up the name of a site or dial a site. The others dial nothing but what
+//! the customer named ([`upstream`]), hand names on as names, and know nowhere else to go: when what they lead through is
+//! dead, so is the connection.
+//!
 //! This knows neither sessions nor SQL.
 
-pub use kitfleet_tunnels::Credentials;
-use url::Host;
+mod direct;
+mod guard;
+mod http;
+mod names;
+mod near;
+mod refusal;
+mod rules;
+mod socks5;
+mod target;
+mod upstream;
+mod way;
+mod welcome;
 
-/// A proxy that a customer brings.
-#[derive(Debug, Clone)]
-pub struct Proxy {
-    /// A name, or an address.
-    pub host: Host,
-    /// Its port.
-    pub port: u16,
-    /// Who it is told that asks.
-    pub credentials: Option<Credentials>,
-}
+pub use kitfleet_tunnels::Credentials;
+
+pub use self::guard::Guard;
+pub use self::names::Names;
+pub use self::near::Judge;
+pub use self::refusal::{Fault, Refusal, Said};
+pub use self::rules::Rules;
+pub use self::upstream::{Proxy, Upstream};
+pub use self::way::Way;

@@ -2,7 +2,7 @@
 //!
 //! A [`Pool`] keeps hot browsers, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a
 //! session opens. A browser obeys one operation at a time; dropping or closing it leaves no process, no socket and no
-//! file. Its only way out to the network is the guard of `egress.rs`.
+//! file. Its only way out to the network is the guard of `kitfleet-egress`.
 //!
 //! A host is another program, `kitfleet-host`, told what to do over its standard input: there is no WebDriver and no
 //! port that a page could reach. What a page is asked, it is asked by scripts in a world of their own (`scripts/`),
@@ -12,7 +12,6 @@ mod bounds;
 mod confinement;
 mod demand;
 mod directories;
-mod egress;
 mod finding;
 mod forms;
 mod host;
@@ -28,7 +27,6 @@ mod shelf;
 mod simulated;
 mod sites;
 mod webkit;
-mod welcome;
 
 use std::io;
 use std::path::PathBuf;

@@ -41,6 +41,8 @@ pub struct WorkerConfig {
     pub host_program: PathBuf,
     /// Where browsers may go.
     pub destinations: Destinations,
+    /// Where the proxies and tunnels' servers may be that customers bring.
+    pub upstreams: Destinations,
     /// Connections that one session's browser may have under way.
     pub session_connections: usize,
     /// What is done where browsers cannot be confined.

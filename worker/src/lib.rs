@@ -10,8 +10,6 @@ pub mod config;
 pub mod emails;
 pub mod incarnations;
 pub mod maintenance;
-mod names;
-mod near;
 mod proxies;
 mod sessions;
 pub mod webhooks;

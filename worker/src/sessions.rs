@@ -18,6 +18,7 @@ use kitfleet_domain::sessions::intents::{self, Ending, Notice, OpenRequest, Requ
 use kitfleet_domain::sessions::keeping::{self, Held, Reason};
 use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::{archetypes, sessions as rows};
+use kitfleet_egress::Way;
 use kitfleet_jobs::operations::OperationJob;
 use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::mpsc;
@@ -237,7 +238,8 @@ impl Actor {
         if self.has_profile {
             self.held = Some(self.take_profile().await.map_err(|error| unavailable(error.to_string()))?);
         }
-        let mut browser = self.context.browsers.open(archetype, wanted.behavioral_profile).await?;
+        let way = Arc::new(Way::direct(self.context.browsers.rules()));
+        let mut browser = self.context.browsers.open(archetype, wanted.behavioral_profile, &way).await?;
         if let Some(held) = &self.held {
             browser.restore(&self.context.stores, held).await?;
         }

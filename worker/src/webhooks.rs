@@ -17,13 +17,13 @@ use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::vault::{CannotOpen, Vault};
 use kitfleet_domain::webhooks::deliveries::{Attempt, Ended};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
+use kitfleet_egress::Names;
 use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, Settings};
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::target::{BadRoots, ExtraRoots};
 use self::target::{NotAnswered, Target};
-use crate::names::Names;
 use crate::{Context, Duty, name_of, stopped};
 
 /// Delivers until the worker stops, and then waits for what is under way. It is a task, like the attempts that it hands out: on a

@@ -20,6 +20,7 @@ use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::workers::Driver;
+use kitfleet_egress::{Rules, Way};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -28,7 +29,6 @@ use tokio_util::task::TaskTracker;
 use super::bounds::Watchdog;
 use super::confinement::{Confinement, located};
 use super::directories::WorkerDirectory;
-use super::egress::Rules;
 use super::host::{Host, Start, driver_failure};
 use super::processes::Spawner;
 use super::shelf::{Counted, Shelf};
@@ -48,7 +48,10 @@ const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Opens browsers.
 #[derive(Clone)]
-pub struct Pool(Kind);
+pub struct Pool {
+    kind: Kind,
+    rules: Rules,
+}
 
 #[derive(Clone)]
 enum Kind {
@@ -63,22 +66,35 @@ impl Pool {
     /// # Errors
     /// When the machine lacks something that browsers need.
     pub async fn start(config: &WorkerConfig) -> Result<Self, StartError> {
+        let (sites, upstreams) = (config.destinations.clone(), config.upstreams.clone());
+        let rules = Rules::new(sites, upstreams, config.session_connections).map_err(StartError::Names)?;
         let kind = match config.driver {
-            Driver::Webkit => Kind::Webkit(Arc::new(Slots::start(config).await?)),
+            Driver::Webkit => Kind::Webkit(Arc::new(Slots::start(config, &rules).await?)),
             Driver::Simulated => Kind::Simulated,
             Driver::None => Kind::None,
         };
-        Ok(Self(kind))
+        Ok(Self { kind, rules })
     }
 
-    /// Opens a browser that is this device. How long that may take is the caller's business.
+    /// What browsers' ways out may lead to.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Opens a browser that is this device, and leaves this way. How long that may take is the caller's business.
     ///
     /// # Errors
     /// When the worker has none, or it does not open.
-    pub async fn open(&self, archetype: &'static Archetype, profile: BehavioralProfile) -> Result<Browser, Failure> {
-        let engine = match &self.0 {
+    pub async fn open(
+        &self,
+        archetype: &'static Archetype,
+        profile: BehavioralProfile,
+        way: &Arc<Way>,
+    ) -> Result<Browser, Failure> {
+        let engine = match &self.kind {
             Kind::Webkit(slots) => {
-                let (browser, place) = slots.hosts.open(archetype, profile).await?;
+                let (browser, place) = slots.hosts.open(archetype, profile, way).await?;
                 Engine::Webkit(Box::new(browser), place)
             }
             Kind::Simulated => Engine::Simulated(Simulated::new()),
@@ -92,7 +108,7 @@ impl Pool {
 
     /// Keeps none hot any more. Whoever has still to be served is.
     pub fn wind_down(&self) {
-        if let Kind::Webkit(slots) = &self.0 {
+        if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shelf.close();
         }
     }
@@ -100,7 +116,7 @@ impl Pool {
     /// Whether every browser is confined to its own folder and its own way out.
     #[must_use]
     pub fn is_confined(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Webkit(slots) => slots.hosts.confinement.is_whole(),
             Kind::Simulated | Kind::None => true,
         }
@@ -108,7 +124,7 @@ impl Pool {
 
     /// Kills every browser, open or hot, and waits until nothing is left, no socket and no folder.
     pub async fn shut_down(&self) {
-        if let Kind::Webkit(slots) = &self.0 {
+        if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shut_down().await;
         }
     }
@@ -121,7 +137,7 @@ struct Slots {
 }
 
 impl Slots {
-    async fn start(config: &WorkerConfig) -> Result<Self, StartError> {
+    async fn start(config: &WorkerConfig, rules: &Rules) -> Result<Self, StartError> {
         let spawner = Spawner::start().map_err(StartError::Threads)?;
         let directory = WorkerDirectory::claim(&config.data_dir).map_err(StartError::Directory)?;
         let program = located(&config.host_program).map_err(StartError::Missing)?;
@@ -130,7 +146,7 @@ impl Slots {
         trial.remove().await;
         let hosts = Arc::new(Hosts {
             config: config.clone(),
-            rules: Rules::new(config).map_err(StartError::Names)?,
+            rules: rules.clone(),
             program,
             confinement: confinement?,
             directory,
@@ -179,11 +195,16 @@ enum Found<'a> {
 
 impl Hosts {
     /// A browser, and its place among those that this worker may have, which it keeps until nothing is left of it.
-    async fn open(&self, archetype: &Archetype, profile: BehavioralProfile) -> Result<(Webkit, Counted), Failure> {
+    async fn open(
+        &self,
+        archetype: &Archetype,
+        profile: BehavioralProfile,
+        way: &Arc<Way>,
+    ) -> Result<(Webkit, Counted), Failure> {
         let opening = async {
             let place = self.shelf.place();
             let turn = match self.find(archetype).await? {
-                Found::Hot(host) => match self.dress(host, archetype, profile).await {
+                Found::Hot(host) => match self.dress(host, archetype, profile, way).await {
                     Ok(browser) => return Ok((browser, place)),
                     Err(failure) => {
                         tracing::warn!(failure.detail, "a hot browser was of no use: starting cold");
@@ -193,7 +214,7 @@ impl Hosts {
                 Found::Turn(turn) => turn,
             };
             let host = self.start_host(archetype, turn).await?;
-            Ok((self.dress(host, archetype, profile).await?, place))
+            Ok((self.dress(host, archetype, profile, way).await?, place))
         };
         let opened = self.stopping.run_until_cancelled(opening).await;
         opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
@@ -214,10 +235,16 @@ impl Hosts {
         }
     }
 
-    async fn dress(&self, host: Host, archetype: &Archetype, profile: BehavioralProfile) -> Result<Webkit, Failure> {
+    async fn dress(
+        &self,
+        host: Host,
+        archetype: &Archetype,
+        profile: BehavioralProfile,
+        way: &Arc<Way>,
+    ) -> Result<Webkit, Failure> {
         let _dressing = self.shelf.dressing();
         let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
-        Webkit::open(host, archetype, profile, &self.rules, limits, confinement).await
+        Webkit::open(host, archetype, profile, (way, &self.rules), limits, confinement).await
     }
 
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {

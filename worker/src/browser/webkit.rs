@@ -1,7 +1,9 @@
 //! A session on real WebKit: the operations, each in terms of the host's commands.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::archetypes::Archetype;
@@ -14,15 +16,16 @@ use kitfleet_domain::operations::{
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::sessions::keeping::Held;
+use kitfleet_egress::{Guard, Rules, Way};
 use kitfleet_host_protocol::{
-    self as protocol, Command, Cookie, Device, HostError, Page, PageError, PageErrorKind, WaitUntil,
+    self as protocol, Command, Cookie, Device, HostError, Page, PageError, PageErrorKind, WAY_OUT, WAY_OUT_PORT,
+    WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::confinement::Confinement;
-use super::egress::{Guard, Rules};
 use super::host::{CallError, Host, driver_failure};
 use super::pace::Pace;
 use super::page::{self, POLL, Sought};
@@ -67,15 +70,15 @@ impl Webkit {
         host: Host,
         archetype: &Archetype,
         profile: BehavioralProfile,
-        rules: &Rules,
+        (way, rules): (&Arc<Way>, &Rules),
         limits: Limits,
         confinement: Confinement,
     ) -> Result<Self, Failure> {
         let opening = async {
             if confinement.is_whole() {
-                Guard::open_in(&host.directory().session(), rules)
+                Guard::open_in(&host.directory().session(), WAY_OUT, Arc::clone(way), rules)
             } else {
-                Guard::open(rules).await
+                Guard::open(Arc::clone(way), rules).await
             }
         };
         let guard = opening.await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
@@ -88,7 +91,7 @@ impl Webkit {
             platform: archetype.platform.clone(),
             max_touch_points: archetype.max_touch_points,
             languages: vec!["en-US".to_owned()],
-            proxy: guard.uri(),
+            proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(WAY_OUT_PORT)),
             uri_chars: limits.url_chars,
             title_chars: limits.title_chars,
         };
@@ -184,7 +187,7 @@ impl Webkit {
             PageErrorKind::Timeout => "timeout",
         };
         let below_tls = matches!(error.kind, PageErrorKind::Dns | PageErrorKind::Net);
-        let words = refusal.filter(|_| below_tls).map_or(error.message.as_str(), |refusal| refusal.words());
+        let words = refusal.filter(|_| below_tls).map_or_else(|| error.message.clone(), |refusal| refusal.to_string());
         format!("The page did not load ({layer}): {}.", words.trim_end_matches('.'))
     }
 

@@ -13,14 +13,13 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::webhooks::deliveries::{Attempt, Ended, Outcome};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
+use kitfleet_egress::{Judge, Names};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Certificate, Client, Response, redirect};
 use url::{Host, Url};
 
 use crate::config::WebhookConfig;
-use crate::names::Names;
-use crate::near::Judge;
 
 /// Bytes of an answer's body that are read and kept.
 const EXCERPT_BYTES: usize = 4_096;

@@ -4,7 +4,7 @@ use kitfleet_domain::ids::ProxyId;
 use kitfleet_domain::proxies::checks::Checked;
 use kitfleet_domain::proxies::{self, Change, Endpoint, Scheme, Wanted};
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_tunnels::wireguard;
+use kitfleet_tunnels::{openvpn, wireguard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -57,7 +57,8 @@ impl NewProxy {
 pub fn read_config(scheme: Scheme, text: &str) -> Result<Endpoint, String> {
     let read = match scheme {
         Scheme::Wireguard => wireguard::Config::parse(text).map(|config| config.endpoint().clone()),
-        Scheme::Socks5 | Scheme::Http | Scheme::Openvpn => return Err("is of no use to this scheme".to_owned()),
+        Scheme::Openvpn => openvpn::Profile::parse(text).map(|profile| profile.endpoint().clone()),
+        Scheme::Socks5 | Scheme::Http => return Err("is of no use to this scheme".to_owned()),
     };
     let at = read.map_err(|error| error.to_string())?;
     Ok(Endpoint { host: at.host, port: at.port })

@@ -1,18 +1,16 @@
 //! The egress guard: the only way out of a browser, a SOCKS5 proxy on a socket in its folder, or on a loopback port of its
 //! own where browsers are not confined.
 //!
-//! Of each connection it hears where to, resolves that itself, judges every address, dials exactly the one that it judged,
-//! and relays: a name that resolves differently a moment later changes nothing. What is refused is all that is not of the
+//! Of each connection it hears where to, has its way connect there, and relays. What is refused is all that is not of the
 //! public internet, and what is of this machine or near it however public it looks, unless the deployment says otherwise.
 //! It goes with its browser, and every connection with it.
 //!
 //! A browser has so many connections and looks up so many names at a time. What is more waits, in its own guard, so that a
 //! page that asks for thousands takes nothing from other sessions.
 
-use std::collections::HashSet;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -21,88 +19,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fast_socks5::Socks5Command;
 use fast_socks5::server::{Socks5ServerProtocol, SocksServerError, states};
 use fast_socks5::util::target_addr::TargetAddr;
-use fast_socks5::{ReplyError, Socks5Command};
 use kitfleet_domain::seldom::Seldom;
-use kitfleet_host_protocol::{WAY_OUT, WAY_OUT_PORT};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use tokio_util::either::Either;
 use tokio_util::io::InspectReader;
 use tokio_util::task::AbortOnDropHandle;
-use url::Host;
 
-use super::welcome;
-use crate::config::WorkerConfig;
-use crate::names::Names;
-use crate::near::Judge;
-
-/// Names that one browser looks up at a time.
-const LOOK_UPS: usize = 8;
+use crate::refusal::Refusal;
+use crate::rules::Rules;
+use crate::target::Target;
+use crate::way::{Connection, Way};
+use crate::welcome;
 
 /// How long a browser may take to say where it wants to go.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long resolving and connecting may take. Several addresses share it.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-
 /// How long a server may go on after the browser has said all it had to say, which it says by hanging up.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// What the guards of this worker let through.
-#[derive(Clone)]
-pub struct Rules {
-    judge: Judge,
-    names: Arc<Names>,
-    /// Connections of one browser at a time.
-    connections: usize,
-    /// Never let through: behind another browser's guard is another browser's way out.
-    guards: Arc<Mutex<HashSet<u16>>>,
-}
-
-impl Rules {
-    /// What this worker's deployment permits, and no guard ever.
-    ///
-    /// # Errors
-    /// When names cannot be resolved.
-    pub fn new(config: &WorkerConfig) -> io::Result<Self> {
-        Ok(Self {
-            judge: Judge::new(config.destinations.clone()),
-            names: Arc::new(Names::of_this_machine().map_err(io::Error::other)?),
-            connections: config.session_connections,
-            guards: Arc::default(),
-        })
-    }
-
-    fn allow(&self, address: SocketAddr) -> bool {
-        let ip = address.ip().to_canonical();
-        let is_guard =
-            (ip.is_loopback() || ip.is_unspecified()) && self.with_guards(|ports| ports.contains(&address.port()));
-        !is_guard && self.judge.permits(ip)
-    }
-
-    fn with_guards<T>(&self, change: impl FnOnce(&mut HashSet<u16>) -> T) -> T {
-        change(&mut self.guards.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// A listening guard. It stops when dropped.
+/// A listening guard. It stops when dropped, and its way out ends with it.
 pub struct Guard {
-    /// What a browser has to use as its proxy, on its loopback.
-    port: u16,
+    /// Where it listens on the loopback, if it does.
+    port: Option<u16>,
     rules: Rules,
     record: Arc<Record>,
     _serving: AbortOnDropHandle<()>,
 }
 
 /// What each connection of a browser has to do with.
-struct Way {
-    rules: Rules,
-    look_ups: Semaphore,
+struct Post {
+    way: Arc<Way>,
     record: Arc<Record>,
 }
 
@@ -137,84 +90,43 @@ struct Record {
     refusal: Mutex<Option<Refusal>>,
 }
 
-/// Why a connection was not made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// The name has no address.
-    NameNotFound,
-    /// The address is not of the public internet, or near this machine.
-    NotAllowed,
-    /// The server refuses.
-    Refused,
-    /// There is no way there.
-    Unreachable,
-    /// The server does not answer.
-    TimedOut,
-    /// The browser wants something else than a connection.
-    Unsupported,
-}
-
-impl Refusal {
-    /// For the caller's eyes.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::NameNotFound => "the name does not resolve",
-            Self::NotAllowed => "the address is not of the public internet",
-            Self::Refused => "the server refused the connection",
-            Self::Unreachable => "the server is unreachable",
-            Self::TimedOut => "the server did not answer the connection in time",
-            Self::Unsupported => "the browser wanted something else than a connection",
-        }
-    }
-
-    /// WebKit makes one error of "host unreachable" and "TTL expired", so the first is kept for names alone.
-    fn reply(self) -> ReplyError {
-        match self {
-            Self::NameNotFound => ReplyError::HostUnreachable,
-            Self::NotAllowed => ReplyError::ConnectionNotAllowed,
-            Self::Refused => ReplyError::ConnectionRefused,
-            Self::Unreachable | Self::TimedOut => ReplyError::NetworkUnreachable,
-            Self::Unsupported => ReplyError::CommandNotSupported,
-        }
-    }
-}
-
 impl Guard {
-    /// Starts to listen.
+    /// Starts to listen on a port of the loopback.
     ///
     /// # Errors
     /// When there is no port left.
-    pub async fn open(rules: &Rules) -> io::Result<Self> {
+    pub async fn open(way: Arc<Way>, rules: &Rules) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         rules.with_guards(|ports| ports.insert(port));
-        Ok(Self::serve(Door::Port(listener), port, rules))
+        Ok(Self::serve(Door::Port(listener), Some(port), way, rules))
     }
 
-    /// Starts to listen in the folder of a browser that has a network of its own, where a port leads to it.
+    /// Starts to listen on a socket in the folder of a browser that has a network of its own, where a port leads to it.
     ///
     /// # Errors
     /// When the file system refuses.
-    pub fn open_in(folder: &Path, rules: &Rules) -> io::Result<Self> {
+    pub fn open_in(folder: &Path, socket: &str, way: Arc<Way>, rules: &Rules) -> io::Result<Self> {
         // A socket's path may have 107 bytes: the folder's may be longer.
         let opened = File::open(folder)?;
-        let path = format!("/proc/self/fd/{}/{WAY_OUT}", opened.as_raw_fd());
+        let path = format!("/proc/self/fd/{}/{socket}", opened.as_raw_fd());
         let listener = UnixListener::bind(&path)?;
         // The browser runs as somebody else, and nobody else can come there.
         fs::set_permissions(&path, Permissions::from_mode(0o666))?;
-        Ok(Self::serve(Door::Socket(listener), WAY_OUT_PORT, rules))
+        Ok(Self::serve(Door::Socket(listener), None, way, rules))
     }
 
-    fn serve(door: Door, port: u16, rules: &Rules) -> Self {
+    fn serve(door: Door, port: Option<u16>, way: Arc<Way>, rules: &Rules) -> Self {
         let record = Arc::<Record>::default();
-        let way = Way { rules: rules.clone(), look_ups: Semaphore::new(LOOK_UPS), record: Arc::clone(&record) };
-        let serving = tokio::spawn(serve(door, Arc::new(way)));
+        let post = Arc::new(Post { way, record: Arc::clone(&record) });
+        let serving = tokio::spawn(serve(door, rules.connections, post));
         Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    /// What a browser has to use as its proxy.
-    pub fn uri(&self) -> String {
-        format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, self.port)
+    /// Where it listens on the loopback, if it does.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.port
     }
 
     /// Takes the reason of the last refusal since the last call.
@@ -225,16 +137,18 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.rules.with_guards(|ports| ports.remove(&self.port));
+        if let Some(port) = self.port {
+            self.rules.with_guards(|ports| ports.remove(&port));
+        }
         let up = self.record.bytes_up.load(Ordering::Relaxed);
         let down = self.record.bytes_down.load(Ordering::Relaxed);
         tracing::info!(bytes_up = up, bytes_down = down, "a browser's way out closed");
     }
 }
 
-async fn serve(door: Door, way: Arc<Way>) {
+async fn serve(door: Door, connections: usize, post: Arc<Post>) {
     static FAILED: Seldom = Seldom::new();
-    let places = Arc::new(Semaphore::new(way.rules.connections));
+    let places = Arc::new(Semaphore::new(connections));
     // Its connections end with this task.
     let mut connections = JoinSet::new();
     loop {
@@ -242,10 +156,10 @@ async fn serve(door: Door, way: Arc<Way>) {
         while connections.try_join_next().is_some() {}
         match door.accept().await {
             Ok(browser) => {
-                let way = Arc::clone(&way);
+                let post = Arc::clone(&post);
                 connections.spawn(async move {
                     let _place = place;
-                    if let Err(error) = pass(browser, &way).await {
+                    if let Err(error) = pass(browser, &post).await {
                         tracing::debug!(%error, "a connection of a browser ended");
                     }
                 });
@@ -260,34 +174,32 @@ async fn serve(door: Door, way: Arc<Way>) {
 }
 
 /// A connection, from what the browser wants to what comes of it.
-async fn pass(browser: Browser, way: &Way) -> Result<(), SocksServerError> {
+async fn pass(browser: Browser, post: &Post) -> Result<(), SocksServerError> {
     let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
     let Wish { browser, command, target } = wish?;
+    let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) {
-        let browser = browser.reply_success(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await?;
+        let browser = browser.reply_success(unspecified).await?;
         if let Err(error) = welcome::serve(browser).await {
             tracing::debug!(%error, "a browser did not wait for the welcome page");
         }
         return Ok(());
     }
-    let deadline = Instant::now() + CONNECT_WITHIN;
-    let dialled = async {
+    let connected = async {
         if !matches!(command, Socks5Command::TCPConnect) {
             return Err(Refusal::Unsupported);
         }
-        let allowed = judge(&target, way, deadline).await?;
-        dial(&allowed, deadline).await
+        post.way.connect(&Target::read(target)?).await
     };
-    match dialled.await {
+    match connected.await {
         Ok(server) => {
-            let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
             let browser = browser.reply_success(unspecified).await?;
-            relay(browser, server, &way.record).await;
+            relay(browser, server, &post.record).await;
             Ok(())
         }
         Err(refusal) => {
             tracing::debug!(?refusal, "the egress guard refused a connection");
-            way.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
+            post.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
             browser.reply_error(&refusal.reply()).await
         }
     }
@@ -305,63 +217,11 @@ async fn hear(browser: Browser) -> Result<Wish, SocksServerError> {
     Ok(Wish { browser, command, target })
 }
 
-/// The addresses of a target that may be dialled; there is one at least.
-async fn judge(target: &TargetAddr, way: &Way, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
-    let mut addresses = match target {
-        TargetAddr::Ip(address) => vec![*address],
-        TargetAddr::Domain(name, port) => {
-            let found = timeout_at(deadline, resolve(name, way)).await.map_err(|_| Refusal::NameNotFound)??;
-            found.into_iter().map(|address| SocketAddr::new(address, *port)).collect()
-        }
-    };
-    if addresses.is_empty() {
-        return Err(Refusal::NameNotFound);
-    }
-    addresses.retain(|address| way.rules.allow(*address));
-    if addresses.is_empty() { Err(Refusal::NotAllowed) } else { Ok(addresses) }
-}
-
-async fn resolve(name: &str, way: &Way) -> Result<Vec<IpAddr>, Refusal> {
-    if let Some(literal) = literal(name) {
-        return Ok(vec![literal]);
-    }
-    let _turn = way.look_ups.acquire().await.map_err(|_| Refusal::NameNotFound)?;
-    way.rules.names.addresses(name).await.map_err(|error| {
-        tracing::debug!(%error, "a name does not resolve");
-        Refusal::NameNotFound
-    })
-}
-
-/// The address that this is, however it is written: `2130706433` and `127.1` are addresses as well.
-fn literal(name: &str) -> Option<IpAddr> {
-    name.parse().ok().or_else(|| match Host::parse(name) {
-        Ok(Host::Ipv4(address)) => Some(address.into()),
-        Ok(Host::Ipv6(address)) => Some(address.into()),
-        Ok(Host::Domain(_)) | Err(_) => None,
-    })
-}
-
-/// Dials one address after the other. The last one gets all the time that is left, the one before it half, and so on.
-async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Refusal> {
-    let mut refusal = Refusal::Unreachable;
-    for (address, shares) in addresses.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
-        let share = deadline.saturating_duration_since(Instant::now()) / shares;
-        refusal = match timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(server)) => return Ok(server),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Refusal::Refused,
-            Ok(Err(_)) => Refusal::Unreachable,
-            Err(_) => Refusal::TimedOut,
-        };
-    }
-    Err(refusal)
-}
-
 /// Copies both ways until both sides have said all they had to say. It lasts as long as the browser, if it has to:
 /// WebKit closes what it no longer needs.
-async fn relay(browser: Browser, server: TcpStream, record: &Record) {
-    let _ = server.set_nodelay(true);
+async fn relay(browser: Browser, server: Connection, record: &Record) {
     let (from_browser, to_browser) = split(browser);
-    let (from_server, to_server) = server.into_split();
+    let (from_server, to_server) = split(server);
     let mut up = pin!(copy(from_browser, to_server, &record.bytes_up));
     let mut down = pin!(copy(from_server, to_browser, &record.bytes_down));
     // An error of either side ends both. A server that does not hang up in its turn keeps nothing.
@@ -389,23 +249,31 @@ mod tests {
     use tokio::io::AsyncReadExt;
 
     use super::*;
+    use crate::names::Names;
 
     const CONNECT: u8 = 1;
     const BIND: u8 = 2;
 
     /// Rules of a deployment that permits the public internet, or everything.
     fn rules(allow_private: bool) -> Rules {
-        Rules {
-            judge: Judge::new(Destinations { allow_private, ..Destinations::default() }),
-            names: Arc::new(Names::of_this_machine().expect("a resolver")),
-            connections: 256,
-            guards: Arc::default(),
-        }
+        rules_of(Destinations { allow_private, ..Destinations::default() }, 256)
+    }
+
+    fn rules_of(destinations: Destinations, connections: usize) -> Rules {
+        Rules::new(destinations.clone(), destinations, connections).expect("a resolver")
+    }
+
+    async fn open(rules: &Rules) -> Guard {
+        Guard::open(Arc::new(Way::direct(rules)), rules).await.expect("a guard")
+    }
+
+    fn port_of(guard: &Guard) -> u16 {
+        guard.port().expect("it listens on one")
     }
 
     /// Asks a guard for something, and returns the connection and the guard's reply code.
     async fn ask(guard: &Guard, command: u8, host: &str, port: u16) -> (TcpStream, u8) {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(guard))).await.expect("the guard listens");
         request(stream, command, host, port).await
     }
 
@@ -427,7 +295,7 @@ mod tests {
     async fn private_addresses_are_refused_however_they_are_written() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
-        let guard = Guard::open(&rules(false)).await.expect("a guard");
+        let guard = open(&rules(false)).await;
         for host in
             ["127.0.0.1", "localhost", "2130706433", "127.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254"]
         {
@@ -447,7 +315,7 @@ mod tests {
             stream.read_to_end(&mut words).await.expect("words");
             stream.write_all(&words.repeat(2)).await.expect("it reads");
         });
-        let guard = Guard::open(&rules(true)).await.expect("a guard");
+        let guard = open(&rules(true)).await;
         let (mut stream, reply) = ask(&guard, CONNECT, "localhost", port).await;
         assert_eq!(reply, 0);
         stream.write_all(b"echo").await.expect("it reads");
@@ -465,22 +333,25 @@ mod tests {
     async fn a_guard_can_listen_in_a_folder_whose_path_is_long() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
-        let folder = std::env::temp_dir().join(uuid::Uuid::now_v7().to_string()).join("long".repeat(30));
+        let outer = tempfile::tempdir().expect("a folder");
+        let folder = outer.path().join("long".repeat(30));
         fs::create_dir_all(&folder).expect("a folder");
-        let guard = Guard::open_in(&folder, &rules(true)).expect("a guard");
+        let guard = {
+            let rules = rules(true);
+            Guard::open_in(&folder, "way-out", Arc::new(Way::direct(&rules)), &rules).expect("a guard")
+        };
         let inside = File::open(&folder).expect("the folder");
-        let socket = UnixStream::connect(format!("/proc/self/fd/{}/{WAY_OUT}", inside.as_raw_fd()));
+        let socket = UnixStream::connect(format!("/proc/self/fd/{}/way-out", inside.as_raw_fd()));
         let (_, reply) = request(socket.await.expect("the guard listens"), CONNECT, "127.0.0.1", port).await;
         assert_eq!(reply, 0);
         drop(guard);
-        fs::remove_dir_all(folder.parent().expect("a folder")).expect("it is removed");
     }
 
     #[tokio::test]
     async fn no_guard_leads_to_another_guard_or_to_itself() {
         let rules = rules(true);
-        let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
-        for port in [guard.port, other.port] {
+        let (guard, other) = (open(&rules).await, open(&rules).await);
+        for port in [port_of(&guard), port_of(&other)] {
             for host in ["127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1"] {
                 let (_, reply) = ask(&guard, CONNECT, host, port).await;
                 assert_eq!(reply, 2, "{host}:{port}");
@@ -493,7 +364,7 @@ mod tests {
         let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = closed.local_addr().expect("an address").port();
         drop(closed);
-        let guard = Guard::open(&rules(true)).await.expect("a guard");
+        let guard = open(&rules(true)).await;
         assert_eq!(ask(&guard, CONNECT, "127.0.0.1", port).await.1, 5, "refused");
         assert_eq!(ask(&guard, CONNECT, "no-such-name.invalid", port).await.1, 4, "name not found");
         assert_eq!(ask(&guard, BIND, "127.0.0.1", port).await.1, 7, "unsupported");
@@ -503,10 +374,10 @@ mod tests {
     async fn a_dropped_guard_ends_its_connections() {
         let site = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = site.local_addr().expect("an address").port();
-        let guard = Guard::open(&rules(true)).await.expect("a guard");
+        let guard = open(&rules(true)).await;
         let (mut stream, reply) = ask(&guard, CONNECT, "127.0.0.1", port).await;
         assert_eq!(reply, 0);
-        let address = (Ipv4Addr::LOCALHOST, guard.port);
+        let address = (Ipv4Addr::LOCALHOST, port_of(&guard));
         drop(guard);
         let mut nothing = [0; 1];
         assert!(matches!(stream.read(&mut nothing).await, Ok(0) | Err(_)));
@@ -522,12 +393,12 @@ mod tests {
         let destinations =
             Destinations { allow: nets(&["127.0.0.3/32", "127.0.0.4/32", "127.1.0.0/16"]), ..Destinations::default() };
         let destinations = Destinations { deny: nets(&["127.0.0.4/32"]), ..destinations };
-        let rules = Rules { judge: Judge::new(destinations), ..rules(false) };
-        let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
+        let rules = rules_of(destinations, 256);
+        let (guard, other) = (open(&rules).await, open(&rules).await);
         for (host, reply) in [("127.0.0.3", 0), ("127.0.0.4", 2), ("127.0.0.1", 2), ("127.1.0.1", 2)] {
             assert_eq!(ask(&guard, CONNECT, host, port).await.1, reply, "{host}");
         }
-        assert_eq!(ask(&guard, CONNECT, "127.0.0.3", other.port).await.1, 2, "a guard");
+        assert_eq!(ask(&guard, CONNECT, "127.0.0.3", port_of(&other)).await.1, 2, "a guard");
     }
 
     #[tokio::test]
@@ -539,8 +410,8 @@ mod tests {
                 tokio::spawn(async move { stream.read_to_end(&mut Vec::new()).await });
             }
         }));
-        let rules = Rules { connections: 4, ..rules(true) };
-        let (guard, other) = (Guard::open(&rules).await.expect("a guard"), Guard::open(&rules).await.expect("a guard"));
+        let rules = rules_of(Destinations { allow_private: true, ..Destinations::default() }, 4);
+        let (guard, other) = (open(&rules).await, open(&rules).await);
         let mut open = Vec::new();
         for _ in 0..4 {
             let (stream, reply) = ask(&guard, CONNECT, "127.0.0.1", port).await;
@@ -549,7 +420,8 @@ mod tests {
         }
         let mut more = Vec::new();
         for _ in 0..100 {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+            let mut stream =
+                TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(&guard))).await.expect("the guard listens");
             stream.write_all(&[5, 1, 0]).await.expect("it is sent");
             more.push(stream);
         }
@@ -636,7 +508,7 @@ mod tests {
         }
 
         async fn said_to(guard: &Guard, pieces: &[Vec<u8>]) -> Vec<u8> {
-            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, guard.port)).await.expect("the guard listens");
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(guard))).await.expect("the guard listens");
             stream.set_nodelay(true).expect("a socket");
             let (mut reader, mut writer) = stream.into_split();
             let writing = async {
@@ -669,8 +541,8 @@ mod tests {
             fn leads_nowhere_and_ends(pieces in pieces()) {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
                 let said = runtime.block_on(async {
-                    let rules = Rules { names: Arc::new(Names::unknown()), ..rules(false) };
-                    let guard = Guard::open(&rules).await.expect("a guard");
+                    let rules = Rules::asking(Names::unknown(), Destinations::default(), Destinations::default(), 256);
+                    let guard = open(&rules).await;
                     said_to(&guard, &pieces).await
                 });
                 // A greeting, which says whether it understands, and a reply, which is no success.

@@ -36,6 +36,11 @@ impl Judge {
     pub fn permits(&self, address: IpAddr) -> bool {
         self.0.permit(address, distance(address))
     }
+
+    /// Whether it may lead to what is not of the public internet.
+    pub(crate) fn permits_private(&self) -> bool {
+        self.0.allow_private
+    }
 }
 
 /// How far away this address is. Where the interfaces cannot be asked everything counts as the machine's own.

@@ -1,0 +1,86 @@
+//! The way out of a session without a proxy: names are looked up here, every address is judged, and exactly the one that
+//! was judged is dialled. A name that resolves differently a moment later changes nothing.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
+use url::Host;
+
+use crate::refusal::Refusal;
+use crate::rules::Rules;
+use crate::target::Target;
+
+/// Names that one browser looks up at a time.
+const LOOK_UPS: usize = 8;
+
+/// How long resolving and connecting may take. Several addresses share it.
+const WITHIN: Duration = Duration::from_secs(10);
+
+pub struct Direct {
+    rules: Rules,
+    look_ups: Semaphore,
+}
+
+impl Direct {
+    pub fn new(rules: &Rules) -> Self {
+        Self { rules: rules.clone(), look_ups: Semaphore::new(LOOK_UPS) }
+    }
+
+    pub async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
+        let deadline = Instant::now() + WITHIN;
+        let allowed = self.judge(target, deadline).await?;
+        dial(&allowed, deadline).await
+    }
+
+    /// The addresses of a target that may be dialled; there is one at least.
+    async fn judge(&self, target: &Target, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
+        let found = match (target.address(), &target.host) {
+            (None, Host::Domain(name)) => {
+                let found = timeout_at(deadline, self.resolve(name)).await.map_err(|_| Refusal::NameNotFound)??;
+                found.into_iter().map(|address| SocketAddr::new(address, target.port)).collect()
+            }
+            (address, _) => Vec::from_iter(address),
+        };
+        permitted(found, |address| self.rules.permit_site(address))
+    }
+
+    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Refusal> {
+        let _turn = self.look_ups.acquire().await.map_err(|_| Refusal::NameNotFound)?;
+        self.rules.names.addresses(name).await.map_err(|error| {
+            tracing::debug!(%error, "a name does not resolve");
+            Refusal::NameNotFound
+        })
+    }
+}
+
+/// Those of some addresses that may be dialled; there is one at least.
+pub fn permitted(mut found: Vec<SocketAddr>, permit: impl Fn(SocketAddr) -> bool) -> Result<Vec<SocketAddr>, Refusal> {
+    if found.is_empty() {
+        return Err(Refusal::NameNotFound);
+    }
+    found.retain(|address| permit(*address));
+    if found.is_empty() { Err(Refusal::NotAllowed) } else { Ok(found) }
+}
+
+/// Dials one address after the other. The last one gets all the time that is left, the one before it half, and so on.
+pub async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Refusal> {
+    let mut refusal = Refusal::Unreachable;
+    for (address, shares) in addresses.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
+        let share = deadline.saturating_duration_since(Instant::now()) / shares;
+        refusal = match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(server)) => {
+                // Small writes of a page, such as those of a WebSocket, are not to wait for one another.
+                let _ = server.set_nodelay(true);
+                return Ok(server);
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Refusal::Refused,
+            Ok(Err(_)) => Refusal::Unreachable,
+            Err(_) => Refusal::TimedOut,
+        };
+    }
+    Err(refusal)
+}

@@ -1,0 +1,144 @@
+//! Out through a customer's SOCKS 5 proxy, which looks names up: it is told them as names.
+//!
+//! Addresses are read and written by fast-socks5. What is around them is written out, because that crate's client panics at a reply that no
+//! standard has, says the user's name in its errors, and keeps the password where nothing wipes it.
+
+use std::io;
+use std::time::Duration;
+
+use fast_socks5::consts::{
+    SOCKS5_AUTH_METHOD_NONE, SOCKS5_AUTH_METHOD_PASSWORD, SOCKS5_CMD_TCP_CONNECT,
+    SOCKS5_REPLY_ADDRESS_TYPE_NOT_SUPPORTED, SOCKS5_REPLY_COMMAND_NOT_SUPPORTED, SOCKS5_REPLY_CONNECTION_NOT_ALLOWED,
+    SOCKS5_REPLY_CONNECTION_REFUSED, SOCKS5_REPLY_HOST_UNREACHABLE, SOCKS5_REPLY_NETWORK_UNREACHABLE,
+    SOCKS5_REPLY_SUCCEEDED, SOCKS5_REPLY_TTL_EXPIRED, SOCKS5_VERSION,
+};
+use fast_socks5::util::target_addr::{TargetAddr, read_address};
+use kitfleet_tunnels::Credentials;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use zeroize::Zeroizing;
+
+use crate::refusal::{Fault, Refusal, Said};
+use crate::rules::Rules;
+use crate::target::Target;
+use crate::upstream::{Place, Proxy};
+
+/// The version of the exchange of a name and a password (RFC 1929), and its only good end.
+const PASSWORD_VERSION: u8 = 1;
+const PASSWORD_ACCEPTED: u8 = 0;
+
+/// How long a proxy may take to be dialled and to know who asks.
+const GREETED_WITHIN: Duration = Duration::from_secs(8);
+
+/// How long it may take from there to say that it has connected.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
+
+pub struct Socks5 {
+    place: Place,
+    /// The message that says who asks.
+    login: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Socks5 {
+    pub fn new(proxy: Proxy, rules: &Rules) -> Result<Self, Fault> {
+        let login = proxy.credentials.as_ref().map(login).transpose()?;
+        Ok(Self { place: Place::new(proxy.host, proxy.port, rules), login })
+    }
+
+    pub async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
+        let mut proxy = self.greeted().await?;
+        let (target, deadline) = (target.wire(), Instant::now() + CONNECTED_WITHIN);
+        let asked = timeout_at(deadline, request(&mut proxy, SOCKS5_CMD_TCP_CONNECT, &target));
+        // Whether it is the proxy or the server that does not answer, nobody says.
+        asked.await.map_err(|_| Said::TimedOut)??;
+        Ok(proxy)
+    }
+
+    /// A connection to the proxy, which knows who asks.
+    pub async fn greeted(&self) -> Result<TcpStream, Fault> {
+        let deadline = Instant::now() + GREETED_WITHIN;
+        let mut proxy = self.place.dial(deadline).await?;
+        timeout_at(deadline, self.greet(&mut proxy)).await.map_err(|_| Fault::TimedOut)??;
+        Ok(proxy)
+    }
+
+    async fn greet(&self, proxy: &mut TcpStream) -> Result<(), Fault> {
+        let methods: &[u8] = match self.login {
+            Some(_) => &[SOCKS5_VERSION, 2, SOCKS5_AUTH_METHOD_NONE, SOCKS5_AUTH_METHOD_PASSWORD],
+            None => &[SOCKS5_VERSION, 1, SOCKS5_AUTH_METHOD_NONE],
+        };
+        proxy.write_all(methods).await.map_err(broken)?;
+        let method = match (read_two(proxy).await?, &self.login) {
+            ([SOCKS5_VERSION, method], _) => method,
+            _ => return Err(Fault::Protocol),
+        };
+        match (method, &self.login) {
+            (SOCKS5_AUTH_METHOD_NONE, _) => Ok(()),
+            (SOCKS5_AUTH_METHOD_PASSWORD, Some(login)) => {
+                proxy.write_all(login).await.map_err(broken)?;
+                match read_two(proxy).await {
+                    Ok([PASSWORD_VERSION, PASSWORD_ACCEPTED]) => Ok(()),
+                    // It has to hang up on whoever it does not know, and some do without a word.
+                    Ok([PASSWORD_VERSION, _]) | Err(Fault::HungUp) => Err(Fault::Credentials),
+                    Ok(_) => Err(Fault::Protocol),
+                    Err(fault) => Err(fault),
+                }
+            }
+            // It wants credentials where there are none, or others than a name and a password.
+            _ => Err(Fault::Credentials),
+        }
+    }
+}
+
+/// Asks for something, and answers what address the proxy says of it.
+pub async fn request(proxy: &mut TcpStream, command: u8, target: &TargetAddr) -> Result<TargetAddr, Refusal> {
+    let mut request = vec![SOCKS5_VERSION, command, 0];
+    request.extend(target.to_be_bytes().map_err(|_| Refusal::NameNotFound)?);
+    proxy.write_all(&request).await.map_err(broken)?;
+    let mut reply = [0; 4];
+    proxy.read_exact(&mut reply).await.map_err(broken)?;
+    match reply {
+        [SOCKS5_VERSION, SOCKS5_REPLY_SUCCEEDED, _, kind] => {
+            read_address(proxy, kind).await.map_err(|_| Fault::Protocol.into())
+        }
+        [SOCKS5_VERSION, code, ..] => Err(said(code).into()),
+        _ => Err(Fault::Protocol.into()),
+    }
+}
+
+fn said(code: u8) -> Said {
+    match code {
+        SOCKS5_REPLY_CONNECTION_NOT_ALLOWED => Said::NotAllowed,
+        SOCKS5_REPLY_CONNECTION_REFUSED => Said::Refused,
+        SOCKS5_REPLY_NETWORK_UNREACHABLE | SOCKS5_REPLY_HOST_UNREACHABLE => Said::Unreachable,
+        SOCKS5_REPLY_TTL_EXPIRED => Said::TimedOut,
+        SOCKS5_REPLY_COMMAND_NOT_SUPPORTED | SOCKS5_REPLY_ADDRESS_TYPE_NOT_SUPPORTED => Said::Unsupported,
+        _ => Said::Failed,
+    }
+}
+
+/// The message that says who asks (RFC 1929).
+fn login(credentials: &Credentials) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let Credentials { username, password } = credentials;
+    let length = |text: &str| u8::try_from(text.len()).map_err(|_| Fault::Credentials);
+    // With all its room from the start: what grows leaves copies behind.
+    let mut login = Zeroizing::new(Vec::with_capacity(3 + username.len() + password.len()));
+    login.extend([PASSWORD_VERSION, length(username)?]);
+    login.extend(username.as_bytes());
+    login.push(length(password)?);
+    login.extend(password.as_bytes());
+    Ok(login)
+}
+
+async fn read_two(proxy: &mut TcpStream) -> Result<[u8; 2], Fault> {
+    let mut two = [0; 2];
+    proxy.read_exact(&mut two).await.map_err(broken)?;
+    Ok(two)
+}
+
+/// A connection to a proxy that has ended before its time.
+#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped with")]
+pub fn broken(_: io::Error) -> Fault {
+    Fault::HungUp
+}
