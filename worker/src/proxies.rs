@@ -11,7 +11,7 @@ use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use tokio::time::timeout;
 
-use crate::Context;
+use crate::{Context, ways};
 
 pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(), BoxDynError> {
     let check = job.check;
@@ -36,8 +36,19 @@ async fn finish(context: &Context, check: ProxyCheckId, checked: &Checked) -> Re
 }
 
 async fn try_out(context: &Context, proxy: InUse) -> Checked {
-    match proxy.open(&context.opener) {
-        Ok(_secrets) => Checked::unreachable("this worker cannot try it out"),
-        Err(error) => Checked::unreachable(error.to_string()),
+    let upstream = match ways::upstream(proxy, &context.opener) {
+        Ok(upstream) => upstream,
+        Err(error) => return Checked::unreachable(error.to_string()),
+    };
+    let probes = context.config.probing.as_ref().map(|probing| &probing.probes);
+    match kitfleet_egress::check(upstream, context.browsers.rules(), probes).await {
+        Ok(found) => Checked {
+            reachable: true,
+            latency_ms: u64::try_from(found.latency.as_millis()).ok(),
+            exit_address: found.exit_address,
+            capabilities: found.capabilities.and_then(|capabilities| serde_json::to_value(capabilities).ok()),
+            error: None,
+        },
+        Err(fault) => Checked::unreachable(fault.to_string()),
     }
 }
