@@ -1,12 +1,14 @@
-//! Checks of saved proxies (contract: proxies 12 to 14), from where sessions leave.
+//! Saved proxies, as a worker uses them: what a session or a check leaves through, and checks (contract: proxies 12 to 14), which are made
+//! where sessions leave.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::ids::ProxyCheckId;
-use kitfleet_domain::proxies::InUse;
 use kitfleet_domain::proxies::checks::{self, Checked, WITHIN};
+use kitfleet_domain::proxies::{InUse, Scheme, Secrets};
+use kitfleet_egress::{Credentials, Proxy, Upstream, Way};
 use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use tokio::time::timeout;
@@ -22,13 +24,9 @@ pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(),
     let checked = match context.stopping.run_until_cancelled(trying).await {
         Some(Ok(checked)) => checked,
         Some(Err(_)) => Checked::unreachable("nothing came of it in time"),
-        None => Checked::unreachable("the worker that made the check is stopping"),
+        None => Checked::unreachable("the worker that made the check was told to stop"),
     };
-    finish(&context, check, &checked).await
-}
-
-async fn finish(context: &Context, check: ProxyCheckId, checked: &Checked) -> Result<(), BoxDynError> {
-    let finish = || async { checks::finish(&mut *context.db.acquire().await?, check, checked).await };
+    let finish = || async { checks::finish(&mut *context.db.acquire().await?, check, &checked).await };
     if let Some(channel) = persist("end a check of a proxy", finish).await? {
         tell_of_end(&context.wakeups, &channel, Work::ProxyCheck(check));
     }
@@ -36,8 +34,30 @@ async fn finish(context: &Context, check: ProxyCheckId, checked: &Checked) -> Re
 }
 
 async fn try_out(context: &Context, proxy: InUse) -> Checked {
-    match proxy.open(&context.opener) {
-        Ok(_secrets) => Checked::unreachable("this worker cannot try it out"),
-        Err(error) => Checked::unreachable(error.to_string()),
+    let upstream = match proxy.open(&context.opener) {
+        Ok(secrets) => upstream(proxy, secrets),
+        Err(error) => return Checked::unreachable(error.to_string()),
+    };
+    let began = Instant::now();
+    match Way::open(upstream, context.browsers.rules()).await {
+        Ok(_) => Checked {
+            reachable: true,
+            latency_ms: Some(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)),
+            exit_address: None,
+            capabilities: None,
+            error: None,
+        },
+        Err(fault) => Checked::unreachable(fault.to_string()),
+    }
+}
+
+fn upstream(proxy: InUse, secrets: Secrets) -> Upstream {
+    let Secrets { password, .. } = secrets;
+    let InUse { scheme, host, port, username, .. } = proxy;
+    let credentials = username.map(|username| Credentials { username, password: password.unwrap_or_default() });
+    let proxy = Proxy { host, port, credentials };
+    match scheme {
+        Scheme::Socks5 => Upstream::Socks5(proxy),
+        _ => Upstream::Http(proxy),
     }
 }
