@@ -35,6 +35,7 @@ mod orchestration;
 mod outages;
 mod pages;
 mod profiles;
+mod proxies;
 mod rate_limits;
 mod recipes;
 mod retention;

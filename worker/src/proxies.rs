@@ -1,12 +1,11 @@
-//! Checks of saved proxies (contract: proxies 12 to 14), from where sessions leave.
+//! Checks of saved proxies (contract: proxies 12 to 14), which are made where sessions leave.
 
 use std::sync::Arc;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::ids::ProxyCheckId;
-use kitfleet_domain::proxies::InUse;
 use kitfleet_domain::proxies::checks::{self, Checked, WITHIN};
+use kitfleet_domain::proxies::InUse;
 use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use tokio::time::timeout;
@@ -22,13 +21,9 @@ pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(),
     let checked = match context.stopping.run_until_cancelled(trying).await {
         Some(Ok(checked)) => checked,
         Some(Err(_)) => Checked::unreachable("nothing came of it in time"),
-        None => Checked::unreachable("the worker that made the check is stopping"),
+        None => Checked::unreachable("the worker that made the check was told to stop"),
     };
-    finish(&context, check, &checked).await
-}
-
-async fn finish(context: &Context, check: ProxyCheckId, checked: &Checked) -> Result<(), BoxDynError> {
-    let finish = || async { checks::finish(&mut *context.db.acquire().await?, check, checked).await };
+    let finish = || async { checks::finish(&mut *context.db.acquire().await?, check, &checked).await };
     if let Some(channel) = persist("end a check of a proxy", finish).await? {
         tell_of_end(&context.wakeups, &channel, Work::ProxyCheck(check));
     }

@@ -19,8 +19,10 @@ use crate::workers::Chosen;
 
 /// How long a worker tries.
 pub const WITHIN: Duration = Duration::from_secs(20);
-/// How long whoever waits does so at most, which is longer.
-pub const HEARD_WITHIN: Duration = Duration::from_secs(25);
+/// How long a check may wait for its worker.
+const BEGUN_WITHIN: Duration = Duration::from_secs(5);
+/// How long whoever wants to know waits at most.
+pub const HEARD_WITHIN: Duration = BEGUN_WITHIN.saturating_add(WITHIN);
 
 /// What a check came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +104,7 @@ pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -
                      waiting.sealed_secrets as "sealed_secrets!""#,
         id as _,
         worker as _,
-        (HEARD_WITHIN - WITHIN).as_secs_f64(),
+        BEGUN_WITHIN.as_secs_f64(),
     )
     .fetch_optional(conn)
     .await?;

@@ -63,6 +63,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "account", "mfa", "verify"] | ["v1", "auth", "mfa", "step-up"] => with(of(""), json!({"code": "no"})),
         ["v1", "account", "me" | "mfa"] if *method == Method::DELETE => with(of(""), json!({"confirm": "no"})),
         ["v1", "account", "mfa", "disable"] => with(of(""), json!({"confirm": "no"})),
+        ["v1", "account", "me", "proxies", ..] => with(of("prx"), json!({})),
         ["v1", "account", "me" | "mfa", ..] => with(of(""), json!({})),
         ["v1", "webhooks", ..] => with(of("whk"), json!({})),
         ["v1", "webhook-deliveries", ..] => with(of("wdl"), json!({})),
