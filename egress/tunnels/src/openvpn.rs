@@ -126,11 +126,18 @@ impl Offer {
         };
         // 2: packets with a peer's number; 4: what is set needs no asking; 8: keys exported from TLS; 128: ends are told on the
         // control channel. Servers know what a client can do by the version, too: this is what 2.6 can.
-        let abilities = format!("IV_VER=2.6.0\nIV_PLAT=linux\nIV_TCPNL=1\nIV_MTU=1500\nIV_NCP=2\nIV_CIPHERS={names}\nIV_PROTO=142\n");
+        let abilities = format!(
+            "IV_VER=2.6.0\nIV_PLAT=linux\nIV_TCPNL=1\nIV_MTU=1500\nIV_NCP=2\nIV_CIPHERS={names}\nIV_PROTO=142\n"
+        );
         let options = format!(
             "V4,dev-type tun,link-mtu 1549,tun-mtu 1500,proto {carried},cipher {first},auth [null-digest],keysize 256,key-method 2,tls-client"
         );
-        Self { tls: Arc::clone(&profile.tls), credentials: credentials.filter(|_| profile.wants_credentials), options, abilities }
+        Self {
+            tls: Arc::clone(&profile.tls),
+            credentials: credentials.filter(|_| profile.wants_credentials),
+            options,
+            abilities,
+        }
     }
 
     /// From now on this is said instead of the password.
@@ -147,7 +154,12 @@ impl Profile {
     /// # Errors
     /// When the server cannot be reached, does not take the keys or credentials, does not answer within this time, or sets what
     /// cannot be kept to. A tunnel without a name server is none.
-    pub async fn open(&self, server: SocketAddr, credentials: Option<Credentials>, within: Duration) -> Result<Tunnel, OpenError> {
+    pub async fn open(
+        &self,
+        server: SocketAddr,
+        credentials: Option<Credentials>,
+        within: Duration,
+    ) -> Result<Tunnel, OpenError> {
         if self.wants_credentials && credentials.is_none() {
             return Err(OpenError::Refused);
         }
@@ -200,7 +212,9 @@ impl Profile {
             session.take_token(&token);
         }
         let now = Instant::now();
-        let positive = |duration: Option<Duration>, otherwise| duration.filter(|duration| !duration.is_zero()).unwrap_or(otherwise);
+        let positive = |duration: Option<Duration>, otherwise| {
+            duration.filter(|duration| !duration.is_zero()).unwrap_or(otherwise)
+        };
         let wire = Wire {
             carrier,
             session,
@@ -326,7 +340,11 @@ impl Wire {
                 Ok(Some(packet)) => packet,
                 Ok(None) => break,
                 Err(error) if self.carrier.is_connection() => {
-                    return Err(if error.kind() == io::ErrorKind::UnexpectedEof { Closed::Ended } else { Closed::Broken });
+                    return Err(if error.kind() == io::ErrorKind::UnexpectedEof {
+                        Closed::Ended
+                    } else {
+                        Closed::Broken
+                    });
                 }
                 // Somebody says that nobody is there. The server's silence will, unless it is there.
                 Err(_) => {
@@ -356,7 +374,9 @@ impl Wire {
         if self.heard.elapsed() >= self.ping_restart {
             return Err(Closed::Silent);
         }
-        let Some(silence) = self.unanswered.map(|since| since.elapsed()).filter(|_| self.session.answers()) else { return Ok(()) };
+        let Some(silence) = self.unanswered.map(|since| since.elapsed()).filter(|_| self.session.answers()) else {
+            return Ok(());
+        };
         if silence >= DEAD_AFTER {
             return Err(Closed::Silent);
         }

@@ -68,7 +68,9 @@ impl Carrier {
     /// Over UDP, when the machine hears that nobody is there; over TCP, when the connection has ended.
     pub(super) fn receive(&mut self) -> io::Result<Option<Range<usize>>> {
         match self {
-            Self::Udp { socket, datagram } => Ok(none_if_it_would_block(socket.try_recv(datagram))?.map(|length| 0..length)),
+            Self::Udp { socket, datagram } => {
+                Ok(none_if_it_would_block(socket.try_recv(datagram))?.map(|length| 0..length))
+            }
             Self::Tcp { stream, input, begin, end, .. } => loop {
                 if let Some(length) = input[*begin..*end].first_chunk::<2>() {
                     let length = usize::from(u16::from_be_bytes(*length));

@@ -106,7 +106,9 @@ impl DataChannel {
         out.extend_from_slice(packet);
         let (head, body) = out.split_at_mut(begin + TAG);
         let (key, implicit) = &self.sealing;
-        let tag = key.seal_in_place_separate_tag(nonce(number, implicit), Aad::from(&head[authenticated..begin]), body).ok()?;
+        let tag = key
+            .seal_in_place_separate_tag(nonce(number, implicit), Aad::from(&head[authenticated..begin]), body)
+            .ok()?;
         head[begin..].copy_from_slice(tag.as_ref());
         self.count(packet.len());
         Some(())
@@ -211,8 +213,11 @@ mod tests {
         assert_eq!(sealed[..8], [9 << 3 | 2, 0, 0, 7, 0, 0, 0, 1]);
         let mut body = b"text".to_vec();
         let implicit = [64, 65, 66, 67, 68, 69, 70, 71];
-        let (key, _) = super::half(&std::array::from_fn::<u8, 128, _>(|at| u8::try_from(at).expect("small")), Cipher::Aes256Gcm);
-        let tag = key.seal_in_place_separate_tag(nonce([0, 0, 0, 1], &implicit), Aad::from(&sealed[..8]), &mut body).expect("sealed");
+        let (key, _) =
+            super::half(&std::array::from_fn::<u8, 128, _>(|at| u8::try_from(at).expect("small")), Cipher::Aes256Gcm);
+        let tag = key
+            .seal_in_place_separate_tag(nonce([0, 0, 0, 1], &implicit), Aad::from(&sealed[..8]), &mut body)
+            .expect("sealed");
         assert_eq!(&sealed[8..24], tag.as_ref());
         assert_eq!(&sealed[24..], body);
     }

@@ -63,7 +63,8 @@ pub(super) struct Generation {
 impl Generation {
     pub(super) fn new(peer: &Peer, key: u8) -> Result<Self, Failure> {
         let name = ServerName::try_from("openvpn").map_err(|_| Failure::Protocol("TLS cannot begin"))?;
-        let tls = ClientConnection::new(Arc::clone(&peer.offer.tls), name).map_err(|_| Failure::Protocol("TLS cannot begin"))?;
+        let tls = ClientConnection::new(Arc::clone(&peer.offer.tls), name)
+            .map_err(|_| Failure::Protocol("TLS cannot begin"))?;
         let opcode = if key == 0 { peer.wrapper.reset() } else { Opcode::SoftReset };
         Ok(Self {
             key,
@@ -174,7 +175,9 @@ impl Generation {
         }
         match peer.theirs {
             Some(known) if known == head.session => {}
-            None if head.opcode == Opcode::HardResetServer && body.confirmed.contains(&0) => peer.theirs = Some(head.session),
+            None if head.opcode == Opcode::HardResetServer && body.confirmed.contains(&0) => {
+                peer.theirs = Some(head.session)
+            }
             _ => return Ok(()),
         }
         body.confirmed.iter().for_each(|number| self.reliable.confirmed(*number));
@@ -203,7 +206,9 @@ impl Generation {
                 tracing::debug!(%error, "an OpenVPN server's TLS");
                 match error {
                     rustls::Error::AlertReceived(_) => Failure::Refused,
-                    rustls::Error::InvalidCertificate(_) => Failure::Protocol("its certificate is not what the profile trusts"),
+                    rustls::Error::InvalidCertificate(_) => {
+                        Failure::Protocol("its certificate is not what the profile trusts")
+                    }
                     _ => Failure::Protocol("it does not speak TLS as the profile asks"),
                 }
             })?;

@@ -104,7 +104,11 @@ impl Body {
     }
 
     /// The bytes of a packet that confirms as much of `confirmed` as fits, which is taken from it.
-    pub(super) fn write(confirmed: &mut Vec<u32>, session: Option<SessionId>, message: Option<(u32, &[u8])>) -> Vec<u8> {
+    pub(super) fn write(
+        confirmed: &mut Vec<u32>,
+        session: Option<SessionId>,
+        message: Option<(u32, &[u8])>,
+    ) -> Vec<u8> {
         let now = if session.is_some() { confirmed.len().min(CONFIRMED) } else { 0 };
         let mut bytes = vec![u8::try_from(now).unwrap_or(0)];
         for number in confirmed.drain(..now) {
@@ -126,7 +130,9 @@ pub(super) fn asks_for_key(mut options: &[u8]) -> bool {
     const FLAGS: u16 = 1;
     const RESEND: u16 = 1;
     while let Some(([a, b, c, d], rest)) = options.split_first_chunk() {
-        let Some((value, after)) = rest.split_at_checked(usize::from(u16::from_be_bytes([*c, *d]))) else { return false };
+        let Some((value, after)) = rest.split_at_checked(usize::from(u16::from_be_bytes([*c, *d]))) else {
+            return false;
+        };
         if u16::from_be_bytes([*a, *b]) == FLAGS
             && let [high, low] = value
         {
@@ -151,7 +157,14 @@ mod tests {
         let mut confirmed = vec![7, 8];
         let bytes = Body::write(&mut confirmed, Some(*b"hgfedcba"), Some((2, b"tls")));
         assert_eq!(bytes, b"\x02\0\0\0\x07\0\0\0\x08hgfedcba\0\0\0\x02tls");
-        assert_eq!(Body::read(Opcode::Control, &bytes), Some(Body { confirmed: vec![7, 8], confirmed_session: Some(*b"hgfedcba"), message: Some((2, b"tls".to_vec())) }));
+        assert_eq!(
+            Body::read(Opcode::Control, &bytes),
+            Some(Body {
+                confirmed: vec![7, 8],
+                confirmed_session: Some(*b"hgfedcba"),
+                message: Some((2, b"tls".to_vec()))
+            })
+        );
         assert!(confirmed.is_empty());
         assert_eq!(Body::write(&mut vec![1], None, Some((0, b""))), b"\0\0\0\0\0", "nobody to confirm to");
         for cut in 0..bytes.len() - 3 {

@@ -73,7 +73,11 @@ pub struct Profile {
 
 impl fmt::Debug for Profile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Profile").field("endpoint", &self.endpoint).field("transport", &self.transport).finish_non_exhaustive()
+        formatter
+            .debug_struct("Profile")
+            .field("endpoint", &self.endpoint)
+            .field("transport", &self.transport)
+            .finish_non_exhaustive()
     }
 }
 
@@ -163,7 +167,8 @@ impl Draft {
                 Some("connection" | "/connection") => return Err(refuse("connection", "is not where it may be")),
                 Some(name) => draft.block(name, at, &mut lines)?,
                 None => {
-                    let words = words::words(line).map_err(|_| refuse(&place(at), "has a quote or a backslash that does not end"))?;
+                    let words = words::words(line)
+                        .map_err(|_| refuse(&place(at), "has a quote or a backslash that does not end"))?;
                     let target = if within && connections > 1 { &mut forgotten } else { &mut draft };
                     if let Some((directive, arguments)) = words.split_first() {
                         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -178,10 +183,18 @@ impl Draft {
         Ok(draft)
     }
 
-    fn block<'a>(&mut self, name: &str, at: usize, lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<(), ConfigError> {
+    fn block<'a>(
+        &mut self,
+        name: &str,
+        at: usize,
+        lines: &mut impl Iterator<Item = (usize, &'a str)>,
+    ) -> Result<(), ConfigError> {
         let Some(known) = directives::BLOCKS.iter().find(|known| **known == name) else {
             return Err(match (name, directives::refusal(name)) {
-                ("auth-user-pass", _) => refuse("auth-user-pass", "is not taken inline; send the username and the password beside the profile"),
+                ("auth-user-pass", _) => refuse(
+                    "auth-user-pass",
+                    "is not taken inline; send the username and the password beside the profile",
+                ),
                 (_, Some(reason)) => refuse(name, reason),
                 _ => refuse(&reported(name, at), "is not a block that is understood here"),
             });
@@ -225,14 +238,21 @@ impl Draft {
             ("proto", [text]) => self.transport = Some(transport(directive, text)?),
 
             ("auth-user-pass", []) => self.wants_credentials = true,
-            ("auth-user-pass", _) => return amiss("names a file; send the username and the password beside the profile"),
-            ("ca" | "cert" | "key" | "extra-certs" | "peer-fingerprint" | "tls-crypt" | "tls-crypt-v2", ["[inline]"]) => {}
+            ("auth-user-pass", _) => {
+                return amiss("names a file; send the username and the password beside the profile");
+            }
+            (
+                "ca" | "cert" | "key" | "extra-certs" | "peer-fingerprint" | "tls-crypt" | "tls-crypt-v2",
+                ["[inline]"],
+            ) => {}
             ("tls-auth", ["[inline]", rest @ ..]) if rest.len() <= 1 => {
                 if let Some(text) = rest.first() {
                     self.direction = Some(direction(directive, text)?);
                 }
             }
-            (block, _) if directives::BLOCKS.contains(&block) => return amiss("names a file; put what it holds inline, as a block"),
+            (block, _) if directives::BLOCKS.contains(&block) => {
+                return amiss("names a file; put what it holds inline, as a block");
+            }
             ("key-direction", [text]) => self.direction = Some(direction(directive, text)?),
 
             ("auth", [name]) => match Digest::named(name) {
@@ -246,7 +266,8 @@ impl Draft {
                 None => return amiss("is none of AES-256-GCM, AES-128-GCM and CHACHA20-POLY1305"),
             },
             ("data-ciphers" | "ncp-ciphers", [names]) => {
-                let ciphers: Vec<Cipher> = names.split(':').filter_map(|name| Cipher::named(name.trim_start_matches('?'))).collect();
+                let ciphers: Vec<Cipher> =
+                    names.split(':').filter_map(|name| Cipher::named(name.trim_start_matches('?'))).collect();
                 if ciphers.is_empty() {
                     return amiss("has none of AES-256-GCM, AES-128-GCM and CHACHA20-POLY1305");
                 }
@@ -264,7 +285,9 @@ impl Draft {
             ("tls-groups", [names]) => self.spoken.groups = Some((*names).to_owned()),
             ("tls-cert-profile", ["legacy" | "preferred"]) => {}
             ("remote-cert-tls", ["server"]) => self.says_server = true,
-            ("remote-cert-eku", ["TLS Web Server Authentication" | "serverAuth" | "1.3.6.1.5.5.7.3.1"]) => self.says_server = true,
+            ("remote-cert-eku", ["TLS Web Server Authentication" | "serverAuth" | "1.3.6.1.5.5.7.3.1"]) => {
+                self.says_server = true
+            }
             ("remote-cert-tls" | "remote-cert-eku", _) => return amiss("only a server's certificate can be asked for"),
             ("x509-username-field", ["CN"]) => {}
             ("x509-username-field", _) => return amiss("only CN can be looked at"),
@@ -272,7 +295,9 @@ impl Draft {
                 return amiss("its kind is none of subject, name and name-prefix");
             }
             ("verify-x509-name", [""] | ["", _]) => return amiss("names nobody"),
-            ("verify-x509-name", [subject] | [subject, "subject"]) => self.name = Some(NameRule::Subject((*subject).to_owned())),
+            ("verify-x509-name", [subject] | [subject, "subject"]) => {
+                self.name = Some(NameRule::Subject((*subject).to_owned()))
+            }
             ("verify-x509-name", [name, "name"]) => self.name = Some(NameRule::Name((*name).to_owned())),
             ("verify-x509-name", [prefix, "name-prefix"]) => self.name = Some(NameRule::Prefix((*prefix).to_owned())),
 
@@ -350,7 +375,8 @@ impl Draft {
         if self.without_routes {
             self.filters.extend(["dhcp-option", "dns "].into_iter().filter_map(|text| Filter::new("ignore", text)));
         }
-        let every = |limit: Option<u64>, most: u64| limit.filter(|limit| *limit > 0).map_or(most, |limit| limit.min(most));
+        let every =
+            |limit: Option<u64>, most: u64| limit.filter(|limit| *limit > 0).map_or(most, |limit| limit.min(most));
         Ok(Profile {
             endpoint: Endpoint { host: remote.host, port },
             transport,
@@ -389,13 +415,15 @@ impl Draft {
         if let Some(extra) = self.blocks.get("extra-certs") {
             chain.extend(certificates("extra-certs", extra)?);
         }
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| refuse("key", "holds no key that can be read"))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+            .map_err(|_| refuse("key", "holds no key that can be read"))?;
         Ok(Some(Identity { chain, key }))
     }
 
     fn trust(&mut self) -> Result<Trust, ConfigError> {
         let roots = self.blocks.get("ca").map(|text| certificates("ca", text)).transpose()?.unwrap_or_default();
-        let fingerprints = self.blocks.get("peer-fingerprint").map(|text| fingerprints(text)).transpose()?.unwrap_or_default();
+        let fingerprints =
+            self.blocks.get("peer-fingerprint").map(|text| fingerprints(text)).transpose()?.unwrap_or_default();
         if roots.is_empty() && fingerprints.is_empty() {
             return Err(refuse("ca", "is missing: the server could not be told from others"));
         }
@@ -443,7 +471,9 @@ fn place(at: usize) -> String {
 fn reported(directive: &str, at: usize) -> String {
     let is_like_one = directive.len() <= 40
         && directive.starts_with(|first: char| first.is_ascii_lowercase())
-        && directive.chars().all(|character| character.is_ascii_lowercase() || character.is_ascii_digit() || "-_".contains(character));
+        && directive
+            .chars()
+            .all(|character| character.is_ascii_lowercase() || character.is_ascii_digit() || "-_".contains(character));
     if is_like_one { directive.to_owned() } else { place(at) }
 }
 
@@ -487,7 +517,8 @@ fn host(text: &str) -> Result<Host, ConfigError> {
         });
     }
     let is_plain = !text.is_empty() && text.len() <= 253 && !text.starts_with(['-', '.']);
-    let is_plain = is_plain && text.chars().all(|character| character.is_ascii_alphanumeric() || ".-_".contains(character));
+    let is_plain =
+        is_plain && text.chars().all(|character| character.is_ascii_alphanumeric() || ".-_".contains(character));
     let host = if is_plain { Host::parse(text).ok() } else { None };
     host.ok_or_else(|| refuse("remote", "names no host"))
 }
@@ -505,7 +536,9 @@ pub(super) fn usable(text: &str) -> Option<IpAddr> {
 /// A cipher of before, which servers of today replace by one that is negotiated.
 fn is_replaced(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    ["AES-128", "AES-192", "AES-256"].iter().any(|kind| name.strip_prefix(kind).is_some_and(|mode| matches!(mode, "-CBC" | "-GCM")))
+    ["AES-128", "AES-192", "AES-256"]
+        .iter()
+        .any(|kind| name.strip_prefix(kind).is_some_and(|mode| matches!(mode, "-CBC" | "-GCM")))
 }
 
 fn certificates(block: &str, text: &str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
@@ -519,7 +552,8 @@ fn certificates(block: &str, text: &str) -> Result<Vec<CertificateDer<'static>>,
 /// SHA-256 of certificates, a line each, with colons between the bytes.
 fn fingerprints(text: &str) -> Result<Vec<[u8; 32]>, ConfigError> {
     let amiss = || refuse("peer-fingerprint", "holds no SHA-256 fingerprint that can be read");
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|line| !line.is_empty());
+    let lines =
+        text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|line| !line.is_empty());
     let found = lines.map(|line| {
         let mut fingerprint = [0; 32];
         hex::decode_to_slice(line.replace(':', ""), &mut fingerprint).map(|()| fingerprint).map_err(|_| amiss())
@@ -561,4 +595,4 @@ fn client_key(text: &str) -> Result<Guard, ConfigError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -108,12 +108,16 @@ impl Pushed {
                 // These would change how each packet is read.
                 ["comp-lzo" | "compress", ..] => return Err(OpenError::Protocol("it sets compression")),
                 ["fragment", ..] => return Err(OpenError::Protocol("it sets fragments")),
-                ["key-derivation", ..] => return Err(OpenError::Protocol("it sets a derivation of keys that is not known")),
+                ["key-derivation", ..] => {
+                    return Err(OpenError::Protocol("it sets a derivation of keys that is not known"));
+                }
                 ["dev-type", "tap"] => return Err(OpenError::Protocol("it sets a tap device")),
                 _ => {}
             }
         }
-        let cipher = cipher.or(profile.cipher).ok_or(OpenError::Protocol("it negotiates no cipher, and the profile has none that is used here"))?;
+        let cipher = cipher
+            .or(profile.cipher)
+            .ok_or(OpenError::Protocol("it negotiates no cipher, and the profile has none that is used here"))?;
         pushed.format = Format { cipher, peer };
         pushed.dns.extend(&profile.dns);
         pushed.dns.truncate(MAX_DNS);
@@ -127,7 +131,10 @@ fn address<T: std::str::FromStr + Copy + Into<IpAddr>>(text: &str) -> Result<T, 
 }
 
 fn duration(seconds: &str) -> Result<Duration, OpenError> {
-    seconds.parse::<u32>().map(|seconds| Duration::from_secs(seconds.into())).map_err(|_| OpenError::Protocol("it sets a time that is none"))
+    seconds
+        .parse::<u32>()
+        .map(|seconds| Duration::from_secs(seconds.into()))
+        .map_err(|_| OpenError::Protocol("it sets a time that is none"))
 }
 
 /// The servers of `dns server N address A [A…]`. One that is to be asked on a port of its own, or over TLS, is not asked at all.
@@ -203,7 +210,11 @@ mod tests {
         let pushed = read("dhcp-option DNS 10.8.0.1,dhcp-option DNS 8.8.8.8,cipher AES-256-GCM", lines).expect("read");
         assert_eq!(pushed.dns, [std::net::IpAddr::from([10, 8, 0, 1])]);
         assert!(read("ping 10,cipher AES-256-GCM", lines).is_err());
-        let pushed = read("dhcp-option DNS 10.8.0.1,dns server 0 address 10.8.0.2,cipher AES-256-GCM", "route-nopull\ndhcp-option DNS 1.1.1.1\n").expect("read");
+        let pushed = read(
+            "dhcp-option DNS 10.8.0.1,dns server 0 address 10.8.0.2,cipher AES-256-GCM",
+            "route-nopull\ndhcp-option DNS 1.1.1.1\n",
+        )
+        .expect("read");
         assert_eq!(pushed.dns, [std::net::IpAddr::from([1, 1, 1, 1])]);
     }
 }

@@ -43,7 +43,18 @@ mod tests {
     fn each_number_is_taken_once_and_none_that_is_too_old() {
         let mut window = Window::default();
         assert!(!window.take(0));
-        for (number, is_taken) in [(5, true), (5, false), (3, true), (3, false), (4, true), (WIDTH + 5, true), (5, false), (6, true), (u32::MAX, true), (WIDTH, false)] {
+        for (number, is_taken) in [
+            (5, true),
+            (5, false),
+            (3, true),
+            (3, false),
+            (4, true),
+            (WIDTH + 5, true),
+            (5, false),
+            (6, true),
+            (u32::MAX, true),
+            (WIDTH, false),
+        ] {
             assert_eq!(window.take(number), is_taken, "{number}");
         }
     }

@@ -25,7 +25,8 @@ const REPLY_BYTES: usize = 64 << 10;
 /// What stands for a packet when there is none, so that the other end knows that we are there.
 const PING: [u8; 16] = [0x2a, 0x18, 0x7b, 0xf3, 0x64, 0x1e, 0xb4, 0xcb, 0x07, 0xed, 0x2d, 0x0a, 0x98, 0x1f, 0xc7, 0x48];
 /// How packets begin that are for the other end itself, and what follows in one that says good-bye.
-const FOR_THE_END: [u8; 16] = [0x28, 0x7f, 0x34, 0x6b, 0xd4, 0xef, 0x7a, 0x81, 0x2d, 0x56, 0xb8, 0xd3, 0xaf, 0xc5, 0x45, 0x9c];
+const FOR_THE_END: [u8; 16] =
+    [0x28, 0x7f, 0x34, 0x6b, 0xd4, 0xef, 0x7a, 0x81, 0x2d, 0x56, 0xb8, 0xd3, 0xaf, 0xc5, 0x45, 0x9c];
 const EXIT: u8 = 6;
 
 /// A client that is coming in.
@@ -92,7 +93,16 @@ impl Entering {
     pub(super) fn enter(self, terms: Terms) -> Result<Session, Failure> {
         let keys = self.generation.keys(&self.peer, terms.exports_keys)?;
         let data = DataChannel::new(0, &keys, terms.format);
-        Ok(Session { peer: self.peer, generation: self.generation, data, agreed_at: Instant::now(), next: None, before: None, terms, answers: false })
+        Ok(Session {
+            peer: self.peer,
+            generation: self.generation,
+            data,
+            agreed_at: Instant::now(),
+            next: None,
+            before: None,
+            terms,
+            answers: false,
+        })
     }
 }
 
@@ -139,7 +149,11 @@ impl Session {
                 take(packet, incoming)
             });
         }
-        let channel = if self.data.key == key { Some(&mut self.data) } else { self.before.as_mut().filter(|before| before.key == key) };
+        let channel = if self.data.key == key {
+            Some(&mut self.data)
+        } else {
+            self.before.as_mut().filter(|before| before.key == key)
+        };
         channel.and_then(|channel| channel.open(packet)).map_or(Ok(false), |packet| take(packet, incoming))
     }
 
@@ -158,7 +172,10 @@ impl Session {
             while let Some(message) = self.generation.take_message() {
                 // Servers that give tokens give a new one with new keys.
                 match message.strip_prefix("PUSH_REPLY,") {
-                    Some(options) => options.split(',').filter_map(|option| option.strip_prefix("auth-token ")).for_each(|token| self.take_token(token)),
+                    Some(options) => options
+                        .split(',')
+                        .filter_map(|option| option.strip_prefix("auth-token "))
+                        .for_each(|token| self.take_token(token)),
                     None => end_of(&message)?,
                 }
             }

@@ -60,14 +60,23 @@ pub(super) struct Spoken {
 }
 
 /// The settings of every TLS session with the server.
-pub(super) fn settings(trust: Trust, identity: Option<Identity>, spoken: &Spoken) -> Result<Arc<ClientConfig>, ConfigError> {
-    let refuse = |directive: &str, reason: &str| ConfigError { directive: directive.to_owned(), reason: reason.to_owned() };
+pub(super) fn settings(
+    trust: Trust,
+    identity: Option<Identity>,
+    spoken: &Spoken,
+) -> Result<Arc<ClientConfig>, ConfigError> {
+    let refuse =
+        |directive: &str, reason: &str| ConfigError { directive: directive.to_owned(), reason: reason.to_owned() };
     let mut provider = ring::default_provider();
-    for (directive, list, of_13) in [("tls-cipher", &spoken.suites_12, false), ("tls-ciphersuites", &spoken.suites_13, true)] {
+    for (directive, list, of_13) in
+        [("tls-cipher", &spoken.suites_12, false), ("tls-ciphersuites", &spoken.suites_13, true)]
+    {
         let Some(list) = list else { continue };
         let other = |suite: CipherSuite| suite_names(suite).iter().any(|name| name.starts_with("TLS13")) != of_13;
         let all = list.split(':').any(|name| name == "DEFAULT");
-        provider.cipher_suites.retain(|suite| all || other(suite.suite()) || is_named(list, &suite_names(suite.suite())));
+        provider
+            .cipher_suites
+            .retain(|suite| all || other(suite.suite()) || is_named(list, &suite_names(suite.suite())));
         if provider.cipher_suites.iter().all(|suite| other(suite.suite())) {
             return Err(refuse(directive, "has no cipher suite that is spoken here"));
         }
@@ -91,12 +100,10 @@ pub(super) fn settings(trust: Trust, identity: Option<Identity>, spoken: &Spoken
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(check));
     let mut settings = match identity {
-        Some(Identity { chain, key }) => builder
-            .with_client_auth_cert(chain, key)
-            .map_err(|error| match error {
-                Error::InconsistentKeys(_) => refuse("key", "is not the key of <cert>"),
-                _ => refuse("key", "is of a kind that is not spoken here"),
-            })?,
+        Some(Identity { chain, key }) => builder.with_client_auth_cert(chain, key).map_err(|error| match error {
+            Error::InconsistentKeys(_) => refuse("key", "is not the key of <cert>"),
+            _ => refuse("key", "is of a kind that is not spoken here"),
+        })?,
         None => builder.with_no_client_auth(),
     };
     settings.enable_sni = false;
@@ -144,14 +151,24 @@ impl ServerCheck {
     fn new(trust: Trust, algorithms: WebPkiSupportedAlgorithms) -> Option<Self> {
         let anchors = trust.roots.iter().map(|root| anchor_from_trusted_cert(root).map(|anchor| anchor.to_owned()));
         let anchors: Vec<_> = anchors.collect::<Result<_, _>>().ok()?;
-        Some(Self { anchors, fingerprints: trust.fingerprints, name: trust.name, says_server: trust.says_server, algorithms })
+        Some(Self {
+            anchors,
+            fingerprints: trust.fingerprints,
+            name: trust.name,
+            says_server: trust.says_server,
+            algorithms,
+        })
     }
 
     /// Who has the authority's word alone might be another of its clients: unless the profile knows the server by name or by
     /// fingerprint, the certificate has to say that it is a server's.
     fn purpose(&self) -> KeyUsage {
         let is_known = self.name.is_some() || !self.fingerprints.is_empty();
-        if self.says_server || !is_known { KeyUsage::required(SERVER_AUTH) } else { KeyUsage::required_if_present(SERVER_AUTH) }
+        if self.says_server || !is_known {
+            KeyUsage::required(SERVER_AUTH)
+        } else {
+            KeyUsage::required_if_present(SERVER_AUTH)
+        }
     }
 }
 
@@ -176,7 +193,8 @@ impl ServerCertVerifier for ServerCheck {
         }
         let (_, read) = X509Certificate::from_der(certificate).map_err(|_| unreadable())?;
         if self.says_server {
-            let usage = read.key_usage().map_err(|_| unreadable())?.ok_or_else(|| not(CertificateError::InvalidPurpose))?;
+            let usage =
+                read.key_usage().map_err(|_| unreadable())?.ok_or_else(|| not(CertificateError::InvalidPurpose))?;
             if !(usage.value.digital_signature() || usage.value.key_agreement() || usage.value.key_encipherment()) {
                 return Err(not(CertificateError::InvalidPurpose));
             }
@@ -185,16 +203,28 @@ impl ServerCertVerifier for ServerCheck {
             None => true,
             Some(NameRule::Subject(subject)) => written(read.subject()).is_some_and(|written| written == *subject),
             Some(NameRule::Name(name)) => common_name(read.subject()).is_some_and(|common| common == name),
-            Some(NameRule::Prefix(prefix)) => common_name(read.subject()).is_some_and(|common| common.starts_with(prefix.as_str())),
+            Some(NameRule::Prefix(prefix)) => {
+                common_name(read.subject()).is_some_and(|common| common.starts_with(prefix.as_str()))
+            }
         };
         if is_named { Ok(ServerCertVerified::assertion()) } else { Err(not(CertificateError::NotValidForName)) }
     }
 
-    fn verify_tls12_signature(&self, message: &[u8], certificate: &CertificateDer<'_>, signed: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, Error> {
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
         verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
-    fn verify_tls13_signature(&self, message: &[u8], certificate: &CertificateDer<'_>, signed: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, Error> {
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
         verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 

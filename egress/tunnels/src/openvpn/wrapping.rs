@@ -282,7 +282,9 @@ mod tests {
     #[test]
     fn a_clients_own_key_goes_with_what_the_server_cannot_place() {
         let mut wrapper = Wrapper::new(Guard::CryptV2 { key: key(), wrapped: b"wrapped".to_vec() });
-        for (opcode, carries) in [(Opcode::HardResetClientV3, true), (Opcode::ControlWithKey, true), (Opcode::Control, false)] {
+        for (opcode, carries) in
+            [(Opcode::HardResetClientV3, true), (Opcode::ControlWithKey, true), (Opcode::Control, false)]
+        {
             let packet = wrapper.wrap(&Head { opcode, ..HEAD }, b"hello");
             assert_eq!(packet.ends_with(b"wrapped"), carries, "{opcode:?}");
             assert_eq!(packet[9], 0x0f, "early negotiation");

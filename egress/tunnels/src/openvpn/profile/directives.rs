@@ -127,8 +127,18 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
     ),
     (
         "asks for a library of the machine, and none is loaded here",
-        &["cryptoapicert", "engine", "pkcs11-cert-private", "pkcs11-id", "pkcs11-id-management", "pkcs11-pin-cache",
-          "pkcs11-private-mode", "pkcs11-protected-authentication", "pkcs11-providers", "providers"],
+        &[
+            "cryptoapicert",
+            "engine",
+            "pkcs11-cert-private",
+            "pkcs11-id",
+            "pkcs11-id-management",
+            "pkcs11-pin-cache",
+            "pkcs11-private-mode",
+            "pkcs11-protected-authentication",
+            "pkcs11-providers",
+            "providers",
+        ],
     ),
     (
         "opens the client to be managed by others",
@@ -149,24 +159,68 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
             "management-up-down",
         ],
     ),
-    ("leads through another proxy, and a way out is one", &["http-proxy", "http-proxy-option", "http-proxy-user-pass", "socks-proxy"]),
+    (
+        "leads through another proxy, and a way out is one",
+        &["http-proxy", "http-proxy-option", "http-proxy-user-pass", "socks-proxy"],
+    ),
     (
         "changes the machine or its process",
-        &["bind-dev", "daemon", "dev-node", "inetd", "lladdr", "local", "lport", "mark", "mktun", "multihome", "remap-usr1", "rmtun", "service",
-          "setcon", "setenv", "setenv-safe", "syslog", "vlan-accept", "vlan-pvid", "vlan-tagging"],
+        &[
+            "bind-dev",
+            "daemon",
+            "dev-node",
+            "inetd",
+            "lladdr",
+            "local",
+            "lport",
+            "mark",
+            "mktun",
+            "multihome",
+            "remap-usr1",
+            "rmtun",
+            "service",
+            "setcon",
+            "setenv",
+            "setenv-safe",
+            "syslog",
+            "vlan-accept",
+            "vlan-pvid",
+            "vlan-tagging",
+        ],
     ),
-    ("is not a client's", &["auth-gen-token", "dh", "ifconfig-pool", "mode", "port-share", "push", "server", "server-bridge", "server-ipv6", "tls-server"]),
+    (
+        "is not a client's",
+        &[
+            "auth-gen-token",
+            "dh",
+            "ifconfig-pool",
+            "mode",
+            "port-share",
+            "push",
+            "server",
+            "server-bridge",
+            "server-ipv6",
+            "tls-server",
+        ],
+    ),
     ("asks for compression, which lets others guess what is encrypted", &["comp-lzo", "compress"]),
     ("asks for a key that never changes", &["allow-deprecated-insecure-static-crypto", "secret", "genkey"]),
     ("weakens what protects the data", &["keysize", "no-iv", "no-replay", "prng", "tls-remote", "ncp-disable"]),
-    ("is a check of the server's certificate that is not made here", &["crl-verify", "ns-cert-type", "remote-cert-ku", "verify-hash"]),
+    (
+        "is a check of the server's certificate that is not made here",
+        &["crl-verify", "ns-cert-type", "remote-cert-ku", "verify-hash"],
+    ),
     ("asks somebody to answer, and nobody is there", &["static-challenge", "auth-token", "auth-token-user"]),
-    ("changes how packets are packed in a way that is not spoken here", &["fragment", "ifconfig", "ifconfig-ipv6", "ifconfig-noexec", "opt-verify", "packet-filter"]),
+    (
+        "changes how packets are packed in a way that is not spoken here",
+        &["fragment", "ifconfig", "ifconfig-ipv6", "ifconfig-noexec", "opt-verify", "packet-filter"],
+    ),
     ("is a bundle that needs a passphrase; give <cert> and <key>", &["pkcs12"]),
 ];
 
 /// What a block of a profile may be: certificates and keys, inline.
-pub(super) const BLOCKS: &[&str] = &["ca", "cert", "extra-certs", "key", "peer-fingerprint", "tls-auth", "tls-crypt", "tls-crypt-v2"];
+pub(super) const BLOCKS: &[&str] =
+    &["ca", "cert", "extra-certs", "key", "peer-fingerprint", "tls-auth", "tls-crypt", "tls-crypt-v2"];
 
 /// What is understood beside these, each in the parser.
 pub(super) const UNDERSTOOD: &[&str] = &[
@@ -221,5 +275,8 @@ pub(super) fn refusal(directive: &str) -> Option<&'static str> {
 
 /// A directive that is in any of the lists.
 pub(super) fn is_known(directive: &str) -> bool {
-    HARMLESS.contains(&directive) || UNDERSTOOD.contains(&directive) || BLOCKS.contains(&directive) || refusal(directive).is_some()
+    HARMLESS.contains(&directive)
+        || UNDERSTOOD.contains(&directive)
+        || BLOCKS.contains(&directive)
+        || refusal(directive).is_some()
 }
