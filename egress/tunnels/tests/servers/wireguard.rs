@@ -194,7 +194,8 @@ fn each_failure_has_its_name() {
         // A server of names that says nothing is alive all the same.
         let asked = server.site.asked.load(Ordering::Relaxed);
         assert_eq!(failure(Host::Domain("silent.test"), PORT).await, ConnectError::NameNotFound);
-        assert!((1..=12).contains(&(server.site.asked.load(Ordering::Relaxed) - asked)), "and is not asked for ever");
+        let asked = server.site.asked.load(Ordering::Relaxed) - asked;
+        assert!((1..=24).contains(&asked), "and is not asked for ever, but {asked} times");
         // So is one whose addresses do not answer.
         assert_eq!(failure(Host::Ipv4([10, 66, 0, 99].into()), PORT).await, ConnectError::TimedOut);
         download(site(&tunnel).await, 1000).await.expect("all of it");
