@@ -15,40 +15,44 @@ use crate::upstream::Place;
 /// How long a tunnel may take to open, all the addresses of its server together.
 const OPENED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Opens a `WireGuard` tunnel.
-pub async fn wireguard(config: &wireguard::Config, rules: &Rules) -> Result<Tunnel, Fault> {
-    opened(config.endpoint(), rules, async |server, within| config.open(server, within).await).await
+/// What a tunnel is opened with.
+pub enum Plan {
+    WireGuard(Box<wireguard::Config>),
+    OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
 }
 
-/// Opens an `OpenVPN` tunnel.
-pub async fn openvpn(
-    profile: &openvpn::Profile,
-    credentials: Option<Credentials>,
-    rules: &Rules,
-) -> Result<Tunnel, Fault> {
-    let open = async |server, within| profile.open(server, credentials.clone(), within).await;
-    opened(profile.endpoint(), rules, open).await
-}
-
-/// Tries one address of the server after the other, each of which may be dialled. The last one gets all the time that is left, the
-/// one before it half, and so on. What a server says counts for all: they are one server's addresses.
-async fn opened(
-    endpoint: &Endpoint,
-    rules: &Rules,
-    open: impl AsyncFn(SocketAddr, Duration) -> Result<Tunnel, OpenError>,
-) -> Result<Tunnel, Fault> {
-    let deadline = Instant::now() + OPENED_WITHIN;
-    let addresses = Place::new(endpoint.host.clone(), endpoint.port, rules).addresses(deadline).await?;
-    let mut failed = OpenError::Unreachable;
-    for (address, shares) in addresses.iter().zip((1..=u32::try_from(addresses.len()).unwrap_or(1)).rev()) {
-        let share = deadline.saturating_duration_since(Instant::now()) / shares;
-        match open(*address, share).await {
-            Ok(tunnel) => return Ok(tunnel),
-            Err(error @ (OpenError::Unreachable | OpenError::TimedOut)) => failed = error,
-            Err(error) => return Err(error.into()),
+impl Plan {
+    fn endpoint(&self) -> &Endpoint {
+        match self {
+            Self::WireGuard(config) => config.endpoint(),
+            Self::OpenVpn(profile, _) => profile.endpoint(),
         }
     }
-    Err(failed.into())
+
+    async fn carry_out(&self, server: SocketAddr, within: Duration) -> Result<Tunnel, OpenError> {
+        match self {
+            Self::WireGuard(config) => config.open(server, within).await,
+            Self::OpenVpn(profile, credentials) => profile.open(server, credentials.clone(), within).await,
+        }
+    }
+
+    /// Opens the tunnel. One address of the server after the other is tried, each of which may be dialled. The last one gets all the time
+    /// that is left, the one before it half, and so on. What a server says counts for all: they are one server's addresses.
+    pub async fn open(&self, rules: &Rules) -> Result<Tunnel, Fault> {
+        let deadline = Instant::now() + OPENED_WITHIN;
+        let Endpoint { host, port } = self.endpoint();
+        let addresses = Place::new(host.clone(), *port, rules).addresses(deadline).await?;
+        let mut failed = OpenError::Unreachable;
+        for (address, shares) in addresses.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {
+            let share = deadline.saturating_duration_since(Instant::now()) / shares;
+            match self.carry_out(*address, share).await {
+                Ok(tunnel) => return Ok(tunnel),
+                Err(error @ (OpenError::Unreachable | OpenError::TimedOut)) => failed = error,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(failed.into())
+    }
 }
 
 /// Connects to a server behind the tunnel.

@@ -10,7 +10,7 @@ use crate::refusal::{Fault, Refusal};
 use crate::rules::Rules;
 use crate::socks5::Socks5;
 use crate::target::Target;
-use crate::tunnel;
+use crate::tunnel::{self, Plan};
 use crate::upstream::Upstream;
 
 /// A way out. What was not opened as direct never leads anywhere but through what it was opened with.
@@ -57,9 +57,9 @@ impl Way {
                 proxy.greet().await?;
                 Kind::Http(proxy)
             }
-            Upstream::WireGuard(config) => Kind::WireGuard(tunnel::wireguard(&config, rules).await?),
+            Upstream::WireGuard(config) => Kind::WireGuard(Plan::WireGuard(config).open(rules).await?),
             Upstream::OpenVpn(profile, credentials) => {
-                Kind::OpenVpn(tunnel::openvpn(&profile, credentials, rules).await?)
+                Kind::OpenVpn(Plan::OpenVpn(profile, credentials).open(rules).await?)
             }
         };
         Ok(Self { kind, rules: rules.clone() })
