@@ -299,6 +299,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         host_program: config.worker.host_program.clone(),
         destinations: config.sessions.destinations(),
         upstreams: config.upstreams(),
+        probing: config.probing()?,
         sandbox: config.worker.sandbox,
         bounds: Bounds {
             memory: config.worker.session_memory_bytes,

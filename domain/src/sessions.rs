@@ -4,6 +4,7 @@
 //! id, and only that id may release it. Creating counts as the first claim. What a claim is for stands in
 //! [`intents`], and what is left when nobody comes back from there is ended by [`leftovers`].
 
+pub mod capabilities;
 pub mod intents;
 pub mod keeping;
 pub mod leftovers;
@@ -38,7 +39,12 @@ pub(crate) const AREA: Area = Area {
         Purge::new("sessions", "sessions", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit))),
     ],
     actions: &["session.created", "session.destroyed"],
-    events: &["session.completed", "session.failed", "session.profile_save_failed"],
+    events: &[
+        "session.completed",
+        "session.failed",
+        "session.profile_save_failed",
+        "session.egress_capability_changed",
+    ],
     mails: &["session_success_first", "session_failed_first"],
     chains: &[SWEEP_FREE_TIER, PURGE_FINISHED],
     ..Area::named("sessions")

@@ -5,11 +5,6 @@ use crate::area::Area;
 
 pub(crate) const AREA: Area = Area {
     actions: &["admin.refund_recorded", "admin.support_note", "agent.decompose.claude"],
-    events: &[
-        "session.egress_capability_changed",
-        "session.challenge_detected",
-        "crypto.order.paid",
-        "crypto.order.failed",
-    ],
+    events: &["session.challenge_detected", "crypto.order.paid", "crypto.order.failed"],
     ..Area::named("to_come")
 };

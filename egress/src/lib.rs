@@ -7,25 +7,31 @@
 //!
 //! This knows neither sessions nor SQL.
 
+mod check;
 mod direct;
 mod guard;
 mod http;
 mod names;
 mod near;
+mod probe;
 mod refusal;
 mod rules;
 mod socks5;
 mod target;
+mod tunnel;
 mod upstream;
 mod way;
 mod welcome;
 
-pub use kitfleet_tunnels::Credentials;
+pub use kitfleet_tunnels::{Credentials, openvpn, wireguard};
 
+pub use self::check::{Checked, check};
 pub use self::guard::Guard;
 pub use self::names::Names;
 pub use self::near::Judge;
+pub use self::probe::{Capabilities, Measured, Probes};
 pub use self::refusal::{Fault, Refusal, Said};
 pub use self::rules::Rules;
+pub use self::target::Target;
 pub use self::upstream::{Proxy, Upstream};
 pub use self::way::Way;

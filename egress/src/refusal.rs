@@ -2,6 +2,7 @@
 //! is not repeated.
 
 use fast_socks5::ReplyError;
+use kitfleet_tunnels::{ConnectError, OpenError};
 
 /// Why a connection was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum Refusal {
     /// The browser wants something else than a connection.
     #[error("the browser wanted something else than a connection")]
     Unsupported,
+    /// No connection is made through the customer's tunnel.
+    #[error(transparent)]
+    Tunnelled(#[from] ConnectError),
     /// The customer's proxy says that it does not connect.
     #[error(transparent)]
     Proxied(#[from] Said),
@@ -82,18 +86,27 @@ pub enum Fault {
     /// It hangs up before it has answered.
     #[error("the proxy closed the connection without an answer")]
     HungUp,
+    /// The tunnel does not open.
+    #[error(transparent)]
+    Tunnel(#[from] OpenError),
 }
 
 impl Refusal {
     /// WebKit makes one error of "host unreachable" and "TTL expired", so the first is kept for names alone.
     pub(crate) fn reply(self) -> ReplyError {
         match self {
-            Self::NameNotFound => ReplyError::HostUnreachable,
-            Self::NotAllowed | Self::Proxied(Said::NotAllowed) => ReplyError::ConnectionNotAllowed,
-            Self::Refused | Self::Proxied(Said::Refused) => ReplyError::ConnectionRefused,
-            Self::Unreachable | Self::TimedOut | Self::Proxied(_) => ReplyError::NetworkUnreachable,
+            Self::NameNotFound | Self::Tunnelled(ConnectError::NameNotFound) => ReplyError::HostUnreachable,
+            Self::NotAllowed | Self::Proxied(Said::NotAllowed) | Self::Tunnelled(ConnectError::NotAllowed) => {
+                ReplyError::ConnectionNotAllowed
+            }
+            Self::Refused | Self::Proxied(Said::Refused) | Self::Tunnelled(ConnectError::Refused) => {
+                ReplyError::ConnectionRefused
+            }
+            Self::Upstream(_) | Self::Tunnelled(ConnectError::TunnelDead) => ReplyError::GeneralFailure,
+            Self::Unreachable | Self::TimedOut | Self::Proxied(_) | Self::Tunnelled(_) => {
+                ReplyError::NetworkUnreachable
+            }
             Self::Unsupported => ReplyError::CommandNotSupported,
-            Self::Upstream(_) => ReplyError::GeneralFailure,
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kitfleet_domain::addresses::Destinations;
+use kitfleet_domain::addresses::{Destinations, reached_by};
 
 use crate::names::Names;
 use crate::near::Judge;
@@ -47,6 +47,17 @@ impl Rules {
     /// Whether what a customer brings may be there.
     pub(crate) fn permit_upstream(&self, address: SocketAddr) -> bool {
         !self.is_guard(address) && self.upstreams.permits(address.ip())
+    }
+
+    /// Whether a name may lead there inside a customer's tunnel. Behind it is the customer's own network, whose addresses are mostly
+    /// private; what is at nobody's but the asker's own machine is not a site.
+    pub(crate) fn permit_inside_tunnel(address: IpAddr) -> bool {
+        let address = reached_by(address);
+        let is_link_local = match address {
+            IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
+            IpAddr::V6(v6) => v6.is_unicast_link_local(),
+        };
+        !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local)
     }
 
     /// Whether browsers may go to what is not of the public internet.

@@ -4,10 +4,11 @@
 //! standard has, says the user's name in its errors, and keeps the password where nothing wipes it.
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use fast_socks5::consts::{
-    SOCKS5_AUTH_METHOD_NONE, SOCKS5_AUTH_METHOD_PASSWORD, SOCKS5_CMD_TCP_CONNECT,
+    SOCKS5_AUTH_METHOD_NONE, SOCKS5_AUTH_METHOD_PASSWORD, SOCKS5_CMD_TCP_CONNECT, SOCKS5_CMD_UDP_ASSOCIATE,
     SOCKS5_REPLY_ADDRESS_TYPE_NOT_SUPPORTED, SOCKS5_REPLY_COMMAND_NOT_SUPPORTED, SOCKS5_REPLY_CONNECTION_NOT_ALLOWED,
     SOCKS5_REPLY_CONNECTION_REFUSED, SOCKS5_REPLY_HOST_UNREACHABLE, SOCKS5_REPLY_NETWORK_UNREACHABLE,
     SOCKS5_REPLY_SUCCEEDED, SOCKS5_REPLY_TTL_EXPIRED, SOCKS5_VERSION,
@@ -55,6 +56,14 @@ impl Socks5 {
         Ok(proxy)
     }
 
+    /// Asks for a relay of datagrams, and answers where the proxy says that it is. It lasts as long as the connection.
+    pub async fn associate(&self) -> Result<(TcpStream, TargetAddr), Refusal> {
+        let mut proxy = self.greeted().await?;
+        let anybody = TargetAddr::Ip(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        let relay = request(&mut proxy, SOCKS5_CMD_UDP_ASSOCIATE, &anybody).await?;
+        Ok((proxy, relay))
+    }
+
     /// A connection to the proxy, which knows who asks.
     pub async fn greeted(&self) -> Result<TcpStream, Fault> {
         let deadline = Instant::now() + GREETED_WITHIN;
@@ -92,7 +101,7 @@ impl Socks5 {
 }
 
 /// Asks for something, and answers what address the proxy says of it.
-pub async fn request(proxy: &mut TcpStream, command: u8, target: &TargetAddr) -> Result<TargetAddr, Refusal> {
+async fn request(proxy: &mut TcpStream, command: u8, target: &TargetAddr) -> Result<TargetAddr, Refusal> {
     let mut request = vec![SOCKS5_VERSION, command, 0];
     request.extend(target.to_be_bytes().map_err(|_| Refusal::NameNotFound)?);
     proxy.write_all(&request).await.map_err(broken)?;

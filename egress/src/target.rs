@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
 use fast_socks5::util::target_addr::TargetAddr;
 use url::Host;
@@ -16,12 +17,13 @@ const NAME_BYTES: usize = 253;
 pub struct Target {
     /// As the URL standard reads it, so that nothing in it ends a line or begins a port, and `127.1` is an address.
     pub host: Host,
+    /// Its port.
     pub port: u16,
 }
 
 impl Target {
     /// Reads what the browser said.
-    pub fn read(said: TargetAddr) -> Result<Self, Refusal> {
+    pub(crate) fn read(said: TargetAddr) -> Result<Self, Refusal> {
         match said {
             TargetAddr::Ip(address) => Ok(address.into()),
             TargetAddr::Domain(name, port) => {
@@ -39,7 +41,7 @@ impl Target {
     }
 
     /// The address, if it is none but that.
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         let ip: IpAddr = match &self.host {
             Host::Domain(_) => return None,
             Host::Ipv4(v4) => (*v4).into(),
@@ -49,7 +51,7 @@ impl Target {
     }
 
     /// Whether it is a name for whoever is asked for it (RFC 6761, 6.3).
-    pub fn is_localhost(&self) -> bool {
+    pub(crate) fn is_localhost(&self) -> bool {
         matches!(&self.host, Host::Domain(name) if {
             let name = name.trim_end_matches('.');
             name == "localhost" || name.ends_with(".localhost")
@@ -57,11 +59,23 @@ impl Target {
     }
 
     /// As SOCKS 5 says it.
-    pub fn wire(&self) -> TargetAddr {
+    pub(crate) fn wire(&self) -> TargetAddr {
         match (self.address(), &self.host) {
             (None, Host::Domain(name)) => TargetAddr::Domain(name.clone(), self.port),
             (address, _) => TargetAddr::Ip(address.unwrap_or_else(|| unreachable!("what is no name is an address"))),
         }
+    }
+}
+
+/// A host and a port, as `example.com:443`, or `[2001:db8::1]:443`.
+impl FromStr for Target {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (host, port) = text.rsplit_once(':').ok_or("must be a host and a port, such as example.com:443")?;
+        let host = Host::parse(host).map_err(|_| "has a host that is neither a name nor an address")?;
+        let port = port.parse().map_err(|_| "has a port that is none")?;
+        Ok(Self { host, port })
     }
 }
 

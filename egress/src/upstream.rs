@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use kitfleet_tunnels::Credentials;
+use kitfleet_tunnels::{Credentials, openvpn, wireguard};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use url::Host;
@@ -21,6 +21,10 @@ pub enum Upstream {
     Socks5(Proxy),
     /// An HTTP proxy, which is asked to CONNECT (RFC 9110, 9.3.6).
     Http(Proxy),
+    /// A `WireGuard` tunnel.
+    WireGuard(Box<wireguard::Config>),
+    /// An `OpenVPN` tunnel, and who its server is told that asks.
+    OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
 }
 
 /// A proxy that a customer brings.
@@ -73,7 +77,7 @@ fn fault(refusal: Refusal) -> Fault {
         Refusal::NotAllowed => Fault::NotAllowed,
         Refusal::Refused => Fault::Refused,
         Refusal::TimedOut => Fault::TimedOut,
-        Refusal::Unreachable | Refusal::Unsupported | Refusal::Proxied(_) => Fault::Unreachable,
+        Refusal::Unreachable | Refusal::Unsupported | Refusal::Proxied(_) | Refusal::Tunnelled(_) => Fault::Unreachable,
         Refusal::Upstream(fault) => fault,
     }
 }

@@ -1,13 +1,16 @@
 //! The way out of one browser, chosen when its session opens.
 
+use kitfleet_tunnels::Tunnel;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::direct::Direct;
 use crate::http::Http;
+use crate::probe::{self, Measured, Probes};
 use crate::refusal::{Fault, Refusal};
 use crate::rules::Rules;
 use crate::socks5::Socks5;
 use crate::target::Target;
+use crate::tunnel;
 use crate::upstream::Upstream;
 
 /// A way out. What was not opened as direct never leads anywhere but through what it was opened with.
@@ -20,6 +23,8 @@ enum Kind {
     Direct(Direct),
     Socks5(Socks5),
     Http(Http),
+    WireGuard(Tunnel),
+    OpenVpn(Tunnel),
 }
 
 /// A connection to a server, whatever it leads through.
@@ -52,8 +57,23 @@ impl Way {
                 proxy.greet().await?;
                 Kind::Http(proxy)
             }
+            Upstream::WireGuard(config) => Kind::WireGuard(tunnel::wireguard(&config, rules).await?),
+            Upstream::OpenVpn(profile, credentials) => {
+                Kind::OpenVpn(tunnel::openvpn(&profile, credentials, rules).await?)
+            }
         };
         Ok(Self { kind, rules: rules.clone() })
+    }
+
+    /// What a SOCKS 5 proxy can do, in four seconds at most; `None` of another way.
+    ///
+    /// # Errors
+    /// When nothing leads through it.
+    pub async fn measure(&self, probes: &Probes) -> Result<Option<Measured>, Fault> {
+        match &self.kind {
+            Kind::Socks5(proxy) => probe::measure(proxy, probes).await.map(Some),
+            Kind::Direct(_) | Kind::Http(_) | Kind::WireGuard(_) | Kind::OpenVpn(_) => Ok(None),
+        }
     }
 
     pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, Refusal> {
@@ -61,6 +81,9 @@ impl Way {
             Kind::Direct(direct) => Ok(Box::new(direct.connect(target).await?)),
             Kind::Socks5(proxy) => Ok(Box::new(proxy.connect(self.judged(target)?).await?)),
             Kind::Http(proxy) => proxy.connect(self.judged(target)?).await,
+            Kind::WireGuard(tunnel) | Kind::OpenVpn(tunnel) => {
+                Ok(Box::new(tunnel::connect(tunnel, self.judged(target)?).await?))
+            }
         }
     }
 

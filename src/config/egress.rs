@@ -1,16 +1,66 @@
 //! `egress.*`
 
-use kitfleet_domain::addresses::Destinations;
-use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
-use super::Config;
+use kitfleet_domain::addresses::Destinations;
+use kitfleet_egress::{Probes, Target};
+use kitfleet_worker::config::Probing;
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+use super::values::{BaseUrl, duration};
+use super::{Config, ConfigError};
 
 /// `egress.*`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Egress {
     /// Whether a proxy or a tunnel's server that a customer brings may be at a loopback, link-local or private address.
     pub allow_private_proxies: bool,
+    /// Whether proxies are measured.
+    pub probes: bool,
+    /// A site that a proxy is to connect to by its name.
+    pub probe_site: Site,
+    /// A QUIC server that is asked through a proxy.
+    pub probe_quic_site: Site,
+    /// What says, over plain HTTP, from which address it was asked.
+    pub probe_exit_url: BaseUrl,
+    /// How often the proxy of a session is measured.
+    #[serde(with = "duration")]
+    pub probe_interval: Duration,
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        let host = Site(Target { host: Host::Domain("one.one.one.one".to_owned()), port: 443 });
+        Self {
+            allow_private_proxies: false,
+            probes: true,
+            probe_site: host.clone(),
+            probe_quic_site: host,
+            probe_exit_url: BaseUrl::known("http://icanhazip.com"),
+            probe_interval: Duration::from_mins(10),
+        }
+    }
+}
+
+/// A host and a port.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Site(Target);
+
+impl TryFrom<String> for Site {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}
+
+impl From<Site> for String {
+    fn from(Site(target): Site) -> Self {
+        target.to_string()
+    }
 }
 
 impl Config {
@@ -18,5 +68,20 @@ impl Config {
     pub(crate) fn upstreams(&self) -> Destinations {
         let sites = self.sessions.destinations();
         Destinations { allow_private: sites.allow_private || self.egress.allow_private_proxies, ..sites }
+    }
+
+    /// How customers' proxies are measured, if they are.
+    pub(crate) fn probing(&self) -> Result<Option<Probing>, ConfigError> {
+        let egress = &self.egress;
+        if !egress.probes {
+            return Ok(None);
+        }
+        if egress.probe_interval.is_zero() {
+            return Err(ConfigError("`egress.probe_interval` must be more than nothing".to_owned()));
+        }
+        let exit_url = Url::parse(egress.probe_exit_url.as_str()).ok().filter(|url| url.scheme() == "http");
+        let exit_url = exit_url.ok_or_else(|| ConfigError("`egress.probe_exit_url` must be an http URL".to_owned()))?;
+        let (Site(site), Site(quic_site)) = (egress.probe_site.clone(), egress.probe_quic_site.clone());
+        Ok(Some(Probing { probes: Probes { site, quic_site, exit_url }, interval: egress.probe_interval }))
     }
 }

@@ -11,6 +11,7 @@ use kitfleet_domain::retention::Terms;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
+use kitfleet_egress::Probes;
 use kitfleet_profiles::StoresConfig;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,8 @@ pub struct WorkerConfig {
     pub destinations: Destinations,
     /// Where the proxies and tunnels' servers may be that customers bring.
     pub upstreams: Destinations,
+    /// How customers' proxies are measured, if they are.
+    pub probing: Option<Probing>,
     /// Connections that one session's browser may have under way.
     pub session_connections: usize,
     /// What is done where browsers cannot be confined.
@@ -73,6 +76,15 @@ pub struct WorkerConfig {
     pub byok_reminder_after: Duration,
     /// How agent sessions are driven.
     pub agents: Settings,
+}
+
+/// How customers' proxies are measured.
+#[derive(Debug, Clone)]
+pub struct Probing {
+    /// What is asked.
+    pub probes: Probes,
+    /// How often, of a proxy that a session leaves through.
+    pub interval: Duration,
 }
 
 /// How many browsers are kept hot.

@@ -12,6 +12,7 @@ pub mod incarnations;
 pub mod maintenance;
 mod proxies;
 mod sessions;
+mod ways;
 pub mod webhooks;
 
 use std::io;

@@ -1,19 +1,16 @@
-//! Saved proxies, as a worker uses them: what a session or a check leaves through, and checks (contract: proxies 12 to 14), which are made
-//! where sessions leave.
+//! Checks of saved proxies (contract: proxies 12 to 14), which are made where sessions leave.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::database::persist;
 use kitfleet_domain::proxies::checks::{self, Checked, WITHIN};
-use kitfleet_domain::proxies::{InUse, Scheme, Secrets};
-use kitfleet_egress::{Credentials, Proxy, Upstream, Way};
+use kitfleet_domain::proxies::InUse;
 use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use tokio::time::timeout;
 
-use crate::Context;
+use crate::{Context, ways};
 
 pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(), BoxDynError> {
     let check = job.check;
@@ -34,30 +31,19 @@ pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(),
 }
 
 async fn try_out(context: &Context, proxy: InUse) -> Checked {
-    let upstream = match proxy.open(&context.opener) {
-        Ok(secrets) => upstream(proxy, secrets),
+    let upstream = match ways::upstream(proxy, &context.opener) {
+        Ok(upstream) => upstream,
         Err(error) => return Checked::unreachable(error.to_string()),
     };
-    let began = Instant::now();
-    match Way::open(upstream, context.browsers.rules()).await {
-        Ok(_) => Checked {
+    let probes = context.config.probing.as_ref().map(|probing| &probing.probes);
+    match kitfleet_egress::check(upstream, context.browsers.rules(), probes).await {
+        Ok(found) => Checked {
             reachable: true,
-            latency_ms: Some(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)),
-            exit_address: None,
-            capabilities: None,
+            latency_ms: u64::try_from(found.latency.as_millis()).ok(),
+            exit_address: found.exit_address,
+            capabilities: found.capabilities.and_then(|capabilities| serde_json::to_value(capabilities).ok()),
             error: None,
         },
         Err(fault) => Checked::unreachable(fault.to_string()),
-    }
-}
-
-fn upstream(proxy: InUse, secrets: Secrets) -> Upstream {
-    let Secrets { password, .. } = secrets;
-    let InUse { scheme, host, port, username, .. } = proxy;
-    let credentials = username.map(|username| Credentials { username, password: password.unwrap_or_default() });
-    let proxy = Proxy { host, port, credentials };
-    match scheme {
-        Scheme::Socks5 => Upstream::Socks5(proxy),
-        _ => Upstream::Http(proxy),
     }
 }

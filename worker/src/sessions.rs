@@ -24,11 +24,12 @@ use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument as _;
 
 use crate::Context;
 use crate::browser::{Browser, Ended, NotSaved};
+use crate::ways;
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
 const GRACE: Duration = Duration::from_secs(3);
@@ -128,8 +129,16 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: Op
         }
         live.insert(session, Handle { orders, close: close.clone() });
     }
-    let mut actor =
-        Actor { context: Arc::clone(context), session, inbox, close, last: None, has_profile: false, held: None };
+    let mut actor = Actor {
+        context: Arc::clone(context),
+        session,
+        inbox,
+        close,
+        last: None,
+        has_profile: false,
+        held: None,
+        measuring: None,
+    };
     context.sessions.actors.spawn(
         async move {
             if let Some(browser) = actor.open(intent, wanted).await {
@@ -177,6 +186,8 @@ struct Actor {
     has_profile: bool,
     /// What the profile held when the session took it.
     held: Option<Held>,
+    /// What its proxy can do is measured again and again, if it has one.
+    measuring: Option<AbortOnDropHandle<()>>,
 }
 
 /// What follows an operation.
@@ -238,10 +249,20 @@ impl Actor {
         if self.has_profile {
             self.held = Some(self.take_profile().await.map_err(|error| unavailable(error.to_string()))?);
         }
-        let way = Arc::new(Way::direct(self.context.browsers.rules()));
-        let mut browser = self.context.browsers.open(archetype, wanted.behavioral_profile, &way).await?;
+        let way = Arc::new(match wanted.proxy_id {
+            Some(_) => ways::open(&self.context, self.session).await?,
+            None => Way::direct(self.context.browsers.rules()),
+        });
+        let opening = self.context.browsers.open(archetype, wanted.behavioral_profile, &way);
+        let measuring = async { Ok(ways::measure(&self.context, &way).await?) };
+        let (mut browser, measured) = tokio::try_join!(opening, measuring)?;
         if let Some(held) = &self.held {
             browser.restore(&self.context.stores, held).await?;
+        }
+        if let Some(measured) = measured {
+            ways::report(&self.context, self.session, &measured).await?;
+            let measuring = ways::keep_measuring(Arc::clone(&self.context), self.session, way);
+            self.measuring = Some(AbortOnDropHandle::new(tokio::spawn(measuring)));
         }
         Ok(browser)
     }

@@ -4,6 +4,8 @@
 //! delivers what comes, takes a [`turn`](Link::turn), sends what that gives, and sleeps until something happens. All state is
 //! behind one lock that nobody holds across an await.
 //!
+//! What smoltcp makes of losses is made good in between (`recovery`).
+//!
 //! The stack knows where the tunnel leads. It dials nothing else, and believes no packet that claims to come from elsewhere.
 //! Everything in it is bounded: connections, what each of them buffers (less, the more there are), packets that wait.
 
@@ -26,6 +28,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{Closed, ConnectError};
+use recovery::Recovery;
+
+mod recovery;
 
 /// Connections of one tunnel at a time, with those that are being closed. Whoever wants another one waits.
 const CONNECTIONS: usize = 512;
@@ -101,6 +106,7 @@ struct State {
     interface: Interface,
     sockets: SocketSet<'static>,
     device: Queues,
+    recovery: Recovery,
     /// Dropped by their owners, and not done yet.
     closing: Vec<Closing>,
     /// Local ports in use.
@@ -134,6 +140,7 @@ pub fn new(addresses: &[IpNet], routes: Vec<IpNet>, mtu: usize) -> (Stack, Link)
         interface,
         sockets: SocketSet::new(Vec::new()),
         device,
+        recovery: Recovery::default(),
         closing: Vec::new(),
         ports: HashSet::new(),
         connections: 0,
@@ -243,10 +250,12 @@ impl Stack {
 impl Link {
     /// Packets came out of the tunnel. What claims to come from where it does not lead is dropped, and what is too much.
     pub fn deliver(&self, packets: &mut Vec<Vec<u8>>) {
+        let now = std::time::Instant::now();
         let mut state = self.shared.state();
-        for packet in packets.drain(..) {
+        for mut packet in packets.drain(..) {
             let believed = source(&packet).is_some_and(|source| self.shared.leads_to(source));
             if believed && state.device.inbound.len() < BACKLOG {
+                state.recovery.came(&mut packet, now);
                 state.device.inbound.push_back(packet);
             }
         }
@@ -255,9 +264,9 @@ impl Link {
     /// Runs the stack. What is to go into the tunnel is put on `outgoing`, whose packets of the last turn it uses again. Gives
     /// when to come back at the latest.
     pub fn turn(&self, outgoing: &mut Vec<Vec<u8>>) -> Duration {
-        let now = self.shared.now();
+        let (clock, now) = (std::time::Instant::now(), self.shared.now());
         let mut state = self.shared.state();
-        let State { interface, sockets, device, closing, ports, connections } = &mut *state;
+        let State { interface, sockets, device, recovery, closing, ports, connections } = &mut *state;
         device.spare.append(outgoing);
         device.spare.truncate(BURST);
         loop {
@@ -266,23 +275,30 @@ impl Link {
                 break;
             }
         }
-        outgoing.extend(device.outbound.drain(..));
+        for packet in device.outbound.drain(..) {
+            let list = if recovery.leaving(&packet, clock) { &mut *outgoing } else { &mut device.spare };
+            list.push(packet);
+        }
         closing.retain(|leaving| {
             let socket = sockets.get_mut::<tcp::Socket>(leaving.handle);
             if matches!(socket.state(), tcp::State::Closed | tcp::State::TimeWait) {
                 sockets.remove(leaving.handle);
                 ports.remove(&leaving.port);
+                recovery.forget(leaving.port);
                 *connections -= 1;
                 return false;
             }
-            if leaving.until <= std::time::Instant::now() {
+            if leaving.until <= clock {
                 // The next turn tells the other side, and then it is closed.
                 socket.abort();
             }
             true
         });
-        let longest = if closing.is_empty() { Duration::from_secs(60) } else { Duration::from_secs(1) };
-        interface.poll_delay(now, sockets).map_or(longest, |delay| Duration::from(delay).min(longest))
+        let mut delay = if closing.is_empty() { Duration::from_secs(60) } else { Duration::from_secs(1) };
+        if let Some(due) = recovery.resend(clock, outgoing) {
+            delay = delay.min(due.saturating_duration_since(clock));
+        }
+        interface.poll_delay(now, sockets).map_or(delay, |other| Duration::from(other).min(delay))
     }
 
     /// Waits until there is something to send.

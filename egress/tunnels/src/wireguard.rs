@@ -14,6 +14,7 @@ use std::time::Duration;
 use boringtun::noise::{Tunn, TunnResult};
 use boringtun::x25519::{PublicKey, StaticSecret};
 use nix::sys::socket::{setsockopt, sockopt};
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -114,9 +115,12 @@ impl Wire {
             self.ask().await;
             let again = Instant::now() + SHAKE_AGAIN;
             while self.tunnel.time_since_last_handshake().is_none() {
-                match timeout_at(again, self.socket.readable()).await {
-                    Ok(_) => self.receive(&mut nothing).map_err(|_| OpenError::Unreachable)?,
-                    Err(_) => break,
+                let Ok(_) = timeout_at(again, self.socket.ready(Interest::READABLE | Interest::ERROR)).await else {
+                    break;
+                };
+                let heard = self.receive(&mut nothing);
+                if heard.is_err() || !matches!(self.socket.take_error(), Ok(None)) {
+                    return Err(OpenError::Unreachable);
                 }
             }
             if self.tunnel.time_since_last_handshake().is_some() {

@@ -1,5 +1,6 @@
 //! A session on nothing: it answers at once with what a browser might say, so that load tests measure the rest.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use kitfleet_domain::operations::{
@@ -8,6 +9,7 @@ use kitfleet_domain::operations::{
     PageSnapshot, PageStanding, PageState, SearchResult, SessionState, Take, Target, Transform, Wait, Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_egress::Way;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
@@ -25,12 +27,14 @@ const PDF: &[u8] =
 /// A browser that is not there.
 pub struct Simulated {
     url: String,
+    /// What it would leave through, which is open for as long as it is.
+    _way: Arc<Way>,
 }
 
 impl Simulated {
     /// On a blank page.
-    pub fn new() -> Self {
-        Self { url: "about:blank".to_owned() }
+    pub fn new(way: Arc<Way>) -> Self {
+        Self { url: "about:blank".to_owned(), _way: way }
     }
 
     /// Does one operation.

@@ -1,0 +1,608 @@
+//! What smoltcp's sender lacks: it neither reads selective acknowledgements nor paces itself by more than losses, so that one
+//! packet lost in two hundred leaves a hundredth of a line's rate.
+//!
+//! This sits between smoltcp and the tunnel and sends again what is lost. It keeps a copy of each segment until the other
+//! side has it, reads from selective acknowledgements what arrived, takes for lost what was sent well before something that
+//! arrived (RFC 8985, and RFC 6675's three segments), and swallows what smoltcp sends again by itself. Where nothing is
+//! heard at all it asks with the first segment that is missing (RFC 6298's timer, without its whole second at the least).
+//!
+//! How much may be under way is judged as BBR does: twice what the path holds, which is the rate at which segments lately
+//! arrived times the shortest round trip. A random loss says nothing of that; many losses in a round say that there are
+//! others, and leave a quarter of reserve instead. smoltcp is told by the other side's window, which is made smaller on its
+//! way in. A path that is quiet is not measured, and what was measured of it holds.
+//!
+//! A side that knows no selective acknowledgements leaves all but the window to smoltcp.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Segments that may be under way before anything is known (RFC 6928), and at the least.
+const FIRST: usize = 10;
+const LEAST: usize = 4;
+
+/// Segments above a missing one that say that it is lost (RFC 6675).
+const ABOVE: usize = 3;
+
+/// Before anything is known, and at the least and most afterwards.
+const TIMEOUT: Duration = Duration::from_secs(1);
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The best rate is that of so many rounds, or of as many before.
+const ROUNDS: u32 = 5;
+
+/// A path that has not grown by a quarter in so many rounds is full.
+const ROUNDS_TO_FULL: u32 = 3;
+
+/// How long the shortest round trip is believed, and how long less is sent to measure it again.
+const BELIEVED: Duration = Duration::from_secs(10);
+const MEASURED: Duration = Duration::from_millis(200);
+
+/// What of a round may be lost by chance: a fiftieth.
+const BY_CHANCE: u64 = 50;
+
+/// The scale of windows that smoltcp is told, whatever the other side's is: fine enough to count segments, and enough for a
+/// megabyte.
+const SCALE: u8 = 4;
+
+/// The connections of a stack, by their local port.
+#[derive(Default)]
+pub struct Recovery {
+    flows: HashMap<u16, Flow>,
+    /// Segments that are to be sent again.
+    again: Vec<Vec<u8>>,
+}
+
+impl Recovery {
+    /// A packet is about to leave. False says that it need not: what it says is under way.
+    pub fn leaving(&mut self, packet: &[u8], now: Instant) -> bool {
+        let Some(segment) = Segment::read(packet) else { return true };
+        if segment.flags & SYN != 0 {
+            let next = segment.number.wrapping_add(1);
+            // Of a greeting that is said again nobody knows which one is answered.
+            let again = self.flows.get(&segment.source).is_some_and(|flow| flow.next == next);
+            let flow = Flow::new(next, longest(packet, &segment), (!again).then_some(now), now);
+            self.flows.insert(segment.source, flow);
+            return true;
+        }
+        self.flows.get_mut(&segment.source).is_none_or(|flow| flow.leaving(packet, &segment, now))
+    }
+
+    /// A packet has come. Its window is made smaller, if need be.
+    pub fn came(&mut self, packet: &mut [u8], now: Instant) {
+        let Some(segment) = Segment::read(packet) else { return };
+        if segment.flags & (ACK | RST) != ACK {
+            return;
+        }
+        let Some(flow) = self.flows.get_mut(&segment.destination) else { return };
+        if segment.flags & SYN != 0 {
+            flow.greeted(packet, &segment, now);
+        } else {
+            flow.acknowledged(packet, &segment, now);
+        }
+    }
+
+    /// What is to be sent again now, behind what `outgoing` holds. Gives when to come back.
+    pub fn resend(&mut self, now: Instant, outgoing: &mut Vec<Vec<u8>>) -> Option<Instant> {
+        for flow in self.flows.values_mut() {
+            flow.resend(now, &mut self.again);
+        }
+        outgoing.append(&mut self.again);
+        self.flows.values().filter_map(Flow::due).min()
+    }
+
+    /// A connection is no more.
+    pub fn forget(&mut self, port: u16) {
+        self.flows.remove(&port);
+    }
+}
+
+/// A connection's outgoing half.
+struct Flow {
+    /// When the other side was greeted, until it answers.
+    greeted: Option<Instant>,
+    /// Whether the other side tells what arrived out of order.
+    selective: bool,
+    /// The scale of the other side's windows, if it knows of scales.
+    scale: Option<u8>,
+    /// The longest segment that both sides take.
+    longest: usize,
+    /// The next number that was never sent.
+    next: u32,
+    /// What is under way, in order.
+    sent: VecDeque<Sent>,
+    rounds: Rounds,
+    path: Path,
+    /// When a segment was last sent that then arrived.
+    newest: Option<Instant>,
+    /// When something was last sent or heard, and how often nothing came of that.
+    stirred: Instant,
+    timeouts: u32,
+}
+
+/// A segment that is under way.
+struct Sent {
+    number: u32,
+    length: u32,
+    packet: Vec<u8>,
+    at: Instant,
+    again: bool,
+    state: State,
+    /// What had arrived when it was sent, and when that had.
+    arrived: u64,
+    arrived_at: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    UnderWay,
+    Lost,
+    Arrived,
+}
+
+/// What has arrived, in rounds: one lasts until something arrives that was sent after it began.
+struct Rounds {
+    arrived: u64,
+    arrived_at: Instant,
+    began_at: u64,
+    /// What was under way at the most, in bytes.
+    most: usize,
+    lost: u64,
+    /// Whether the last one lost more than happens by chance.
+    lossy: bool,
+    count: u32,
+}
+
+/// What is known of the path.
+struct Path {
+    smooth: Option<Duration>,
+    variation: Duration,
+    shortest: Duration,
+    shortest_at: Instant,
+    /// While less is sent to find the shortest round trip.
+    measuring: Option<Instant>,
+    /// In bytes a second: the best of these rounds, and of those before.
+    rate: f64,
+    rate_before: f64,
+    /// At which the path grew last, and how many rounds ago; or it is full.
+    grew_to: f64,
+    rounds_since: u32,
+    full: bool,
+    /// Bytes that may be under way.
+    window: usize,
+}
+
+impl Flow {
+    fn new(next: u32, longest: usize, greeted: Option<Instant>, now: Instant) -> Self {
+        Self {
+            greeted,
+            selective: false,
+            scale: None,
+            longest,
+            next,
+            sent: VecDeque::new(),
+            rounds: Rounds { arrived: 0, arrived_at: now, began_at: 0, most: 0, lost: 0, lossy: false, count: 0 },
+            path: Path::new(longest, now),
+            newest: None,
+            stirred: now,
+            timeouts: 0,
+        }
+    }
+
+    fn leaving(&mut self, packet: &[u8], segment: &Segment, now: Instant) -> bool {
+        let end = segment.number.wrapping_add(segment.length);
+        // An acknowledgement, or a question whether anybody is there.
+        if segment.length == 0 || !self.is_known(segment.number) {
+            return true;
+        }
+        if !after(end, self.next) {
+            return !self.selective;
+        }
+        if self.sent.is_empty() {
+            self.stirred = now;
+        }
+        self.sent.push_back(Sent {
+            number: self.next,
+            length: end.wrapping_sub(self.next),
+            packet: packet.to_vec(),
+            at: now,
+            again: false,
+            state: State::UnderWay,
+            arrived: self.rounds.arrived,
+            arrived_at: if self.sent.is_empty() { now } else { self.rounds.arrived_at },
+        });
+        self.next = end;
+        let first = self.sent.front().map_or(end, |first| first.number);
+        self.rounds.most = self.rounds.most.max(end.wrapping_sub(first) as usize);
+        true
+    }
+
+    /// Whether a number is of what is under way, or the next one.
+    fn is_known(&self, number: u32) -> bool {
+        let first = self.sent.front().map_or(self.next, |first| first.number);
+        !after(first, number) && !after(number, self.next)
+    }
+
+    /// The other side takes the connection. Its window's scale becomes ours.
+    fn greeted(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
+        for (kind, place) in options(packet, segment) {
+            match kind {
+                WINDOW_SCALE if place.len() == 1 => {
+                    self.scale = Some(packet[place.start].min(14));
+                    packet[place.start] = SCALE;
+                }
+                SACK_PERMITTED => self.selective = true,
+                _ => {}
+            }
+        }
+        self.longest = self.longest.min(longest(packet, segment));
+        self.path.window = FIRST * self.longest;
+        if let Some(greeted) = self.greeted.take() {
+            self.path.round_trip(now.saturating_duration_since(greeted), now);
+        }
+    }
+
+    fn acknowledged(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
+        if self.is_known(segment.acknowledged) {
+            let mut latest = None;
+            for sent in &mut self.sent {
+                if after(sent.number.wrapping_add(sent.length), segment.acknowledged) {
+                    break;
+                }
+                arrive(sent, &mut latest, &mut self.rounds, now);
+            }
+            while self.sent.front().is_some_and(|sent| sent.state == State::Arrived) {
+                self.sent.pop_front();
+            }
+            for (kind, place) in options(packet, segment) {
+                if kind == SACK {
+                    for range in packet[place].chunks_exact(8) {
+                        let (from, to) = (number(&range[..4]), number(&range[4..]));
+                        for sent in &mut self.sent {
+                            if !after(from, sent.number) && !after(sent.number.wrapping_add(sent.length), to) {
+                                arrive(sent, &mut latest, &mut self.rounds, now);
+                            }
+                        }
+                    }
+                }
+            }
+            if let Some(latest) = latest {
+                self.learn(&latest, now);
+            }
+            self.find_lost(now);
+        }
+        self.narrow(packet, segment);
+    }
+
+    /// Something arrived that was sent last of what did.
+    fn learn(&mut self, latest: &Latest, now: Instant) {
+        self.stirred = now;
+        self.timeouts = 0;
+        if !latest.again {
+            self.path.round_trip(now.saturating_duration_since(latest.at), now);
+        }
+        // What was sent twice may have arrived the first time.
+        if !latest.again || now.saturating_duration_since(latest.at) >= self.path.shortest {
+            self.newest = self.newest.max(Some(latest.at));
+        }
+        let took = now.saturating_duration_since(latest.arrived_at).max(self.path.shortest);
+        #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
+        let rate = (self.rounds.arrived - latest.arrived) as f64 / took.as_secs_f64().max(1e-6);
+        self.path.rate = self.path.rate.max(rate);
+        let mut telling = false;
+        if latest.arrived >= self.rounds.began_at {
+            let through = self.rounds.arrived - self.rounds.began_at;
+            self.rounds.lossy = self.rounds.lost * BY_CHANCE > through;
+            self.rounds.began_at = self.rounds.arrived;
+            self.rounds.lost = 0;
+            // A sender that has little to say measures nothing.
+            telling = std::mem::take(&mut self.rounds.most) * 2 >= self.path.window;
+            self.rounds.count += u32::from(telling);
+        }
+        self.path.judge(&self.rounds, telling, self.longest, now);
+    }
+
+    /// What was sent well before something that has arrived is lost.
+    fn find_lost(&mut self, now: Instant) {
+        let Some(newest) = self.newest else { return };
+        let late = self.path.late();
+        let mut above = 0;
+        for sent in self.sent.iter_mut().rev() {
+            match sent.state {
+                State::Arrived => above += 1,
+                State::UnderWay => {
+                    let passed_by = above >= ABOVE && !sent.again;
+                    if passed_by || (sent.at <= newest && now.saturating_duration_since(sent.at) >= late) {
+                        sent.state = State::Lost;
+                        self.rounds.lost += u64::from(sent.length);
+                    }
+                }
+                State::Lost => {}
+            }
+        }
+    }
+
+    /// Bytes that are under way, and that wait to be sent again.
+    fn under_way(&self) -> (usize, usize) {
+        self.sent.iter().fold((0, 0), |(way, lost), sent| match sent.state {
+            State::UnderWay => (way + sent.length as usize, lost),
+            State::Lost => (way, lost + sent.length as usize),
+            State::Arrived => (way, lost),
+        })
+    }
+
+    /// Tells smoltcp of a window that ends where no more should be under way. What is missing comes first.
+    fn narrow(&self, packet: &mut [u8], segment: &Segment) {
+        let (way, lost) = self.under_way();
+        let more = self.path.window.saturating_sub(way + lost);
+        let outstanding = self.next.wrapping_sub(segment.acknowledged) as usize;
+        let ours = outstanding + more / self.longest * self.longest;
+        let theirs = usize::from(segment.window) << self.scale.unwrap_or(0);
+        let scale = self.scale.map_or(0, |_| SCALE);
+        let window = u16::try_from(ours.min(theirs) >> scale).unwrap_or(u16::MAX);
+        packet[segment.at + 14..segment.at + 16].copy_from_slice(&window.to_be_bytes());
+    }
+
+    fn resend(&mut self, now: Instant, again: &mut Vec<Vec<u8>>) {
+        if !self.selective || self.sent.is_empty() {
+            return;
+        }
+        if self.due().is_some_and(|due| due <= now) {
+            self.find_lost(now);
+            if now >= self.timeout_at() {
+                self.stirred = now;
+                self.timeouts += 1;
+                if self.timeouts > 1 {
+                    self.path.begin_again(self.longest);
+                }
+                if let Some(first) = self.sent.iter_mut().find(|sent| sent.state == State::UnderWay) {
+                    first.state = State::Lost;
+                }
+            }
+        }
+        let (mut way, _) = self.under_way();
+        for sent in self.sent.iter_mut().filter(|sent| sent.state == State::Lost) {
+            if way > 0 && way + sent.length as usize > self.path.window {
+                break;
+            }
+            way += sent.length as usize;
+            again.push(sent.packet.clone());
+            sent.state = State::UnderWay;
+            sent.again = true;
+            sent.at = now;
+            sent.arrived = self.rounds.arrived;
+            sent.arrived_at = self.rounds.arrived_at;
+        }
+    }
+
+    fn timeout_at(&self) -> Instant {
+        self.stirred + (self.path.timeout() * 2_u32.pow(self.timeouts.min(6))).min(LONGEST_TIMEOUT)
+    }
+
+    /// When something may be lost that has not been heard of.
+    fn due(&self) -> Option<Instant> {
+        if !self.selective || self.sent.is_empty() {
+            return None;
+        }
+        let late = self.path.late();
+        let passed_by = |sent: &&Sent| sent.state == State::UnderWay && Some(sent.at) <= self.newest;
+        let first = self.sent.iter().filter(passed_by).map(|sent| sent.at + late).min();
+        Some(first.map_or(self.timeout_at(), |first| first.min(self.timeout_at())))
+    }
+}
+
+/// What was sent last of what an acknowledgement says has arrived.
+struct Latest {
+    at: Instant,
+    again: bool,
+    arrived: u64,
+    arrived_at: Instant,
+}
+
+fn arrive(sent: &mut Sent, latest: &mut Option<Latest>, rounds: &mut Rounds, now: Instant) {
+    if sent.state == State::Arrived {
+        return;
+    }
+    sent.state = State::Arrived;
+    rounds.arrived += u64::from(sent.length);
+    rounds.arrived_at = now;
+    if latest.as_ref().is_none_or(|latest| latest.at <= sent.at) {
+        *latest = Some(Latest { at: sent.at, again: sent.again, arrived: sent.arrived, arrived_at: sent.arrived_at });
+    }
+}
+
+impl Path {
+    fn new(longest: usize, now: Instant) -> Self {
+        Self {
+            smooth: None,
+            variation: Duration::ZERO,
+            shortest: Duration::MAX,
+            shortest_at: now,
+            measuring: None,
+            rate: 0.0,
+            rate_before: 0.0,
+            grew_to: 0.0,
+            rounds_since: 0,
+            full: false,
+            window: FIRST * longest,
+        }
+    }
+
+    /// RFC 6298.
+    fn round_trip(&mut self, took: Duration, now: Instant) {
+        match self.smooth {
+            None => (self.smooth, self.variation) = (Some(took), took / 2),
+            Some(smooth) => {
+                self.variation = (self.variation * 3 + smooth.abs_diff(took)) / 4;
+                self.smooth = Some((smooth * 7 + took) / 8);
+            }
+        }
+        if took <= self.shortest {
+            (self.shortest, self.shortest_at) = (took, now);
+        }
+    }
+
+    /// After which a segment is late when later ones have arrived: a round trip, and a quarter for those that overtake.
+    fn late(&self) -> Duration {
+        self.smooth
+            .map_or(TIMEOUT, |smooth| smooth + (self.shortest / 4).max(self.variation).max(Duration::from_millis(1)))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.smooth.map_or(TIMEOUT, |smooth| (smooth * 2 + self.variation * 4).max(SHORTEST_TIMEOUT))
+    }
+
+    /// How much may be under way from now on. A round tells something when it ends and had its window filled.
+    fn judge(&mut self, rounds: &Rounds, telling: bool, longest: usize, now: Instant) {
+        if telling {
+            if !self.full {
+                if self.rate >= self.grew_to * 1.25 {
+                    (self.grew_to, self.rounds_since) = (self.rate, 0);
+                } else {
+                    self.rounds_since += 1;
+                }
+                self.full = self.rounds_since >= ROUNDS_TO_FULL;
+            }
+            if rounds.count.is_multiple_of(ROUNDS) {
+                self.rate_before = self.rate;
+                self.rate = 0.0;
+            }
+        }
+        let holds = self.rate.max(self.rate_before) * self.shortest.as_secs_f64();
+        let reserve = match (self.measuring(now), rounds.lossy && self.full, self.full) {
+            (true, ..) => 0.5,
+            (_, true, _) => 1.25,
+            (_, _, true) => 2.0,
+            // As long as it grows: what it holds doubles with each round.
+            (_, _, false) => 3.0,
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a window is an estimate, and positive"
+        )]
+        let window = (holds * reserve) as usize + (LEAST - 1) * longest;
+        self.window = if self.full { window } else { self.window.max(window) };
+    }
+
+    /// Whether the round trip is being measured, which takes that nothing waits in queues on the way.
+    fn measuring(&mut self, now: Instant) -> bool {
+        match self.measuring {
+            None if now.saturating_duration_since(self.shortest_at) >= BELIEVED => {
+                self.measuring = Some(now + MEASURED.max(self.smooth.unwrap_or_default()));
+                (self.shortest, self.shortest_at) = (self.smooth.unwrap_or(self.shortest), now);
+                true
+            }
+            Some(until) if until <= now => {
+                self.measuring = None;
+                false
+            }
+            measuring => measuring.is_some(),
+        }
+    }
+
+    /// Nothing has been heard for long: what was known of the path may not hold any more.
+    fn begin_again(&mut self, longest: usize) {
+        self.window = LEAST * longest;
+        (self.rate, self.rate_before, self.grew_to) = (0.0, 0.0, 0.0);
+        (self.rounds_since, self.full) = (0, false);
+    }
+}
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+const LONGEST: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+
+/// What a packet's TCP header says.
+struct Segment {
+    /// Where it begins in the packet, and what it carries.
+    at: usize,
+    payload_at: usize,
+    source: u16,
+    destination: u16,
+    number: u32,
+    acknowledged: u32,
+    flags: u8,
+    /// As it is written.
+    window: u16,
+    /// Of what has numbers: bytes, and the end.
+    length: u32,
+}
+
+impl Segment {
+    /// Nothing of what is no TCP, or is in pieces.
+    fn read(packet: &[u8]) -> Option<Self> {
+        let (at, end) = match packet.first()? >> 4 {
+            4 => {
+                let whole = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x3fff == 0;
+                let length = u16::from_be_bytes([packet[2], packet[3]]);
+                (*packet.get(9)? == 6 && whole).then_some((usize::from(packet[0] & 15) * 4, usize::from(length)))?
+            }
+            6 => {
+                let length = u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]);
+                (*packet.get(6)? == 6).then_some((40, 40 + usize::from(length)))?
+            }
+            _ => return None,
+        };
+        let header = packet.get(at..at + 20)?;
+        let payload_at = at + usize::from(header[12] >> 4) * 4;
+        if payload_at < at + 20 || payload_at > end || end > packet.len() {
+            return None;
+        }
+        let flags = header[13];
+        let payload = u32::try_from(end - payload_at).ok()?;
+        Some(Self {
+            at,
+            payload_at,
+            source: u16::from_be_bytes([header[0], header[1]]),
+            destination: u16::from_be_bytes([header[2], header[3]]),
+            number: number(&header[4..8]),
+            acknowledged: number(&header[8..12]),
+            flags,
+            window: u16::from_be_bytes([header[14], header[15]]),
+            length: payload + u32::from(flags & FIN),
+        })
+    }
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+/// Whether a number comes after another, in numbers that begin anew at their end.
+fn after(number: u32, other: u32) -> bool {
+    other.wrapping_sub(number) > u32::MAX / 2
+}
+
+/// The longest segment that whoever greets takes; RFC 9293 has a number for those who do not say.
+fn longest(packet: &[u8], segment: &Segment) -> usize {
+    let said = options(packet, segment).into_iter().find(|(kind, place)| *kind == LONGEST && place.len() == 2);
+    said.map_or(536, |(_, place)| number(&packet[place]) as usize).max(64)
+}
+
+/// The options of a header: their kinds, and where their values are in the packet.
+fn options(packet: &[u8], segment: &Segment) -> Vec<(u8, std::ops::Range<usize>)> {
+    let mut found = Vec::new();
+    let mut at = segment.at + 20;
+    while at < segment.payload_at {
+        match packet[at] {
+            0 => break,
+            1 => at += 1,
+            kind => {
+                let length = packet.get(at + 1).map_or(0, |length| usize::from(*length));
+                if length < 2 || at + length > segment.payload_at {
+                    break;
+                }
+                found.push((kind, at + 2..at + length));
+                at += length;
+            }
+        }
+    }
+    found
+}
