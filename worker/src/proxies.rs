@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::proxies::checks::{self, Checked, WITHIN};
 use kitfleet_domain::proxies::InUse;
+use kitfleet_domain::proxies::checks::{self, Checked, WITHIN};
 use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use tokio::time::timeout;

@@ -51,8 +51,7 @@ pub(crate) async fn open(context: &Context, session: SessionId) -> Result<Way, N
 pub(crate) fn upstream(proxy: InUse, opener: &Opener) -> Result<Upstream, NoWay> {
     let secrets = proxy.open(opener).map_err(|_| NoWay::Unreadable)?;
     let password = secrets.password;
-    let credentials =
-        proxy.username.map(|username| Credentials { username, password: password.unwrap_or_default() });
+    let credentials = proxy.username.map(|username| Credentials { username, password: password.unwrap_or_default() });
     let config = || secrets.config.as_deref().ok_or(NoWay::Unreadable);
     let (host, port) = (proxy.host, proxy.port);
     Ok(match proxy.scheme {
