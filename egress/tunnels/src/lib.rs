@@ -173,8 +173,9 @@ impl Tunnel {
         };
         tokio::select! {
             biased;
-            connected = connected => connected,
+            // First, because in a dead tunnel no name resolves either.
             () = self.stack.silent() => Err(ConnectError::TunnelDead),
+            connected = connected => connected,
         }
     }
 

@@ -32,7 +32,7 @@ const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
 /// How long a server may take, and how often it is asked again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-const ASKED_AGAIN: usize = 2;
+const ASKED_AGAIN: usize = 1;
 
 /// Servers that are asked, of those a configuration names.
 const SERVERS: usize = 4;

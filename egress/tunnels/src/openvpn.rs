@@ -309,8 +309,10 @@ impl Wire {
                 self.unanswered.get_or_insert_with(Instant::now);
             }
             self.session.drive(&mut control)?;
-            send_all(&mut self.carrier, &control).await?;
-            control.clear();
+            for packet in control.drain(..) {
+                self.send(&packet).await?;
+            }
+            self.carrier.flush().await.map_err(|_| Closed::Broken)?;
             if self.unanswered.is_some() {
                 tick = tick.min(Instant::now() + ANXIOUS_TICK);
             }
@@ -362,7 +364,14 @@ impl Wire {
 
     async fn send(&mut self, packet: &[u8]) -> Result<(), Closed> {
         self.sent = Instant::now();
-        self.carrier.send(packet).await.map_err(|_| Closed::Broken)
+        match self.carrier.send(packet).await {
+            Err(_) if self.carrier.is_connection() => Err(Closed::Broken),
+            Err(_) => {
+                self.unanswered.get_or_insert_with(Instant::now);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Says that we are there, asks whether the server is, and gives it up.
@@ -386,7 +395,8 @@ impl Wire {
         if silence >= SUSPECT_AFTER && self.asked.elapsed() >= ASK_EVERY {
             self.asked = Instant::now();
             let ask = self.session.ask();
-            self.carrier.send(&ask).await.map_err(|_| Closed::Broken)?;
+            self.send(&ask).await?;
+            self.carrier.flush().await.map_err(|_| Closed::Broken)?;
         }
         Ok(())
     }

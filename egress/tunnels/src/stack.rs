@@ -35,15 +35,15 @@ mod recovery;
 /// Connections of one tunnel at a time, with those that are being closed. Whoever wants another one waits.
 const CONNECTIONS: usize = 512;
 
-/// Look-ups of one tunnel at a time, by far: their bound is in `names`.
-const DATAGRAM_SOCKETS: usize = 64;
+/// Sockets for datagrams at a time. A look-up has some, and how many there are of them is for `names` to say.
+const DATAGRAM_SOCKETS: usize = 256;
 
 /// What may come in on a connection before it is read, and so in one round trip: 512 KiB in 100 ms are 40 Mbit/s. Pages that
 /// were never touched take no memory.
 const RECEIVE: usize = 512 << 10;
 
 /// What may go out on a connection before the other side has it.
-const SEND: usize = 256 << 10;
+const SEND: usize = 512 << 10;
 
 /// So many connections have buffers of the full size, as many again have half of it, and so on down to an eighth.
 const GENEROUS_TO: usize = 32;
@@ -276,8 +276,7 @@ impl Link {
             }
         }
         for packet in device.outbound.drain(..) {
-            let list = if recovery.leaving(&packet, clock) { &mut *outgoing } else { &mut device.spare };
-            list.push(packet);
+            outgoing.extend(recovery.leaving(packet, clock));
         }
         closing.retain(|leaving| {
             let socket = sockets.get_mut::<tcp::Socket>(leaving.handle);
@@ -295,7 +294,7 @@ impl Link {
             true
         });
         let mut delay = if closing.is_empty() { Duration::from_secs(60) } else { Duration::from_secs(1) };
-        if let Some(due) = recovery.resend(clock, outgoing) {
+        if let Some(due) = recovery.send(clock, outgoing) {
             delay = delay.min(due.saturating_duration_since(clock));
         }
         interface.poll_delay(now, sockets).map_or(delay, |other| Duration::from(other).min(delay))
@@ -323,15 +322,32 @@ impl Link {
 
     /// The tunnel is gone: all that is open ends.
     pub fn close(self, why: Closed) {
-        let mut state = self.shared.state();
-        for (_, socket) in state.sockets.iter_mut() {
-            match socket {
-                Socket::Tcp(tcp) => tcp.abort(),
-                Socket::Udp(udp) => udp.close(),
+        self.end(why);
+    }
+
+    fn end(&self, why: Closed) {
+        let first = self.shared.health.send_if_modified(|health| {
+            let open = !matches!(health, Health::Closed(_));
+            if open {
+                *health = Health::Closed(why);
+            }
+            open
+        });
+        if first {
+            for (_, socket) in self.shared.state().sockets.iter_mut() {
+                match socket {
+                    Socket::Tcp(tcp) => tcp.abort(),
+                    Socket::Udp(udp) => udp.close(),
+                }
             }
         }
-        drop(state);
-        self.shared.health.send_replace(Health::Closed(why));
+    }
+}
+
+/// Whoever carried packets is gone without a word. Nobody is to wait for what nobody carries.
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.end(Closed::Broken);
     }
 }
 
@@ -618,3 +634,6 @@ impl Device for Queues {
         capabilities
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,16 +102,17 @@ impl Carrier {
         }
     }
 
-    /// Sends a packet, or has it wait for [`flush`](Self::flush). What a network does not take is lost, as packets are.
+    /// Sends a packet, or has it wait for [`flush`](Self::flush).
     ///
     /// # Errors
-    /// When a connection has ended, or its server takes nothing.
+    /// When a connection has ended, or its server takes nothing; over UDP, when the machine has heard that nobody is there.
     pub(super) async fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         match self {
-            Self::Udp { socket, .. } => {
-                let _ = socket.send(packet).await;
-                Ok(())
-            }
+            Self::Udp { socket, .. } => match socket.send(packet).await {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(error),
+                // What a network does not take is lost, as packets are.
+                _ => Ok(()),
+            },
             Self::Tcp { output, .. } => {
                 let length = u16::try_from(packet.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
                 output.extend_from_slice(&length.to_be_bytes());

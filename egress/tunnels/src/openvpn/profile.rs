@@ -595,4 +595,4 @@ fn client_key(text: &str) -> Result<Guard, ConfigError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

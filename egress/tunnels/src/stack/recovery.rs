@@ -8,7 +8,8 @@
 //!
 //! How much may be under way is judged as BBR does: twice what the path holds, which is the rate at which segments lately
 //! arrived times the shortest round trip. A random loss says nothing of that; many losses in a round say that there are
-//! others, and leave a quarter of reserve instead. smoltcp is told by the other side's window, which is made smaller on its
+//! others, or that there is little room for what waits, and take from the reserve. What may be sent is spread over time: when
+//! a gap is filled, all that waited behind it would come at once. smoltcp is told by the other side's window, which is made smaller on its
 //! way in. A path that is quiet is not measured, and what was measured of it holds.
 //!
 //! A side that knows no selective acknowledgements leaves all but the window to smoltcp.
@@ -26,7 +27,7 @@ const ABOVE: usize = 3;
 /// Before anything is known, and at the least and most afterwards.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The best rate is that of so many rounds, or of as many before.
 const ROUNDS: u32 = 5;
@@ -38,8 +39,17 @@ const ROUNDS_TO_FULL: u32 = 3;
 const BELIEVED: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_millis(200);
 
+/// What is sent at once is what would be in this time: clocks are no finer.
+const AT_ONCE: Duration = Duration::from_millis(2);
+
 /// What of a round may be lost by chance: a fiftieth.
 const BY_CHANCE: u64 = 50;
+
+/// What may be under way, in what the path holds: at the most and the least, what a round that loses more takes of it, and
+/// what one that does not gives back.
+const RESERVE: (f64, f64) = (2.0, 1.0);
+const TAKES: f64 = 0.85;
+const GIVES: f64 = 0.02;
 
 /// The scale of windows that smoltcp is told, whatever the other side's is: fine enough to count segments, and enough for a
 /// megabyte.
@@ -49,23 +59,25 @@ const SCALE: u8 = 4;
 #[derive(Default)]
 pub struct Recovery {
     flows: HashMap<u16, Flow>,
-    /// Segments that are to be sent again.
-    again: Vec<Vec<u8>>,
 }
 
 impl Recovery {
-    /// A packet is about to leave. False says that it need not: what it says is under way.
-    pub fn leaving(&mut self, packet: &[u8], now: Instant) -> bool {
-        let Some(segment) = Segment::read(packet) else { return true };
+    /// A packet is about to leave. What is given back does at once; what is not has its turn when there is room, or is under
+    /// way.
+    pub fn leaving(&mut self, packet: Vec<u8>, now: Instant) -> Option<Vec<u8>> {
+        let Some(segment) = Segment::read(&packet) else { return Some(packet) };
         if segment.flags & SYN != 0 {
             let next = segment.number.wrapping_add(1);
             // Of a greeting that is said again nobody knows which one is answered.
             let again = self.flows.get(&segment.source).is_some_and(|flow| flow.next == next);
-            let flow = Flow::new(next, longest(packet, &segment), (!again).then_some(now), now);
+            let flow = Flow::new(next, longest(&packet, &segment), (!again).then_some(now), now);
             self.flows.insert(segment.source, flow);
-            return true;
+            return Some(packet);
         }
-        self.flows.get_mut(&segment.source).is_none_or(|flow| flow.leaving(packet, &segment, now))
+        match self.flows.get_mut(&segment.source) {
+            Some(flow) => flow.leaving(packet, &segment, now),
+            None => Some(packet),
+        }
     }
 
     /// A packet has come. Its window is made smaller, if need be.
@@ -82,13 +94,9 @@ impl Recovery {
         }
     }
 
-    /// What is to be sent again now, behind what `outgoing` holds. Gives when to come back.
-    pub fn resend(&mut self, now: Instant, outgoing: &mut Vec<Vec<u8>>) -> Option<Instant> {
-        for flow in self.flows.values_mut() {
-            flow.resend(now, &mut self.again);
-        }
-        outgoing.append(&mut self.again);
-        self.flows.values().filter_map(Flow::due).min()
+    /// What is to be sent now, for the first time or again, is put behind what `outgoing` holds. Gives when to come back.
+    pub fn send(&mut self, now: Instant, outgoing: &mut Vec<Vec<u8>>) -> Option<Instant> {
+        self.flows.values_mut().filter_map(|flow| flow.send(now, outgoing)).min()
     }
 
     /// A connection is no more.
@@ -109,12 +117,14 @@ struct Flow {
     longest: usize,
     /// The next number that was never sent.
     next: u32,
-    /// What is under way, in order.
+    /// What is under way, or will be, in order.
     sent: VecDeque<Sent>,
+    /// When the line is free for another segment, if they are to be evenly spread.
+    free_at: Instant,
     rounds: Rounds,
     path: Path,
-    /// When a segment was last sent that then arrived.
-    newest: Option<Instant>,
+    /// When a segment was last sent that then arrived, and its number.
+    newest: Option<(Instant, u32)>,
     /// When something was last sent or heard, and how often nothing came of that.
     stirred: Instant,
     timeouts: u32,
@@ -133,9 +143,19 @@ struct Sent {
     arrived_at: Instant,
 }
 
+impl Sent {
+    /// Whether it was sent before another one, of which this is the time and the number.
+    fn was_before(&self, (at, number): (Instant, u32)) -> bool {
+        self.at < at || (self.at == at && after(number, self.number))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// For its first time.
+    Waiting,
     UnderWay,
+    /// And waits for its next time.
     Lost,
     Arrived,
 }
@@ -148,8 +168,6 @@ struct Rounds {
     /// What was under way at the most, in bytes.
     most: usize,
     lost: u64,
-    /// Whether the last one lost more than happens by chance.
-    lossy: bool,
     count: u32,
 }
 
@@ -168,6 +186,7 @@ struct Path {
     grew_to: f64,
     rounds_since: u32,
     full: bool,
+    reserve: f64,
     /// Bytes that may be under way.
     window: usize,
 }
@@ -181,7 +200,8 @@ impl Flow {
             longest,
             next,
             sent: VecDeque::new(),
-            rounds: Rounds { arrived: 0, arrived_at: now, began_at: 0, most: 0, lost: 0, lossy: false, count: 0 },
+            free_at: now,
+            rounds: Rounds { arrived: 0, arrived_at: now, began_at: 0, most: 0, lost: 0, count: 0 },
             path: Path::new(longest, now),
             newest: None,
             stirred: now,
@@ -189,32 +209,33 @@ impl Flow {
         }
     }
 
-    fn leaving(&mut self, packet: &[u8], segment: &Segment, now: Instant) -> bool {
+    fn leaving(&mut self, packet: Vec<u8>, segment: &Segment, now: Instant) -> Option<Vec<u8>> {
         let end = segment.number.wrapping_add(segment.length);
         // An acknowledgement, or a question whether anybody is there.
         if segment.length == 0 || !self.is_known(segment.number) {
-            return true;
+            return Some(packet);
         }
         if !after(end, self.next) {
-            return !self.selective;
+            return (!self.selective).then_some(packet);
         }
         if self.sent.is_empty() {
-            self.stirred = now;
+            // What was quiet has no rate.
+            (self.stirred, self.rounds.arrived_at) = (now, now);
         }
         self.sent.push_back(Sent {
             number: self.next,
             length: end.wrapping_sub(self.next),
-            packet: packet.to_vec(),
+            packet,
             at: now,
             again: false,
-            state: State::UnderWay,
-            arrived: self.rounds.arrived,
-            arrived_at: if self.sent.is_empty() { now } else { self.rounds.arrived_at },
+            state: State::Waiting,
+            arrived: 0,
+            arrived_at: now,
         });
         self.next = end;
         let first = self.sent.front().map_or(end, |first| first.number);
         self.rounds.most = self.rounds.most.max(end.wrapping_sub(first) as usize);
-        true
+        None
     }
 
     /// Whether a number is of what is under way, or the next one.
@@ -283,7 +304,10 @@ impl Flow {
         }
         // What was sent twice may have arrived the first time.
         if !latest.again || now.saturating_duration_since(latest.at) >= self.path.shortest {
-            self.newest = self.newest.max(Some(latest.at));
+            let sent = (latest.at, latest.number);
+            if self.newest.is_none_or(|newest| sent.0 > newest.0 || (sent.0 == newest.0 && after(sent.1, newest.1))) {
+                self.newest = Some(sent);
+            }
         }
         let took = now.saturating_duration_since(latest.arrived_at).max(self.path.shortest);
         #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
@@ -292,7 +316,7 @@ impl Flow {
         let mut telling = false;
         if latest.arrived >= self.rounds.began_at {
             let through = self.rounds.arrived - self.rounds.began_at;
-            self.rounds.lossy = self.rounds.lost * BY_CHANCE > through;
+            self.path.lost(self.rounds.lost * BY_CHANCE > through);
             self.rounds.began_at = self.rounds.arrived;
             self.rounds.lost = 0;
             // A sender that has little to say measures nothing.
@@ -312,29 +336,29 @@ impl Flow {
                 State::Arrived => above += 1,
                 State::UnderWay => {
                     let passed_by = above >= ABOVE && !sent.again;
-                    if passed_by || (sent.at <= newest && now.saturating_duration_since(sent.at) >= late) {
+                    if passed_by || (sent.was_before(newest) && now.saturating_duration_since(sent.at) >= late) {
                         sent.state = State::Lost;
                         self.rounds.lost += u64::from(sent.length);
                     }
                 }
-                State::Lost => {}
+                State::Waiting | State::Lost => {}
             }
         }
     }
 
-    /// Bytes that are under way, and that wait to be sent again.
+    /// Bytes that are under way, and that wait.
     fn under_way(&self) -> (usize, usize) {
-        self.sent.iter().fold((0, 0), |(way, lost), sent| match sent.state {
-            State::UnderWay => (way + sent.length as usize, lost),
-            State::Lost => (way, lost + sent.length as usize),
-            State::Arrived => (way, lost),
+        self.sent.iter().fold((0, 0), |(way, waiting), sent| match sent.state {
+            State::UnderWay => (way + sent.length as usize, waiting),
+            State::Waiting | State::Lost => (way, waiting + sent.length as usize),
+            State::Arrived => (way, waiting),
         })
     }
 
     /// Tells smoltcp of a window that ends where no more should be under way. What is missing comes first.
     fn narrow(&self, packet: &mut [u8], segment: &Segment) {
-        let (way, lost) = self.under_way();
-        let more = self.path.window.saturating_sub(way + lost);
+        let (way, waiting) = self.under_way();
+        let more = self.path.window.saturating_sub(way + waiting);
         let outstanding = self.next.wrapping_sub(segment.acknowledged) as usize;
         let ours = outstanding + more / self.longest * self.longest;
         let theirs = usize::from(segment.window) << self.scale.unwrap_or(0);
@@ -343,13 +367,14 @@ impl Flow {
         packet[segment.at + 14..segment.at + 16].copy_from_slice(&window.to_be_bytes());
     }
 
-    fn resend(&mut self, now: Instant, again: &mut Vec<Vec<u8>>) {
-        if !self.selective || self.sent.is_empty() {
-            return;
+    /// Sends what there is room for, and gives when to come back.
+    fn send(&mut self, now: Instant, outgoing: &mut Vec<Vec<u8>>) -> Option<Instant> {
+        if self.sent.is_empty() {
+            return None;
         }
-        if self.due().is_some_and(|due| due <= now) {
+        if self.selective {
             self.find_lost(now);
-            if now >= self.timeout_at() {
+            if self.timeout_at() <= now {
                 self.stirred = now;
                 self.timeouts += 1;
                 if self.timeouts > 1 {
@@ -361,39 +386,49 @@ impl Flow {
             }
         }
         let (mut way, _) = self.under_way();
-        for sent in self.sent.iter_mut().filter(|sent| sent.state == State::Lost) {
-            if way > 0 && way + sent.length as usize > self.path.window {
+        let rate = self.path.spread();
+        let mut due = None;
+        for sent in self.sent.iter_mut().filter(|sent| matches!(sent.state, State::Waiting | State::Lost)) {
+            let length = sent.length as usize;
+            if way > 0 && way + length > self.path.window {
                 break;
             }
-            way += sent.length as usize;
-            again.push(sent.packet.clone());
+            if let Some(rate) = rate {
+                if self.free_at > now {
+                    due = Some(self.free_at);
+                    break;
+                }
+                let begins = self.free_at.max(now.checked_sub(AT_ONCE).unwrap_or(now));
+                self.free_at = begins + Duration::from_secs_f64(f64::from(sent.length) / rate);
+            }
+            way += length;
+            outgoing.push(sent.packet.clone());
+            sent.again = sent.state == State::Lost;
             sent.state = State::UnderWay;
-            sent.again = true;
             sent.at = now;
             sent.arrived = self.rounds.arrived;
             sent.arrived_at = self.rounds.arrived_at;
         }
+        if self.selective {
+            let late = self.path.late();
+            let passed_by = |sent: &&Sent| {
+                sent.state == State::UnderWay && self.newest.is_some_and(|newest| sent.was_before(newest))
+            };
+            let lost_at = self.sent.iter().filter(passed_by).map(|sent| sent.at + late).min();
+            due = [due, lost_at, Some(self.timeout_at())].into_iter().flatten().min();
+        }
+        due
     }
 
     fn timeout_at(&self) -> Instant {
         self.stirred + (self.path.timeout() * 2_u32.pow(self.timeouts.min(6))).min(LONGEST_TIMEOUT)
-    }
-
-    /// When something may be lost that has not been heard of.
-    fn due(&self) -> Option<Instant> {
-        if !self.selective || self.sent.is_empty() {
-            return None;
-        }
-        let late = self.path.late();
-        let passed_by = |sent: &&Sent| sent.state == State::UnderWay && Some(sent.at) <= self.newest;
-        let first = self.sent.iter().filter(passed_by).map(|sent| sent.at + late).min();
-        Some(first.map_or(self.timeout_at(), |first| first.min(self.timeout_at())))
     }
 }
 
 /// What was sent last of what an acknowledgement says has arrived.
 struct Latest {
     at: Instant,
+    number: u32,
     again: bool,
     arrived: u64,
     arrived_at: Instant,
@@ -406,8 +441,8 @@ fn arrive(sent: &mut Sent, latest: &mut Option<Latest>, rounds: &mut Rounds, now
     sent.state = State::Arrived;
     rounds.arrived += u64::from(sent.length);
     rounds.arrived_at = now;
-    if latest.as_ref().is_none_or(|latest| latest.at <= sent.at) {
-        *latest = Some(Latest { at: sent.at, again: sent.again, arrived: sent.arrived, arrived_at: sent.arrived_at });
+    if latest.as_ref().is_none_or(|latest| !sent.was_before((latest.at, latest.number))) {
+        *latest = Some(Latest { at: sent.at, number: sent.number, again: sent.again, arrived: sent.arrived, arrived_at: sent.arrived_at });
     }
 }
 
@@ -424,6 +459,7 @@ impl Path {
             grew_to: 0.0,
             rounds_since: 0,
             full: false,
+            reserve: RESERVE.0,
             window: FIRST * longest,
         }
     }
@@ -452,6 +488,12 @@ impl Path {
         self.smooth.map_or(TIMEOUT, |smooth| (smooth * 2 + self.variation * 4).max(SHORTEST_TIMEOUT))
     }
 
+    /// In bytes a second, how what may be sent is spread, so that no queue on the way need take it all at once.
+    fn spread(&self) -> Option<f64> {
+        let rate = self.rate.max(self.rate_before);
+        (rate > 0.0).then_some(rate * if self.full { 1.25 } else { 3.0 })
+    }
+
     /// How much may be under way from now on. A round tells something when it ends and had its window filled.
     fn judge(&mut self, rounds: &Rounds, telling: bool, longest: usize, now: Instant) {
         if telling {
@@ -469,12 +511,11 @@ impl Path {
             }
         }
         let holds = self.rate.max(self.rate_before) * self.shortest.as_secs_f64();
-        let reserve = match (self.measuring(now), rounds.lossy && self.full, self.full) {
-            (true, ..) => 0.5,
-            (_, true, _) => 1.25,
-            (_, _, true) => 2.0,
+        let reserve = match (self.measuring(now), self.full) {
+            (true, _) => 0.5,
+            (_, true) => self.reserve,
             // As long as it grows: what it holds doubles with each round.
-            (_, _, false) => 3.0,
+            (_, false) => 3.0,
         };
         #[expect(
             clippy::cast_possible_truncation,
@@ -483,6 +524,14 @@ impl Path {
         )]
         let window = (holds * reserve) as usize + (LEAST - 1) * longest;
         self.window = if self.full { window } else { self.window.max(window) };
+    }
+
+    /// A round has ended, and lost more than happens by chance, or not.
+    fn lost(&mut self, much: bool) {
+        if self.full {
+            let reserve = if much { self.reserve * TAKES } else { self.reserve + GIVES };
+            self.reserve = reserve.clamp(RESERVE.1, RESERVE.0);
+        }
     }
 
     /// Whether the round trip is being measured, which takes that nothing waits in queues on the way.
@@ -606,3 +655,6 @@ fn options(packet: &[u8], segment: &Segment) -> Vec<(u8, std::ops::Range<usize>)
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

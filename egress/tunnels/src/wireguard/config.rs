@@ -247,3 +247,6 @@ fn endpoint(value: &str) -> Result<Endpoint, ConfigError> {
     let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
     Ok(Endpoint { host: Host::parse(host).map_err(|_| wrong())?, port })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
 //! Tunnels against servers that are not of our own making, in networks of their own.
 
+mod openvpn;
 mod support;
 mod wireguard;

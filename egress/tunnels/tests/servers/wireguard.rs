@@ -111,12 +111,12 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-async fn site(tunnel: &Tunnel) -> Stream {
+pub async fn site(tunnel: &Tunnel) -> Stream {
     tunnel.connect(Host::Ipv4(FAR), PORT).await.expect("a connection")
 }
 
 /// Fetches so many bytes.
-async fn download(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
+pub async fn download(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     stream.write_all(format!("down {bytes}\n").as_bytes()).await?;
     let count = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     assert_eq!(count, bytes as u64);
@@ -124,7 +124,7 @@ async fn download(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
 }
 
 /// Sends so many, and hears that they came.
-async fn upload(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
+pub async fn upload(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     stream.write_all(b"up\n").await?;
     let chunk = vec![b'.'; 256 << 10];
     let mut left = bytes;
@@ -194,7 +194,8 @@ fn each_failure_has_its_name() {
         // A server of names that says nothing is alive all the same.
         let asked = server.site.asked.load(Ordering::Relaxed);
         assert_eq!(failure(Host::Domain("silent.test"), PORT).await, ConnectError::NameNotFound);
-        assert!((1..=12).contains(&(server.site.asked.load(Ordering::Relaxed) - asked)), "and is not asked for ever");
+        let asked = server.site.asked.load(Ordering::Relaxed) - asked;
+        assert!((1..=24).contains(&asked), "and is not asked for ever, but {asked} times");
         // So is one whose addresses do not answer.
         assert_eq!(failure(Host::Ipv4([10, 66, 0, 99].into()), PORT).await, ConnectError::TimedOut);
         download(site(&tunnel).await, 1000).await.expect("all of it");

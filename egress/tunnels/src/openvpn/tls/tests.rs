@@ -1,1 +1,164 @@
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
+use super::{NameRule, ServerCheck, Spoken, Trust, settings};
+use crate::openvpn::keys::fingerprint;
+
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    root: CertificateDer<'static>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let root = params.self_signed(&key).expect("a certificate").der().clone();
+        Self { issuer: Issuer::new(params, key), root }
+    }
+
+    fn issue(
+        &self,
+        names: &[(DnType, &str)],
+        purpose: &[ExtendedKeyUsagePurpose],
+        usage: &[KeyUsagePurpose],
+    ) -> CertificateDer<'static> {
+        let mut params = CertificateParams::new(Vec::new()).expect("names");
+        params.distinguished_name = DistinguishedName::new();
+        names.iter().for_each(|(kind, name)| params.distinguished_name.push(kind.clone(), *name));
+        params.extended_key_usages = purpose.to_vec();
+        params.key_usages = usage.to_vec();
+        let key = KeyPair::generate().expect("a key");
+        params.signed_by(&key, &self.issuer).expect("a certificate").der().clone()
+    }
+
+    fn server(&self) -> CertificateDer<'static> {
+        let names = [(DnType::CountryName, "DE"), (DnType::OrganizationName, "Example"), (DnType::CommonName, "vpn-1")];
+        self.issue(&names, &[ExtendedKeyUsagePurpose::ServerAuth], &[KeyUsagePurpose::DigitalSignature])
+    }
+
+    fn trust(&self) -> Trust {
+        Trust { roots: vec![self.root.clone()], fingerprints: Vec::new(), name: None, says_server: false }
+    }
+}
+
+fn is_taken(trust: Trust, certificate: &CertificateDer<'_>) -> bool {
+    let check = ServerCheck::new(trust, ring::default_provider().signature_verification_algorithms).expect("roots");
+    let name = ServerName::try_from("openvpn").expect("a name");
+    check.verify_server_cert(certificate, &[], &name, &[], UnixTime::now()).is_ok()
+}
+
+#[test]
+fn a_server_has_its_certificate_from_the_profiles_authority() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    assert!(is_taken(authority.trust(), &authority.server()));
+    assert!(!is_taken(authority.trust(), &other.server()));
+    assert!(!is_taken(authority.trust(), &CertificateDer::from(vec![1, 2, 3])));
+}
+
+#[test]
+fn another_client_of_the_authority_is_no_server() {
+    let authority = Authority::new();
+    let name = [(DnType::CommonName, "vpn-1")];
+    let signs = [KeyUsagePurpose::DigitalSignature];
+    let client = authority.issue(&name, &[ExtendedKeyUsagePurpose::ClientAuth], &signs);
+    let unsaid = authority.issue(&name, &[], &signs);
+    let is_named = || Some(NameRule::Name("vpn-1".into()));
+    assert!(!is_taken(authority.trust(), &client));
+    assert!(!is_taken(authority.trust(), &unsaid), "nothing says that it is a server");
+    assert!(is_taken(Trust { name: is_named(), ..authority.trust() }, &unsaid), "its name does");
+    assert!(!is_taken(Trust { name: is_named(), ..authority.trust() }, &client), "its name, and not its purpose");
+    assert!(
+        !is_taken(Trust { name: is_named(), says_server: true, ..authority.trust() }, &unsaid),
+        "remote-cert-tls asks for both"
+    );
+    let without_usage = authority.issue(&name, &[ExtendedKeyUsagePurpose::ServerAuth], &[]);
+    assert!(!is_taken(Trust { says_server: true, ..authority.trust() }, &without_usage));
+    assert!(is_taken(Trust { says_server: true, ..authority.trust() }, &authority.server()));
+}
+
+#[test]
+fn a_server_is_known_by_its_name_in_three_ways() {
+    let authority = Authority::new();
+    for (rule, taken) in [
+        (NameRule::Subject("C=DE, O=Example, CN=vpn-1".into()), true),
+        (NameRule::Subject("C=DE,O=Example,CN=vpn-1".into()), false),
+        (NameRule::Subject("CN=vpn-1".into()), false),
+        (NameRule::Name("vpn-1".into()), true),
+        (NameRule::Name("vpn".into()), false),
+        (NameRule::Name("VPN-1".into()), false),
+        (NameRule::Prefix("vpn-".into()), true),
+        (NameRule::Prefix("pn-".into()), false),
+    ] {
+        assert_eq!(
+            is_taken(Trust { name: Some(rule.clone()), ..authority.trust() }, &authority.server()),
+            taken,
+            "{rule:?}"
+        );
+    }
+}
+
+#[test]
+fn a_server_is_known_by_its_fingerprint() {
+    let authority = Authority::new();
+    let (server, other) = (authority.server(), authority.server());
+    let alone = |certificate: &CertificateDer<'_>| Trust {
+        roots: Vec::new(),
+        fingerprints: vec![fingerprint(certificate)],
+        name: None,
+        says_server: false,
+    };
+    assert!(is_taken(alone(&server), &server));
+    assert!(!is_taken(alone(&server), &other));
+    let both = |certificate: &CertificateDer<'_>| Trust {
+        fingerprints: vec![fingerprint(certificate)],
+        ..Authority::new().trust()
+    };
+    assert!(!is_taken(both(&server), &server), "the authority is asked for, too");
+}
+
+#[test]
+fn only_what_the_profile_leaves_is_spoken() {
+    let authority = Authority::new();
+    let spoken = |of_12: Option<&str>, of_13: Option<&str>, groups: Option<&str>, without_13| {
+        let spoken = Spoken {
+            without_12: false,
+            without_13,
+            suites_12: of_12.map(Into::into),
+            suites_13: of_13.map(Into::into),
+            groups: groups.map(Into::into),
+        };
+        settings(authority.trust(), None, &spoken).map(|settings| {
+            (settings.crypto_provider().cipher_suites.len(), settings.crypto_provider().kx_groups.len())
+        })
+    };
+    assert_eq!(spoken(None, None, None, false), Ok((9, 3)));
+    for name in [
+        "TLS-ECDHE-RSA-WITH-AES-256-GCM-SHA384",
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        "ECDHE-RSA-CHACHA20-POLY1305",
+        "ecdhe-ecdsa-aes128-gcm-sha256:RC4-SHA",
+    ] {
+        assert_eq!(spoken(Some(name), None, None, false), Ok((4, 3)), "{name}");
+    }
+    assert_eq!(spoken(Some("DEFAULT:@SECLEVEL=0"), None, None, false), Ok((9, 3)));
+    assert_eq!(spoken(None, Some("TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"), None, false), Ok((8, 3)));
+    assert_eq!(spoken(None, None, Some("X25519:P-256:brainpool"), false), Ok((9, 2)));
+    assert_eq!(spoken(None, None, None, true), Ok((9, 3)));
+    assert_eq!(spoken(Some("RC4-SHA"), None, None, false).map_err(|error| error.directive), Err("tls-cipher".into()));
+    assert_eq!(
+        spoken(None, Some("RC4-SHA"), None, false).map_err(|error| error.directive),
+        Err("tls-ciphersuites".into())
+    );
+    assert_eq!(spoken(None, None, Some("secp112r1"), false).map_err(|error| error.directive), Err("tls-groups".into()));
+    let nothing = Spoken { without_12: true, without_13: true, ..Spoken::default() };
+    assert!(settings(authority.trust(), None, &nothing).is_err());
+}

@@ -1,0 +1,608 @@
+//! OpenVPN, against Debian's own.
+
+use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use kitfleet_tunnels::openvpn::Profile;
+use kitfleet_tunnels::{Closed, ConnectError, Credentials, OpenError, Tunnel};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::time::{sleep, timeout};
+use url::Host;
+use zeroize::Zeroizing;
+
+use super::support::{FAR, FAR_6, Far, PORT, Relay, Site, in_a_network_of_its_own, run};
+use super::wireguard::{download, site, upload};
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1194);
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// What a server has in its file that sets no server of names.
+const WITHOUT_NAMES: &str = "# without names";
+
+fn alice(password: &str) -> Option<Credentials> {
+    Some(Credentials { username: "alice".into(), password: Zeroizing::new(password.into()) })
+}
+
+/// Who signs certificates, and the name that all of them have.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// A certificate and its key.
+    fn issue(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> (String, String) {
+        let mut params = CertificateParams::new(Vec::new()).expect("names");
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "Example");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![purpose];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let key = KeyPair::generate().expect("a key");
+        (params.signed_by(&key, &self.issuer).expect("a certificate").pem(), key.serialize_pem())
+    }
+}
+
+fn block(name: &str, body: &str) -> String {
+    format!("<{name}>\n{body}\n</{name}>\n")
+}
+
+/// What stands around control packets.
+#[derive(Clone, Copy)]
+enum Guard {
+    None,
+    Auth,
+    Crypt,
+    CryptV2,
+}
+
+/// A server, and what is behind it.
+struct Server {
+    program: Child,
+    folder: TempDir,
+    site: Option<Site>,
+    far: Far,
+    authority: Authority,
+    /// What a customer has.
+    profile: String,
+}
+
+impl Server {
+    async fn start(proto: &str, guard: Guard, lines: &str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let authority = Authority::new();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+        let (certificate, key) = authority.issue("vpn-1", ExtendedKeyUsagePurpose::ServerAuth);
+        write("ca", &authority.pem);
+        write("cert", &certificate);
+        write("key", &key);
+        write("verify", "#!/bin/sh\n[ \"$(cat \"$1\")\" = \"$(printf 'alice\\ns3cret')\" ]\n");
+        let mut permissions = fs::metadata(folder.path().join("verify")).expect("a file").permissions();
+        permissions.set_mode(0o755);
+        fs::set_permissions(folder.path().join("verify"), permissions).expect("a program");
+        let (guarded, guards) = guarded(folder.path(), guard);
+        let lines =
+            if lines == WITHOUT_NAMES { String::new() } else { format!("push \"dhcp-option DNS {FAR}\"\n{lines}") };
+        let there = folder.path().display();
+        write(
+            "config",
+            &format!(
+                "dev tun9\ndev-type tun\nproto {proto}\nlocal 127.0.0.1\nport 1194\nserver 10.66.0.0 255.255.255.0\nserver-ipv6 fd66::/64\n\
+                 topology subnet\nifconfig-noexec\nroute-noexec\ndisable-dco\nca {there}/ca\ncert {there}/cert\nkey {there}/key\ndh none\nkeepalive 5 20\n\
+                 script-security 2\nauth-user-pass-verify {there}/verify via-file\nverb 3\n{guards}{lines}\n"
+            ),
+        );
+        let log = File::create(folder.path().join("log")).expect("a file");
+        let program = Command::new("openvpn").args(["--config", &format!("{there}/config")]).stdout(log).spawn();
+        let program = program.expect("openvpn, which egress/tests/servers installs");
+
+        let (certificate, key) = authority.issue("customer", ExtendedKeyUsagePurpose::ClientAuth);
+        let proto = if proto == "udp" { "udp" } else { "tcp" };
+        let profile = format!(
+            "client\ndev tun\nproto {proto}\nremote {} {}\nnobind\nremote-cert-tls server\nverify-x509-name 'O=Example, CN=vpn-1'\nauth-user-pass\n{}{}{}{guarded}",
+            SERVER.ip(),
+            SERVER.port(),
+            block("ca", &authority.pem),
+            block("cert", &certificate),
+            block("key", &key),
+        );
+        let mut server = Self { program, folder, site: None, far: Far::new(), authority, profile };
+        server.hears("Initialization Sequence Completed").await;
+        run(&format!("ip link set tun9 netns {}", server.far.path()));
+        server.far.there(|| {
+            run(&format!("ip addr add {FAR}/24 dev tun9; ip addr add {FAR_6}/64 dev tun9 nodad; ip link set tun9 up"));
+        });
+        server.site = Some(Site::at(&server.far));
+        server
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).expect("a log")
+    }
+
+    /// Waits until the server has written so.
+    async fn hears(&self, words: &str) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !self.log().contains(words) {
+            assert!(Instant::now() < deadline, "{words}: {}", self.log());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn profile(&self) -> Profile {
+        profile(&self.profile)
+    }
+
+    async fn tunnel(&self) -> Tunnel {
+        self.tunnel_with("").await
+    }
+
+    /// With lines of its own in the profile.
+    async fn tunnel_with(&self, lines: &str) -> Tunnel {
+        let opened = profile(&(lines.to_owned() + &self.profile)).open(SERVER, alice("s3cret"), WITHIN).await;
+        opened.unwrap_or_else(|error| panic!("{error}: {}", self.log()))
+    }
+
+    async fn refusal(&self, profile: &str, credentials: Option<Credentials>) -> OpenError {
+        let opened = super::openvpn::profile(profile).open(SERVER, credentials, Duration::from_secs(4)).await;
+        opened.map(drop).expect_err("no tunnel")
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.program.id().try_into().expect("a pid")), signal).expect("a signal");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+fn profile(text: &str) -> Profile {
+    Profile::parse(text).expect("a profile")
+}
+
+/// What a profile says of it, and what a server's file does.
+fn guarded(folder: &Path, guard: Guard) -> (String, String) {
+    let there = folder.display();
+    let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a key");
+    match guard {
+        Guard::None => (String::new(), String::new()),
+        Guard::Auth => {
+            run(&format!("openvpn --genkey secret {there}/guard"));
+            (
+                "key-direction 1\nauth SHA256\n".to_owned() + &block("tls-auth", &read("guard")),
+                format!("tls-auth {there}/guard 0\nauth SHA256\n"),
+            )
+        }
+        Guard::Crypt => {
+            run(&format!("openvpn --genkey secret {there}/guard"));
+            (block("tls-crypt", &read("guard")), format!("tls-crypt {there}/guard\n"))
+        }
+        Guard::CryptV2 => {
+            run(&format!(
+                "openvpn --genkey tls-crypt-v2-server {there}/guard; openvpn --tls-crypt-v2 {there}/guard --genkey tls-crypt-v2-client {there}/client"
+            ));
+            (block("tls-crypt-v2", &read("client")), format!("tls-crypt-v2 {there}/guard\n"))
+        }
+    }
+}
+
+#[test]
+fn a_tunnel_leads_to_what_is_behind_it() {
+    in_a_network_of_its_own("openvpn::a_tunnel_leads_to_what_is_behind_it", async {
+        // More is pushed than fits into one message.
+        let routes: String =
+            (0..120).fold(String::new(), |text, net| text + &format!("push \"route 10.99.{net}.0 255.255.255.0\"\n"));
+        for (proto, guard, server, client, cipher, tls) in [
+            ("udp", Guard::Crypt, routes.as_str(), "", "AES-256-GCM", "TLSv1.3"),
+            ("udp", Guard::Auth, "data-ciphers CHACHA20-POLY1305", "", "CHACHA20-POLY1305", "TLSv1.3"),
+            ("udp", Guard::None, "tls-version-max 1.2", "data-ciphers AES-128-GCM\n", "AES-128-GCM", "TLSv1.2"),
+            ("udp", Guard::CryptV2, "", "cipher AES-256-CBC\n", "AES-256-GCM", "TLSv1.3"),
+            ("tcp-server", Guard::CryptV2, "tls-version-max 1.2", "", "AES-256-GCM", "TLSv1.2"),
+            ("tcp-server", Guard::Auth, "", "tls-version-min 1.3\n", "AES-256-GCM", "TLSv1.3"),
+            ("tcp-server", Guard::None, "", "", "AES-256-GCM", "TLSv1.3"),
+        ] {
+            let server = Server::start(proto, guard, server).await;
+            let tunnel = server.tunnel_with(client).await;
+            for host in [
+                Host::Domain("site.test"),
+                Host::Domain("long.test"),
+                Host::Ipv4(FAR),
+                Host::Ipv6(FAR_6.parse().expect("an address")),
+            ] {
+                download(tunnel.connect(host, PORT).await.expect("a connection"), 100_000).await.expect("all of it");
+            }
+            upload(site(&tunnel).await, 1_000_000).await.expect("all of it");
+            let log = server.log();
+            assert!(
+                log.contains(&format!("cipher {cipher},protocol-flags cc-exit tls-ekm"))
+                    && log.contains(&format!("Control Channel: {tls}")),
+                "{log}"
+            );
+            assert!(!log.contains("replay") && !log.contains("Error"), "{log}");
+            assert_eq!(
+                tunnel.connect(Host::Domain("nothing.test"), PORT).await.err(),
+                Some(ConnectError::NameNotFound)
+            );
+            assert_eq!(tunnel.connect(Host::Ipv4(FAR), 9).await.err(), Some(ConnectError::Refused));
+        }
+    });
+}
+
+#[test]
+fn who_is_not_taken_is_told_so() {
+    in_a_network_of_its_own("openvpn::who_is_not_taken_is_told_so", async {
+        let server = Server::start("udp", Guard::Crypt, "data-ciphers AES-256-GCM").await;
+        assert_eq!(server.refusal(&server.profile, alice("wrong")).await, OpenError::Refused);
+        assert_eq!(server.refusal(&server.profile, None).await, OpenError::Refused);
+        let strangers = Authority::new();
+        let (certificate, key) = strangers.issue("customer", ExtendedKeyUsagePurpose::ClientAuth);
+        let without = |name: &str| {
+            let (before, rest) = server.profile.split_once(&format!("<{name}>\n")).expect("a block");
+            before.to_owned() + rest.split_once(&format!("</{name}>\n")).expect("its end").1
+        };
+        // Another authority; another name; a certificate that is a client's.
+        let distrusted = OpenError::Protocol("its certificate is not what the profile trusts");
+        assert_eq!(server.refusal(&(without("ca") + &block("ca", &strangers.pem)), alice("s3cret")).await, distrusted);
+        assert_eq!(server.refusal(&server.profile.replace("CN=vpn-1", "CN=vpn-2"), alice("s3cret")).await, distrusted);
+        // No cipher that both know.
+        assert_eq!(
+            server.refusal(&("data-ciphers AES-128-GCM\n".to_owned() + &server.profile), alice("s3cret")).await,
+            OpenError::Refused
+        );
+        // A certificate of somebody else's: the server writes that to its log, and says nothing.
+        let own = without("cert");
+        let (before, rest) = own.split_once("<key>\n").expect("a key");
+        let own = before.to_owned() + rest.split_once("</key>\n").expect("its end").1;
+        let stranger = own + &block("cert", &certificate) + &block("key", &key);
+        assert_eq!(server.refusal(&stranger, alice("s3cret")).await, OpenError::TimedOut);
+        server.hears("VERIFY ERROR").await;
+        // Another key around control packets: it says nothing to that either.
+        let folder = TempDir::new().expect("a folder");
+        let (other, _) = guarded(folder.path(), Guard::Crypt);
+        assert_eq!(server.refusal(&(without("tls-crypt") + &other), alice("s3cret")).await, OpenError::TimedOut);
+        // All that was the server's to say; none of it keeps others out.
+        download(site(&server.tunnel().await).await, 1000).await.expect("all of it");
+    });
+}
+
+#[test]
+fn a_client_of_the_same_authority_is_no_server() {
+    in_a_network_of_its_own("openvpn::a_client_of_the_same_authority_is_no_server", async {
+        let server = Server::start("udp", Guard::None, "").await;
+        let (certificate, key) = server.authority.issue("vpn-1", ExtendedKeyUsagePurpose::ClientAuth);
+        let folder = server.folder.path();
+        fs::write(folder.join("cert"), certificate).expect("a file");
+        fs::write(folder.join("key"), key).expect("a file");
+        let text = fs::read_to_string(folder.join("config"))
+            .expect("a file")
+            .replace("port 1194", "port 1195")
+            .replace("tun9", "tun8");
+        fs::write(folder.join("config"), text).expect("a file");
+        let log = File::create(folder.join("log")).expect("a file");
+        let mut imposter =
+            Command::new("openvpn").args(["--config"]).arg(folder.join("config")).stdout(log).spawn().expect("openvpn");
+        server.hears("Initialization Sequence Completed").await;
+        // The profile asks for no more than the authority's word.
+        let lax = server
+            .profile
+            .replace("remote-cert-tls server\n", "")
+            .replace("verify-x509-name 'O=Example, CN=vpn-1'\n", "");
+        let at = SocketAddr::new(SERVER.ip(), 1195);
+        let refused = profile(&lax).open(at, alice("s3cret"), WITHIN).await.map(drop);
+        assert_eq!(refused, Err(OpenError::Protocol("its certificate is not what the profile trusts")));
+        let _ = (imposter.kill(), imposter.wait());
+    });
+}
+
+#[test]
+fn what_cannot_be_kept_to_is_no_tunnel() {
+    in_a_network_of_its_own("openvpn::what_cannot_be_kept_to_is_no_tunnel", async {
+        for (lines, client, expected) in [
+            (WITHOUT_NAMES, "", "it sets no name server, and the profile has none"),
+            ("push \"comp-lzo yes\"", "", "it sets compression"),
+            ("push \"fragment 1200\"", "", "it sets fragments"),
+            ("", "pull-filter reject \"dhcp-option DNS\"\n", "it sets what the profile rejects"),
+            ("", "pull-filter ignore \"ifconfig\"\n", "it sets no address"),
+        ] {
+            let server = Server::start("udp", Guard::Crypt, lines).await;
+            assert_eq!(
+                server.refusal(&(client.to_owned() + &server.profile), alice("s3cret")).await,
+                OpenError::Protocol(expected)
+            );
+            if lines == WITHOUT_NAMES {
+                let tunnel = server.tunnel_with(&format!("dhcp-option DNS {FAR}\n")).await;
+                download(tunnel.connect(Host::Domain("site.test"), PORT).await.expect("a connection"), 1000)
+                    .await
+                    .expect("all of it");
+            }
+        }
+    });
+}
+
+/// Whoever listens there: the answer comes within the limit.
+#[tokio::test]
+async fn a_server_that_is_none_is_told_in_time() {
+    let authority = Authority::new();
+    let text = format!("client\ndev tun\nremote 127.0.0.1\nauth-user-pass\n{}", block("ca", &authority.pem));
+    let (udp, tcp) = (profile(&text), profile(&format!("proto tcp\n{text}")));
+    let limit = Duration::from_millis(1500);
+    let nobody = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 9);
+    for profile in [&udp, &tcp] {
+        let refused = profile.open(nobody, alice("x"), limit).await.map(drop);
+        assert_eq!(refused, Err(OpenError::Unreachable));
+    }
+    // Nonsense, an echo, and resets that begin nothing.
+    let nonsense = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+    let address = nonsense.local_addr().expect("an address");
+    let talking = tokio::spawn(async move {
+        let mut datagram = [0; 2048];
+        while let Ok((length, from)) = nonsense.recv_from(&mut datagram).await {
+            let mut reset = vec![8 << 3, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 0, 0, 0];
+            reset.extend(&datagram[1..9]);
+            reset.extend([0, 0, 0, 0]);
+            let mut garbage = reset.clone();
+            garbage[0] = 4 << 3;
+            garbage.splice(22.., [0, 0, 0, 1, 22, 3, 3, 0xff, 0xff]);
+            for reply in [
+                &b"nonsense"[..],
+                &[],
+                &[0x40; 60_000],
+                &[0x48; 30],
+                &datagram[..length],
+                &reset[..20],
+                &reset,
+                &[0x20; 2000],
+            ] {
+                let _ = nonsense.send_to(reply, from).await;
+            }
+            if datagram[0] == 4 << 3 {
+                let _ = nonsense.send_to(&garbage, from).await;
+            }
+        }
+    });
+    let began = Instant::now();
+    let refused = udp.open(address, alice("x"), limit).await.map(drop).expect_err("no tunnel");
+    assert!(matches!(refused, OpenError::Protocol(_)), "{refused}");
+    assert!(began.elapsed() < limit + Duration::from_secs(1));
+    talking.abort();
+    for (reply, hangs_up, expected) in [
+        (&b""[..], true, OpenError::Unreachable),
+        (b"", false, OpenError::TimedOut),
+        (b"\0\0", false, OpenError::Unreachable),
+        (b"\xff\xffHTTP/1.1 400 Bad Request\r\n\r\n", false, OpenError::Unreachable),
+        (b"\0\x05hello\0\x01\x40", false, OpenError::TimedOut),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let serving = tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.expect("a connection");
+            let _ = connection.read(&mut [0; 1024]).await;
+            let _ = connection.write_all(reply).await;
+            if !hangs_up {
+                sleep(Duration::from_secs(60)).await;
+            }
+        });
+        let began = Instant::now();
+        assert_eq!(tcp.open(address, alice("x"), limit).await.map(drop), Err(expected), "{reply:?}");
+        assert!(began.elapsed() < limit + Duration::from_secs(1));
+        serving.abort();
+    }
+}
+
+#[test]
+fn a_dead_server_is_noticed_in_three_seconds() {
+    in_a_network_of_its_own("openvpn::a_dead_server_is_noticed_in_three_seconds", async {
+        for (proto, signal, why) in [
+            ("udp", Signal::SIGKILL, Closed::Silent),
+            ("udp", Signal::SIGSTOP, Closed::Silent),
+            ("tcp-server", Signal::SIGKILL, Closed::Ended),
+        ] {
+            let server = Server::start(proto, Guard::Crypt, "").await;
+            let tunnel = server.tunnel().await;
+            let mut open = site(&tunnel).await;
+            open.write_all(b"echo\nbefore").await.expect("words");
+            let mut heard = [0; 6];
+            open.read_exact(&mut heard).await.expect("words");
+            server.signal(signal);
+            for host in [Host::Ipv4(FAR), Host::Domain("site.test"), Host::Domain("other.test")] {
+                let began = Instant::now();
+                assert_eq!(tunnel.connect(host, PORT).await.err(), Some(ConnectError::TunnelDead));
+                assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+            }
+            assert_eq!(timeout(Duration::from_secs(12), tunnel.closed()).await, Ok(why));
+            assert!(open.read_exact(&mut heard).await.is_err());
+            assert!(open.write_all(b"after").await.is_err());
+            let began = Instant::now();
+            assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));
+            assert!(began.elapsed() < Duration::from_millis(100));
+        }
+    });
+}
+
+#[test]
+fn a_server_that_comes_back_goes_on() {
+    in_a_network_of_its_own("openvpn::a_server_that_comes_back_goes_on", async {
+        let server = Server::start("udp", Guard::None, "").await;
+        let tunnel = server.tunnel().await;
+        let going_on = tokio::spawn(download(site(&tunnel).await, 40_000_000));
+        server.signal(Signal::SIGSTOP);
+        assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));
+        server.signal(Signal::SIGCONT);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while tunnel.connect(Host::Ipv4(FAR), PORT).await.is_err() {
+            assert!(Instant::now() < deadline, "it answers again");
+            sleep(Duration::from_millis(50)).await;
+        }
+        timeout(Duration::from_secs(30), going_on).await.expect("in time").expect("no panic").expect("all of it");
+    });
+}
+
+#[test]
+fn a_server_that_says_good_bye_is_believed() {
+    in_a_network_of_its_own("openvpn::a_server_that_says_good_bye_is_believed", async {
+        let server = Server::start("udp", Guard::Crypt, "explicit-exit-notify 1").await;
+        let tunnel = server.tunnel().await;
+        server.signal(Signal::SIGTERM);
+        assert_eq!(timeout(Duration::from_secs(3), tunnel.closed()).await, Ok(Closed::Ended));
+        assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));
+    });
+}
+
+/// Words go back and forth while keys change, and none of them waits for long. Returns how often keys were agreed.
+async fn renewed_under_load(server: &Server, lines: &str, lasting: Duration) -> usize {
+    let tunnel = server.tunnel_with(lines).await;
+    let mut echo = site(&tunnel).await;
+    echo.write_all(b"echo\n").await.expect("a word");
+    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while began.elapsed() < lasting {
+        let asked = Instant::now();
+        let said = vec![b'.'; 64 << 10];
+        let mut heard = vec![0; said.len()];
+        echo.write_all(&said).await.expect("words");
+        echo.read_exact(&mut heard).await.expect("words");
+        slowest = slowest.max(asked.elapsed());
+    }
+    assert!(slowest < Duration::from_millis(1500), "{slowest:?}: {}", server.log());
+    server.log().matches("Control Channel: TLS").count()
+}
+
+#[test]
+fn keys_are_renewed_under_load_when_the_server_wants() {
+    in_a_network_of_its_own("openvpn::keys_are_renewed_under_load_when_the_server_wants", async {
+        // With every renewal the server gives another token, which is sent instead of the password then.
+        let server = Server::start("udp", Guard::Crypt, "reneg-sec 5 5\nauth-gen-token 3600 200").await;
+        let agreed = renewed_under_load(&server, "", Duration::from_secs(12)).await;
+        assert!(agreed >= 3, "{agreed}: {}", server.log());
+        assert!(server.log().contains("auth-token authentication succeeded"), "{}", server.log());
+    });
+}
+
+#[test]
+fn keys_are_renewed_under_load_when_the_profile_wants() {
+    in_a_network_of_its_own("openvpn::keys_are_renewed_under_load_when_the_profile_wants", async {
+        for (proto, lines) in [("udp", "reneg-bytes 300000\n"), ("tcp-server", "reneg-pkts 300\n")] {
+            let server = Server::start(proto, Guard::Auth, "reneg-sec 0").await;
+            let agreed = renewed_under_load(&server, lines, Duration::from_secs(5)).await;
+            // Keys are numbered from 0 to 7, and then from 1 again.
+            assert!(agreed >= 10, "{agreed}: {}", server.log());
+        }
+    });
+}
+
+#[test]
+fn keys_are_renewed_when_both_want_at_once() {
+    in_a_network_of_its_own("openvpn::keys_are_renewed_when_both_want_at_once", async {
+        let server = Server::start("udp", Guard::None, "reneg-sec 5 5").await;
+        let agreed = renewed_under_load(&server, "reneg-sec 5\n", Duration::from_secs(12)).await;
+        assert!(agreed >= 3, "{agreed}: {}", server.log());
+    });
+}
+
+#[test]
+fn a_way_that_loses_packets_is_a_way() {
+    in_a_network_of_its_own("openvpn::a_way_that_loses_packets_is_a_way", async {
+        let server = Server::start("udp", Guard::CryptV2, "").await;
+        let relay = Relay::to(SERVER, Duration::from_millis(5), 100).await;
+        for _ in 0..3 {
+            let tunnel =
+                server.profile().open(relay.address, alice("s3cret"), Duration::from_secs(30)).await.expect("a tunnel");
+            download(site(&tunnel).await, 200_000).await.expect("all of it");
+        }
+    });
+}
+
+#[test]
+fn nothing_is_left_of_a_tunnel() {
+    in_a_network_of_its_own("openvpn::nothing_is_left_of_a_tunnel", async {
+        for proto in ["udp", "tcp-server"] {
+            let server = Server::start(proto, Guard::CryptV2, "").await;
+            let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+            let sockets = || {
+                let process = procfs::process::Process::myself().expect("this process");
+                process.fd_count().expect("its files")
+            };
+            let before = (tasks(), sockets());
+            let tunnel = server.tunnel().await;
+            let stream = tunnel.connect(Host::Domain("site.test"), PORT).await.expect("a connection");
+            let unused = tunnel.clone();
+            drop((tunnel, unused));
+            // A stream keeps the tunnel.
+            download(stream, 1_000_000).await.expect("all of it");
+            // The server hears of the end, and need not wait for silence.
+            server.hears("exit message received").await;
+            // Whoever does not wait for a tunnel leaves nothing either.
+            let profile = server.profile();
+            server.signal(Signal::SIGSTOP);
+            assert!(timeout(Duration::from_millis(300), profile.open(SERVER, alice("s3cret"), WITHIN)).await.is_err());
+            assert!(profile.open(SERVER, alice("s3cret"), Duration::from_millis(300)).await.is_err());
+            server.signal(Signal::SIGCONT);
+            let deadline = Instant::now() + Duration::from_secs(10);
+            // The site's own tasks end when their connections do.
+            while (tasks(), sockets()) != before {
+                assert!(Instant::now() < deadline, "{before:?} became {:?}", (tasks(), sockets()));
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    });
+}
+
+/// What this machine gets through a tunnel; the command is in the documentation of the crate.
+#[test]
+#[ignore = "it measures, and means something in a release build only"]
+#[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "whoever runs it reads the figures")]
+fn figures() {
+    in_a_network_of_its_own("openvpn::figures", async {
+        let memory = || {
+            let status = procfs::process::Process::myself().and_then(|process| process.status()).expect("this process");
+            status.vmrss.expect("memory")
+        };
+        let rate = |bytes: usize, began: Instant| bytes as f64 / 1e6 / began.elapsed().as_secs_f64();
+        for (proto, cipher) in [("udp", "AES-256-GCM"), ("udp", "CHACHA20-POLY1305"), ("tcp-server", "AES-256-GCM")] {
+            let server =
+                Server::start(proto, Guard::Crypt, &format!("data-ciphers {cipher}\nsndbuf 4000000\nrcvbuf 4000000"))
+                    .await;
+            let before = memory();
+            let began = Instant::now();
+            let tunnel = server.tunnel().await;
+            eprintln!("{proto} {cipher}: open: {:?}", began.elapsed());
+            let began = Instant::now();
+            download(tunnel.connect(Host::Domain("site.test"), PORT).await.expect("a connection"), 1000)
+                .await
+                .expect("all");
+            eprintln!("{proto} {cipher}: first page: {:?}", began.elapsed());
+            eprintln!("{proto} {cipher}: idle: {} KiB", memory().saturating_sub(before));
+            let (began, bytes) = (Instant::now(), 500_000_000);
+            download(site(&tunnel).await, bytes).await.expect("all of it");
+            eprintln!("{proto} {cipher}: down: {:.1} MB/s", rate(bytes, began));
+            let (began, bytes) = (Instant::now(), 200_000_000);
+            upload(site(&tunnel).await, bytes).await.expect("all of it");
+            eprintln!("{proto} {cipher}: up: {:.1} MB/s", rate(bytes, began));
+        }
+    });
+}
