@@ -311,7 +311,11 @@ async fn a_proxy_that_moves_needs_its_password_again() {
 async fn an_account_has_so_many_proxies() {
     let app = sealing().set("limits.proxies", "3").start().await;
     let client = app.client().await;
-    let answers = at_once((0..6).map(|_| async { client.post(PROXIES, socks5()).await })).await;
+    let save = |_| {
+        let client = client.clone();
+        async move { client.post(PROXIES, socks5()).await }
+    };
+    let answers = at_once((0..6).map(save)).await;
     let (saved, full): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 201);
     assert_eq!((saved.len(), full.len()), (3, 3));
     for refused in full {
