@@ -4,6 +4,8 @@
 //! public address: what is served there is public for all that the service can tell, and everything else on the same
 //! machine is not.
 
+mod leaving;
+
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};

@@ -13,6 +13,7 @@ pub mod namespaces;
 pub mod people;
 pub mod postgres;
 pub mod postmark;
+pub mod proxy;
 pub mod raw;
 pub mod records;
 pub mod redis;

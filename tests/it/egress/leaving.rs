@@ -1,0 +1,241 @@
+//! Sessions that leave through a customer's proxy, and through nothing else (contract: egress 11 to 17).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::task::JoinSet;
+
+use crate::support::app::Builder;
+use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
+use crate::support::people::ENCRYPTION_KEY;
+use crate::support::proxy::{Manner, PASSWORD, Proxy, USER};
+use crate::support::{Answer, App, Client, Site, at_once, eventually};
+use crate::webkit::{assert_failed, text};
+
+fn bringing(app: Builder) -> Builder {
+    app.set("mfa.encryption_key", ENCRYPTION_KEY).set("egress.allow_private_proxies", "true")
+}
+
+impl Client {
+    /// Makes a session that leaves through a proxy.
+    async fn leave_through(&self, proxy: &Value) -> Answer {
+        let saved = self.post("/v1/account/me/proxies", proxy.clone()).await.expect(201).body;
+        self.post("/v1/agent-sessions", json!({"proxy_id": saved["id"]})).await
+    }
+
+    /// The id of the browser's session.
+    async fn session_through(&self, proxy: &Value) -> String {
+        let agent = self.leave_through(proxy).await.expect(201).body;
+        agent["session_id"].as_str().expect("an id").to_owned()
+    }
+}
+
+/// Contract: egress 13, 16. A proxy that leads nowhere makes no session: 502 in time, with words that say why and no secret, and nothing
+/// is left.
+#[tokio::test]
+async fn a_proxy_that_leads_nowhere_makes_no_session() {
+    let app = bringing(App::simulated()).set("log.filter", "debug").start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 9));
+    let mut proxies = Vec::new();
+    let mut cases = Vec::new();
+    for scheme in ["socks5", "http"] {
+        for (manner, words) in [
+            (Manner::Mute, "the proxy did not answer in time"),
+            (Manner::Garbage, "the proxy does not speak its protocol"),
+            (Manner::HangsUp, "the proxy closed the connection without an answer"),
+            (Manner::HangsUpLater, "the proxy closed the connection without an answer"),
+        ] {
+            let proxy = Proxy::start(scheme, manner, nowhere).await;
+            cases.push((proxy.body(), words));
+            proxies.push(proxy);
+        }
+        let proxy = Proxy::start(scheme, Manner::Good, nowhere).await;
+        let mut body = proxy.body();
+        body["password"] = json!("another-never-seen");
+        cases.push((body.clone(), "the proxy does not accept the credentials"));
+        body.as_object_mut().expect("a body").retain(|name, _| name != "username" && name != "password");
+        cases.push((body, "the proxy does not accept the credentials"));
+        proxies.push(proxy);
+        let gone = Proxy::start(scheme, Manner::Good, nowhere).await.body();
+        cases.push((gone, "the proxy refused the connection"));
+        let mut unknown = proxies[0].body();
+        unknown["scheme"] = json!(scheme);
+        unknown["host"] = json!("no-such-proxy.invalid");
+        cases.push((unknown, "the proxy's name does not resolve"));
+    }
+    let began = Instant::now();
+    let answers = at_once(cases.into_iter().map(|(body, words)| {
+        let client = client.clone();
+        async move { (client.leave_through(&body).await, body, words) }
+    }))
+    .await;
+    for (answer, body, words) in answers {
+        let told = answer.problem(502, "driver-error").body.to_string();
+        assert!(told.contains(words), "{body}: {told}");
+        assert!(!told.contains(USER) && !told.contains("never-seen"), "{told}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    assert_eq!(app.count("select count(*) from sessions where live").await, 0);
+    assert_eq!(app.count("select count(*) from session_proxies").await, 0);
+    assert!(!app.log(0).contains("never-seen"), "the log has a password");
+    app.stop().await;
+
+    // What a name stands for is judged where it is dialled.
+    let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
+    let client = app.client().await;
+    let proxy = Proxy::start("socks5", Manner::Good, nowhere).await;
+    let mut body = proxy.body();
+    body["host"] = json!("localhost");
+    let told = client.leave_through(&body).await.problem(502, "driver-error").body.to_string();
+    assert!(told.contains("the proxy's address is not of the public internet"), "{told}");
+    app.stop().await;
+}
+
+/// Contract: egress 17; events 1. What a SOCKS5 proxy can do is known when its session is, told once, and told again when it changes. Of other
+/// sessions nothing is.
+#[tokio::test]
+async fn what_a_proxy_can_do_is_told_once_and_when_it_changes() {
+    let site = Site::start().await;
+    let address: SocketAddr = site.base_url.trim_start_matches("http://").parse().expect("an address");
+    let app = bringing(App::simulated()).set("egress.probe_interval", "200ms").start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let proxy = Proxy::start("socks5", Manner::Good, address).await;
+    let session = client.session_through(&proxy.body()).await;
+    let path = format!("/v1/sessions/{session}");
+    let first = client.get(&path).await.expect(200).body;
+    let none =
+        json!({"udp_associate": false, "quic_route": "tcp_fallback", "dns_remote_resolve": true, "warnings": []});
+    assert_eq!(first["egress_capabilities"], none);
+    assert_eq!(first["egress_capability_report"]["connect"]["outcome"], "connected");
+    assert_eq!(first["egress_capability_report"]["datagram"]["outcome"], "not_supported");
+    let told = async || {
+        let events = app.events(&session).await.into_iter();
+        let changes = events.filter(|(event, _)| event == "session.egress_capability_changed");
+        changes.map(|(_, data)| data).collect::<Vec<_>>()
+    };
+    assert_eq!(told().await, [json!({"session_id": session, "egress_capabilities": none})]);
+
+    // It is measured some times more, and there is nothing new.
+    let before = proxy.connects();
+    eventually(Duration::from_secs(20), "further measurements", async || (proxy.connects() > before + 2).then_some(()))
+        .await;
+    assert_eq!(told().await.len(), 1);
+    proxy.relay(true);
+    let changed = eventually(Duration::from_secs(20), "a change", async || told().await.into_iter().nth(1)).await;
+    let all = json!({"udp_associate": true, "quic_route": "tcp_fallback", "dns_remote_resolve": true, "warnings": []});
+    assert_eq!(changed, json!({"session_id": session, "egress_capabilities": all}));
+    assert_eq!(client.get(&path).await.expect(200).body["egress_capabilities"], all);
+    client.delete(&path).await.expect(204);
+    // Nobody measures for a session that has ended.
+    let ended = proxy.connects();
+    client.session().await;
+    let still = async || (app.count("select count(*) from session_proxies").await == 0).then_some(());
+    eventually(Duration::from_secs(10), "the end", still).await;
+    assert!(proxy.connects() <= ended + 1, "{} {ended}", proxy.connects());
+
+    let http = Proxy::start("http", Manner::Good, address).await;
+    for session in [client.session_through(&http.body()).await, client.session().await] {
+        let shown = client.get(&format!("/v1/sessions/{session}")).await.expect(200).body;
+        assert_eq!((&shown["egress_capabilities"], &shown["egress_capability_report"]), (&Value::Null, &Value::Null));
+    }
+    app.stop().await;
+
+    let app = bringing(App::simulated()).set("egress.probes", "false").start().await;
+    let client = app.client().await;
+    let before = proxy.connects();
+    let session = client.session_through(&proxy.body()).await;
+    assert_eq!(
+        client.get(&format!("/v1/sessions/{session}")).await.expect(200).body["egress_capabilities"],
+        Value::Null
+    );
+    assert_eq!(proxy.connects(), before, "nobody is asked");
+    app.stop().await;
+}
+
+/// Contract: egress 11, 12, 14, 15. Pages come through the proxy alone; when that is killed nothing comes any more, although the site can be
+/// reached directly, and no name is asked here.
+#[tokio::test]
+async fn webkit_leaves_through_its_proxy_or_not_at_all() {
+    in_a_network_of_its_own("egress::leaving::inside_a_network_of_its_own").await;
+}
+
+/// See [`webkit_leaves_through_its_proxy_or_not_at_all`], which starts it.
+#[tokio::test]
+#[ignore = "runs in a network of its own, where another test starts it"]
+async fn inside_a_network_of_its_own() {
+    let _names = furnish(&[(PUBLIC, "site.example")]);
+    let site = Site::start().await;
+    let address: SocketAddr = site.base_url.trim_start_matches("http://").parse().expect("an address");
+    // The site, for whoever comes directly; and this machine's name server, for whoever asks it.
+    let (directly, asked) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let mut watching = JoinSet::new();
+    let door = TcpListener::bind((PUBLIC, address.port())).await.expect("a port");
+    let count = Arc::clone(&directly);
+    watching.spawn(async move {
+        while let Ok((mut visitor, _)) = door.accept().await {
+            count.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                let mut site = TcpStream::connect(address).await?;
+                tokio::io::copy_bidirectional(&mut visitor, &mut site).await
+            });
+        }
+    });
+    let name_server = UdpSocket::bind(("127.0.0.1", 53)).await.expect("a port");
+    let count = Arc::clone(&asked);
+    watching.spawn(async move {
+        while name_server.recv_from(&mut [0; 512]).await.is_ok() {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let app = bringing(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let url = |host: &str, path: &str| format!("http://{host}:{}{path}", address.port());
+
+    for scheme in ["socks5", "http"] {
+        let proxy = Proxy::start(scheme, Manner::Good, address).await;
+        let session = client.session_through(&proxy.body()).await;
+        // A name that only the proxy knows, one that this machine knows too, and an address.
+        for host in ["only-there.example", "site.example", PUBLIC] {
+            let before = proxy.connects();
+            client.navigate(&session, &url(host, "/")).await;
+            assert_eq!(text(&client, &session, "#title").await, "Home", "{scheme} {host}");
+            assert!(proxy.connects() > before, "{scheme} {host}");
+        }
+        // What a page spells out is judged as ever, and the welcome page comes from the worker.
+        let (hits, before) = (site.hits(), proxy.connects());
+        client.navigate(&session, &url("site.example", "/fetch?url=http://127.0.0.1/hit")).await;
+        let outcome = async || {
+            let outcome = text(&client, &session, "#outcome").await;
+            outcome.as_str().filter(|outcome| !outcome.is_empty()).map(ToOwned::to_owned)
+        };
+        assert_eq!(eventually(Duration::from_secs(10), "an outcome", outcome).await, "refused", "{scheme}");
+        assert_eq!(site.hits(), hits);
+        client.navigate(&session, "http://welcome.kitfleet.internal/").await;
+        assert!(proxy.connects() <= before + 1, "{scheme}");
+        assert_eq!((directly.load(Ordering::SeqCst), asked.load(Ordering::SeqCst)), (0, 0), "{scheme}");
+
+        let other = client.session_through(&proxy.body()).await;
+        client.navigate(&other, &url("site.example", "/")).await;
+        drop(proxy);
+        let began = Instant::now();
+        for (session, host) in [(&session, "site.example"), (&other, "only-there.example")] {
+            let failed = client.operate(session, "navigate", json!({"url": url(host, "/")})).await;
+            let told = failed.problem(502, "driver-error").body["detail"].to_string();
+            assert!(told.contains("the proxy refused the connection"), "{scheme} {told}");
+            assert_failed(&app, &client, session, "navigate", "DriverError").await;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert_eq!((directly.load(Ordering::SeqCst), asked.load(Ordering::SeqCst)), (0, 0), "{scheme}");
+    }
+    // It could have been reached: a session without a proxy does.
+    let session = client.session().await;
+    client.navigate(&session, &url("site.example", "/")).await;
+    assert!(directly.load(Ordering::SeqCst) > 0);
+    app.stop().await;
+}
