@@ -442,7 +442,13 @@ fn arrive(sent: &mut Sent, latest: &mut Option<Latest>, rounds: &mut Rounds, now
     rounds.arrived += u64::from(sent.length);
     rounds.arrived_at = now;
     if latest.as_ref().is_none_or(|latest| !sent.was_before((latest.at, latest.number))) {
-        *latest = Some(Latest { at: sent.at, number: sent.number, again: sent.again, arrived: sent.arrived, arrived_at: sent.arrived_at });
+        *latest = Some(Latest {
+            at: sent.at,
+            number: sent.number,
+            again: sent.again,
+            arrived: sent.arrived,
+            arrived_at: sent.arrived_at,
+        });
     }
 }
 
