@@ -355,13 +355,7 @@ impl Wire {
             let packet = match self.carrier.receive() {
                 Ok(Some(packet)) => packet,
                 Ok(None) => return Ok(count),
-                Err(error) if self.carrier.is_connection() => {
-                    return Err(if error.kind() == io::ErrorKind::UnexpectedEof {
-                        Closed::Ended
-                    } else {
-                        Closed::Broken
-                    });
-                }
+                Err(error) if self.carrier.is_connection() => return Err(end_of(&error)),
                 // Somebody says that nobody is there. The server's silence will, unless it is there.
                 Err(_) => {
                     self.unanswered.get_or_insert_with(Instant::now);
