@@ -172,8 +172,9 @@ impl Tunnel {
         };
         tokio::select! {
             biased;
-            connected = connected => connected,
+            // First, because nothing that fails in a dead tunnel fails for another reason.
             () = self.stack.silent() => Err(ConnectError::TunnelDead),
+            connected = connected => connected,
         }
     }
 
