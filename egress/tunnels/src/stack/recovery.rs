@@ -606,8 +606,8 @@ impl Segment {
             4 => {
                 let header = packet.get(..20)?;
                 let address = |bytes: [u8; 4]| Ipv4Addr::from(bytes).into();
-                let is_whole = number(&header[6..8]) & 0x3fff == 0;
-                let protocol = if is_whole { header[9] } else { 0 };
+                let is_piece = number(&header[6..8]) & 0x3fff > 0;
+                let protocol = if is_piece { 0 } else { header[9] };
                 let (from, to) = (header[12..16].try_into().ok()?, header[16..20].try_into().ok()?);
                 let at = usize::from(header[0] & 15) * 4;
                 (protocol, at, number(&header[2..4]) as usize, address(from), address(to))

@@ -203,7 +203,7 @@ fn what_is_under_way_is_not_sent_twice_by_smoltcp() {
     assert_eq!(sent(&mut recovery, data(10)), 1);
     assert_eq!(sent(&mut recovery, data(10)), 1);
     let mut outgoing = Vec::new();
-    assert_eq!(recovery.send(now + Duration::from_secs(60), &mut outgoing), None);
+    assert_eq!(recovery.send(now + Duration::from_mins(1), &mut outgoing), None);
     assert!(outgoing.is_empty());
 }
 
