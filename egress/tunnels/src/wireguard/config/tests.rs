@@ -22,6 +22,11 @@ fn whole() -> String {
     format!("{INTERFACE}{PEER}")
 }
 
+/// A text without the lines that begin so.
+fn without(text: &str, name: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !line.starts_with(name)).collect()
+}
+
 /// What is refused, and by which name.
 fn refused(text: &str) -> String {
     parse(text).expect_err("a refusal").directive
@@ -82,8 +87,7 @@ fn what_cannot_be_kept_to_is_refused_by_name() {
         ("PresharedKey = x", "PresharedKey"),
         ("DNS = 1.1.1.1", "DNS"),
     ] {
-        let peer: String =
-            PEER.lines().filter(|kept| !kept.starts_with(name)).map(|kept| format!("{kept}\n")).collect();
+        let peer = without(PEER, name);
         assert_eq!(refused(&format!("{INTERFACE}{peer}{line}\n")), name);
     }
     for (line, name) in [
@@ -104,8 +108,7 @@ fn what_cannot_be_kept_to_is_refused_by_name() {
 #[test]
 fn what_is_missing_is_named() {
     for name in ["PrivateKey", "Address", "DNS", "PublicKey", "AllowedIPs", "Endpoint"] {
-        let text: String =
-            whole().lines().filter(|line| !line.starts_with(name)).map(|line| format!("{line}\n")).collect();
+        let text = without(&whole(), name);
         assert_eq!(refused(&text), name);
     }
     assert_eq!(refused(INTERFACE), "[Peer]");
