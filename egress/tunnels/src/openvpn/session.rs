@@ -302,3 +302,6 @@ fn end_of(message: &str) -> Result<(), Failure> {
     }
     if ["RESTART", "HALT", "EXIT"].iter().any(|end| message.starts_with(end)) { Err(Failure::Ended) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;
