@@ -173,7 +173,7 @@ impl Tunnel {
         };
         tokio::select! {
             biased;
-            // First, because in a dead tunnel no name resolves either.
+            // First, because nothing that fails in a dead tunnel fails for another reason.
             () = self.stack.silent() => Err(ConnectError::TunnelDead),
             connected = connected => connected,
         }

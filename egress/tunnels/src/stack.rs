@@ -293,7 +293,7 @@ impl Link {
             }
             true
         });
-        let mut delay = if closing.is_empty() { Duration::from_secs(60) } else { Duration::from_secs(1) };
+        let mut delay = if closing.is_empty() { Duration::from_mins(1) } else { Duration::from_secs(1) };
         if let Some(due) = recovery.send(clock, outgoing) {
             delay = delay.min(due.saturating_duration_since(clock));
         }
@@ -446,9 +446,9 @@ impl Drop for TcpStream {
         let socket = state.sockets.get_mut::<tcp::Socket>(self.handle);
         // Not read to its end: reset, as a kernel does. Else the rest is still sent.
         if socket.recv_queue() > 0 || socket.state() == tcp::State::SynSent {
-            socket.abort()
+            socket.abort();
         } else {
-            socket.close()
+            socket.close();
         }
         let until = std::time::Instant::now() + LINGER;
         state.closing.push(Closing { handle: self.handle, port: self.port, until, _place: place });

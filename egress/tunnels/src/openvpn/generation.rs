@@ -176,7 +176,7 @@ impl Generation {
         match peer.theirs {
             Some(known) if known == head.session => {}
             None if head.opcode == Opcode::HardResetServer && body.confirmed.contains(&0) => {
-                peer.theirs = Some(head.session)
+                peer.theirs = Some(head.session);
             }
             _ => return Ok(()),
         }
@@ -250,18 +250,14 @@ impl Generation {
         self.said.drain(..end);
     }
 
-    /// The next thing that the server says, once the keys are agreed.
-    pub(super) fn take_message(&mut self) -> Option<Zeroizing<String>> {
-        self.theirs.as_ref()?;
-        loop {
-            let end = self.said.iter().position(|byte| *byte == 0)?;
-            let message = Zeroizing::new(String::from_utf8_lossy(&self.said[..end]).trim().to_owned());
-            self.said.drain(..=end);
-            // Old servers and new ones end their part of the keys with more or fewer empty words.
-            if !message.is_empty() {
-                return Some(message);
-            }
-        }
+    /// What the server has said since, once the keys are agreed.
+    pub(super) fn take_messages(&mut self) -> Vec<Zeroizing<String>> {
+        let end = self.said.iter().rposition(|byte| *byte == 0).filter(|_| self.is_agreed());
+        let Some(end) = end else { return Vec::new() };
+        let whole = Zeroizing::new(self.said.drain(..=end).collect::<Vec<u8>>());
+        // Servers end their part of the keys with more or fewer empty words, by their age.
+        let messages = whole.split(|byte| *byte == 0).filter(|message| !message.is_empty());
+        messages.map(|message| Zeroizing::new(String::from_utf8_lossy(message).trim().to_owned())).collect()
     }
 
     /// Asks for a sign of life: every packet is confirmed, also one that has come before.

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(reliable.due(now).map(|due| due.number), Some(0));
         assert!(reliable.due(now).is_none());
         for wait in [1, 2, 4, 8, 8] {
-            now += Duration::from_secs(wait) - Duration::from_millis(1);
+            now += Duration::from_millis(wait * 1000 - 1);
             assert!(reliable.due(now).is_none(), "{wait}");
             now += Duration::from_millis(1);
             assert_eq!(reliable.due(now).map(|due| due.number), Some(0), "{wait}");

@@ -185,6 +185,7 @@ fn each_failure_has_its_name() {
         for address in [[10, 77, 0, 1], [127, 0, 0, 1], [10, 66, 0, 2], [255, 255, 255, 255], [0, 0, 0, 0]] {
             assert_eq!(failure(Host::Ipv4(address.into()), PORT).await, ConnectError::Unreachable);
         }
+        assert_eq!(failure(Host::Domain("localhost"), PORT).await, ConnectError::Unreachable);
         assert!(began.elapsed() < Duration::from_secs(1), "nobody is asked");
         // What a name leads to may not be what is wanted.
         let refused = tunnel.connect_if(Host::Domain("site.test"), PORT, |address| address != IpAddr::from(FAR)).await;
@@ -312,6 +313,22 @@ fn many_connections_share_a_tunnel() {
 }
 
 #[test]
+fn an_upload_survives_losses() {
+    in_a_network_of_its_own("wireguard::an_upload_survives_losses", async {
+        let server = Server::start().await;
+        // A round trip of 50 ms, and one packet in two hundred lost, each way.
+        let relay = Relay::to(SERVER, Duration::from_millis(25), 5).await;
+        let tunnel = server.config().open(relay.address, WITHIN).await.expect("a tunnel");
+        let began = Instant::now();
+        upload(site(&tunnel).await, 6_000_000).await.expect("all of it");
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        let began = Instant::now();
+        download(site(&tunnel).await, 6_000_000).await.expect("all of it");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    });
+}
+
+#[test]
 fn nothing_is_left_of_a_tunnel() {
     in_a_network_of_its_own("wireguard::nothing_is_left_of_a_tunnel", async {
         let server = Server::start().await;
@@ -410,7 +427,7 @@ fn figures() {
             download(site(&tunnel).await, bytes).await.expect("all of it");
             let down = rate(bytes, began);
             let began = Instant::now();
-            let up = timeout(Duration::from_secs(60), upload(site(&tunnel).await, bytes)).await;
+            let up = timeout(Duration::from_mins(1), upload(site(&tunnel).await, bytes)).await;
             let up = up.map_or(f64::NAN, |_| rate(bytes, began));
             eprintln!("{} ms, {} of 1000 lost: down {down:.2} MB/s, up {up:.2} MB/s", delay * 2, lost);
         }
