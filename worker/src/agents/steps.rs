@@ -1,5 +1,5 @@
 //! Carrying out one step of a turn's plan (contract: agents 17 to 21): find who is meant, ask for approval where the page says so, then
-//! one operation.
+//! one operation. Finding only looks, so that it is none: the turn runs beside the browser, and asks its actor.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem}
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::operations::{
-    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Interact, Interacted, Locate, LocateBy,
+    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate, LocateBy,
     Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take, Target, Wait,
     WaitUntil, Waited,
 };
@@ -21,6 +21,7 @@ use kitfleet_jobs::driving::{DriveError, Driven, Driving};
 use tokio::time::sleep;
 
 use super::Turn;
+use crate::browser::Ended;
 
 /// How long a step waits for an operation of the customer's own to end.
 const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
@@ -176,27 +177,23 @@ impl Turn<'_> {
         let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
         let waits = matches!(by, LocateBy::Described { .. });
         loop {
-            let operation = Operation::Locate(Locate { sought: by.clone() });
-            let ending = match self.drive(IntentId::generate(), operation).await? {
-                Ok(ending) => ending,
-                Err(error) => return Ok(Found::Not(not_begun(&error))),
+            let look = Operation::Locate(Locate { sought: by.clone() });
+            let located: Located = match self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await {
+                Some(Ended::Done(result)) => result.read().map_err(|error| sqlx::Error::Decode(error.into()))?,
+                Some(Ended::Invalid { invalid, .. }) => {
+                    return Ok(unclear(format!("it cannot be looked for: {invalid}.")));
+                }
+                Some(Ended::Withheld { detail, .. } | Ended::Failed(Failure { detail, .. })) => {
+                    return Ok(Found::Not(not_begun(&detail)));
+                }
+                None => return Ok(Found::Not(not_begun("its browser is busy or gone"))),
             };
-            match ending {
-                Ending { outcome: Outcome::Done, result: Some(result), .. } => {
-                    let located: Located = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
-                    let patient = since.elapsed() < self.context.config.agents.locate_timeout;
-                    if located.matches.is_empty() && waits && patient {
-                        sleep(pause).await;
-                        pause = (pause * 2).min(LOOK_AGAIN.1);
-                        continue;
-                    }
-                    return Ok(Found::Them(located.matches, located.origin));
-                }
-                Ending { outcome: Outcome::Invalid { errors, .. }, .. } => {
-                    return Ok(unclear(format!("it cannot be looked for: {}", Invalid(errors))));
-                }
-                Ending { outcome, .. } => return Ok(Found::Not(not_begun(&what_befell(&outcome)))),
+            let patient = since.elapsed() < self.context.config.agents.locate_timeout;
+            if !(located.matches.is_empty() && waits && patient) {
+                return Ok(Found::Them(located.matches, located.origin));
             }
+            sleep(pause).await;
+            pause = (pause * 2).min(LOOK_AGAIN.1);
         }
     }
 
