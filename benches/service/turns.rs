@@ -21,11 +21,8 @@ const PAGE: &str = "<!doctype html><title>Turns</title><meta name=viewport conte
 pub async fn run() -> Result<()> {
     let url = site::serve(Router::new().route("/", get(|| async { Html(PAGE) }))).await?;
     for driver in ["simulated", "webkit"] {
-        let settings = [
-            ("WORKER__DRIVER", driver),
-            ("SESSIONS__ALLOW_PRIVATE_TARGETS", "true"),
-            ("WORKER__WARM_POOL", "1"),
-        ];
+        let settings =
+            [("WORKER__DRIVER", driver), ("SESSIONS__ALLOW_PRIVATE_TARGETS", "true"), ("WORKER__WARM_POOL", "1")];
         let service = Service::start(&settings, 1).await?;
         report::heading(&format!("Turns of agent sessions, {driver}, one client, in milliseconds"));
         measure(&service.client("turns")?, &url).await?;

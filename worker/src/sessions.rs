@@ -148,8 +148,16 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: Op
         }
         live.insert(session, Handle { orders, looks, close: close.clone() });
     }
-    let mut actor =
-        Actor { context: Arc::clone(context), session, inbox, asked, close, last: None, has_profile: false, held: None };
+    let mut actor = Actor {
+        context: Arc::clone(context),
+        session,
+        inbox,
+        asked,
+        close,
+        last: None,
+        has_profile: false,
+        held: None,
+    };
     context.sessions.actors.spawn(
         async move {
             if let Some(browser) = actor.open(intent, wanted).await {

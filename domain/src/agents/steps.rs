@@ -107,7 +107,9 @@ impl Step {
         let shown = |at: usize| self.shown.get(at);
         match &self.wish {
             Wish::Navigate { url } => drop(about.insert("url".to_owned(), url.as_str().into())),
-            Wish::Tap { target } => drop(about.insert("target".to_owned(), target_of(target, shown(0)))),
+            Wish::Tap { target } | Wish::Check { target, .. } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+            }
             Wish::Type { target, .. } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
                 about.insert("value".to_owned(), HIDDEN.into());
@@ -159,7 +161,7 @@ impl Step {
 pub fn kind(wish: &Wish) -> &'static str {
     match wish {
         Wish::Navigate { .. } => "navigate",
-        Wish::Tap { .. } => "tap",
+        Wish::Tap { .. } | Wish::Check { .. } => "tap",
         Wish::Type { .. } => "type",
         Wish::Press { .. } => "press",
         Wish::Select { .. } => "select",
@@ -349,6 +351,11 @@ impl Standing {
             shown,
             ends,
         })
+    }
+
+    /// How much is kept of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.shown.iter().chain(&self.ends).flatten().map(Vec::len).sum()
     }
 }
 

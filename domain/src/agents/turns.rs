@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, Standing, Step, StepStatus};
-use super::{CloseReason, Mode, Sealer, close_if_ended, lanes};
+use super::{CloseReason, Mode, Sealer, Settings, close_if_ended, lanes};
 use crate::audit::{Actor, Entry, Line};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
 use crate::operations::Candidate;
@@ -119,6 +119,8 @@ pub enum Accepted {
     HumanDrives,
     /// Another message is under way.
     Busy,
+    /// It has taken all the messages that it may.
+    Full(Full),
     /// The driver session is still opening.
     Opening,
     /// The driver session's worker died during an operation, of which nobody knows what it did.
@@ -127,8 +129,38 @@ pub enum Accepted {
     WorkerSilent,
 }
 
+/// Of what an agent session has as much as it may.
+#[derive(Debug, Clone, Copy)]
+pub enum Full {
+    /// Messages.
+    Turns {
+        /// How many it took.
+        current: i32,
+        /// How many it may take.
+        limit: u32,
+    },
+    /// Bytes of what is kept of them.
+    Bytes {
+        /// How many there are.
+        current: i64,
+        /// From how many on it takes no more.
+        limit: u64,
+    },
+}
+
+impl Full {
+    fn of(turns: i32, bytes: i64, settings: &Settings) -> Option<Self> {
+        let (turn_limit, byte_limit) = (settings.max_turns, settings.max_transcript_bytes);
+        if u32::try_from(turns).is_ok_and(|turns| turns >= turn_limit) {
+            return Some(Self::Turns { current: turns, limit: turn_limit });
+        }
+        let is_full = u64::try_from(bytes).is_ok_and(|bytes| bytes >= byte_limit);
+        is_full.then_some(Self::Bytes { current: bytes, limit: byte_limit })
+    }
+}
+
 /// Takes a message, if the agent session takes one now; `conn` is in a transaction that is committed whatever is answered. A human
-/// who was not heard of for `patience` does not drive.
+/// who was not heard of for long does not drive.
 ///
 /// # Errors
 /// When the database fails.
@@ -136,12 +168,12 @@ pub async fn accept(
     conn: &mut PgConnection,
     sealer: &Sealer,
     new: &NewTurn<'_>,
-    patience: Duration,
+    settings: &Settings,
 ) -> sqlx::Result<Accepted> {
     let found = sqlx::query!(
         r#"select a.status = 'active' as "active!", a.close_reason as "close_reason: CloseReason", a.mode as "mode: Mode",
                   a.turn_id is not null as "busy!", a.driver is not null as "driven!",
-                  coalesce(a.heard_at <= now() - make_interval(secs => $3), false) as "lapsed!",
+                  coalesce(a.heard_at <= now() - make_interval(secs => $3), false) as "lapsed!", a.turns, a.kept_bytes,
                   s.id as "driver?: SessionId", coalesce(s.live, false) as "live!", s.status as "status?: SessionStatus",
                   s.worker_id as "worker?: WorkerId", coalesce(w.status in ('active', 'draining'), false) as "stands!",
                   coalesce(w.last_seen_at > now() - make_interval(secs => $4), false) as "heard!"
@@ -149,7 +181,7 @@ pub async fn accept(
            where a.id = $1 and a.account_id = $2 for update of a"#,
         new.session as _,
         new.account as _,
-        patience.as_secs_f64(),
+        settings.heartbeat_timeout.as_secs_f64(),
         LEASE.as_secs_f64(),
     )
     .fetch_optional(&mut *conn)
@@ -180,6 +212,9 @@ pub async fn accept(
     }
     if found.busy {
         return Ok(Accepted::Busy);
+    }
+    if let Some(full) = Full::of(found.turns, found.kept_bytes, settings) {
+        return Ok(Accepted::Full(full));
     }
     if found.status == Some(SessionStatus::Creating) {
         return Ok(Accepted::Opening);
@@ -216,7 +251,7 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
                  (id, agent_session_id, worker_id, sealed_request, sealed_said, receipt_key, reply_channel, request_id)
              values ($1, $2, $3, $4, $5, $6, $7, $8)
          )
-         update agent_sessions set turn_id = $1, updated_at = clock_timestamp() where id = $2
+         update agent_sessions set turn_id = $1, turns = turns + 1, updated_at = clock_timestamp() where id = $2
          returning set_config('synchronous_commit', 'off', true)",
         new.id as _,
         new.session as _,
@@ -315,7 +350,11 @@ pub async fn begin(
 ) -> sqlx::Result<bool> {
     let said = Said { message: shown.to_owned(), ..Said::default() };
     let said = sealer.seal(&turn.id.to_string(), &said)?;
-    if goes_on { steps::take_over(conn, turn, &said, steps).await } else { steps::plan(conn, sealer, turn, &said, steps).await }
+    if goes_on {
+        steps::take_over(conn, turn, &said, steps).await
+    } else {
+        steps::plan(conn, sealer, turn, &said, steps).await
+    }
 }
 
 /// Why a turn goes no further.
@@ -397,7 +436,9 @@ pub async fn end(
     turn: &Waiting,
     ending: &Ending,
 ) -> sqlx::Result<Option<String>> {
-    let (Some(key), Some(vault)) = (&turn.receipt, receipts) else { return write_end(conn, sealer, turn, ending).await };
+    let (Some(key), Some(vault)) = (&turn.receipt, receipts) else {
+        return write_end(conn, sealer, turn, ending).await;
+    };
     let mut tx = conn.begin().await?;
     let Some(channel) = write_end(&mut tx, sealer, turn, ending).await? else { return Ok(None) };
     if let Some(answer) = answer(&mut tx, sealer, turn.session, turn.id).await? {
@@ -427,6 +468,8 @@ async fn write_end(
     // Whoever says something else has thought better of what waits; who only approves of the wrong step may still find it.
     let leaves_out = ending.steps.is_empty() && ending.read.is_some();
     let steps = Standing::of(sealer, &ending.steps)?;
+    let said = sealer.seal(&turn.id.to_string(), &ending.said)?;
+    let kept = i64::try_from(said.len() + steps.bytes()).unwrap_or(i64::MAX);
     let ended = sqlx::query!(
         r#"with ended as (
                update agent_turns
@@ -434,7 +477,8 @@ async fn write_end(
                    done_at = clock_timestamp()
                where id = $1 and status <> 'done' returning reply_channel
            ), released as (
-               update agent_sessions a set turn_id = null, updated_at = clock_timestamp()
+               update agent_sessions a
+               set turn_id = null, kept_bytes = a.kept_bytes + $13, updated_at = clock_timestamp()
                from ended where a.id = $2 and a.turn_id = $1
            ), stand as (
                update agent_steps s
@@ -453,7 +497,7 @@ async fn write_end(
         turn.session as _,
         ending.kind as _,
         ending.read.map(|(decomposer, _)| decomposer) as _,
-        sealer.seal(&turn.id.to_string(), &ending.said)?,
+        said,
         &steps.ids,
         &steps.statuses,
         &steps.approvals,
@@ -461,6 +505,7 @@ async fn write_end(
         &steps.ends as &[Option<Vec<u8>>],
         leaves_out,
         audited.as_ref().map(|(line, _)| &line.columns),
+        kept,
     )
     .fetch_optional(conn)
     .await?;

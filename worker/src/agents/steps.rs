@@ -10,9 +10,9 @@ use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem}
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::operations::{
-    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate, LocateBy,
-    Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take, Target, Wait,
-    WaitUntil, Waited,
+    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate,
+    LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take,
+    Target, Wait, WaitUntil, Waited,
 };
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::sessions::intents::Ending;
@@ -65,6 +65,11 @@ impl Turn<'_> {
     pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
         match self.find(step, approved).await? {
             Found::Not(went) => return Ok(went),
+            Found::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
+                show(step, &found, &origin);
+                step.status = StepStatus::Skipped;
+                return Ok(Went::Well);
+            }
             Found::Them(found, origin) => {
                 step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
                 show(step, &found, &origin);
@@ -273,7 +278,7 @@ impl Turn<'_> {
                 let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
                 Ok(Operation::Navigate(load))
             }
-            Wish::Tap { target } => interact(Action::Tap { element: element(target) }),
+            Wish::Tap { target } | Wish::Check { target, .. } => interact(Action::Tap { element: element(target) }),
             Wish::Type { target, value } => {
                 let (element, text) = (element(target), value.clone());
                 interact(Action::Type { element, text, delay_ms: None, sensitive: true })
@@ -379,7 +384,9 @@ enum Before<'a> {
 /// Whom somebody has to look for before a step: who is only described, and who says whether it submits data.
 fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
     match wish {
-        Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => vec![Before::Element(target)],
+        Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
+            vec![Before::Element(target)]
+        }
         Wish::Scroll { target: Some(target), .. } if !matches!(target, Sought::Css(_)) => vec![Before::Element(target)],
         Wish::Press { key } if depends_on_focus(key) => vec![Before::Focused],
         Wish::Extract { items } => {
@@ -392,10 +399,17 @@ fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
 
 fn step_target(wish: &Wish) -> Option<&Sought> {
     match wish {
-        Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => Some(target),
+        Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
+            Some(target)
+        }
         Wish::Scroll { target, .. } => target.as_ref(),
         _ => None,
     }
+}
+
+/// Whether nothing is to be done, because it is so already (contract: agent-grammar 7).
+fn stands_as_wished(wish: &Wish, found: &[Match]) -> bool {
+    matches!((wish, found), (Wish::Check { checked, .. }, [found]) if found.checked == Some(*checked))
 }
 
 /// Notes who was found, as it is shown to whoever approves.
