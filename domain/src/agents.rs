@@ -117,6 +117,10 @@ pub struct Settings {
     pub turn_timeout: Duration,
     /// Bytes of what the steps of a turn come to, as JSON. What is beyond is withheld, and ends the turn.
     pub turn_result_bytes: usize,
+    /// Messages that an agent session takes.
+    pub max_turns: u32,
+    /// Bytes that are kept of them, with their receipts: an agent session that has more takes no further one.
+    pub max_transcript_bytes: u64,
 }
 
 impl Default for Settings {
@@ -129,6 +133,8 @@ impl Default for Settings {
             locate_timeout: Duration::from_secs(2),
             turn_timeout: Duration::from_mins(5),
             turn_result_bytes: 16 * 1024 * 1024,
+            max_turns: 1_000,
+            max_transcript_bytes: 64 * 1024 * 1024,
         }
     }
 }

@@ -31,6 +31,10 @@ pub struct Agents {
     pub turn_timeout: Duration,
     /// Bytes of what the steps of a turn come to, as JSON.
     pub turn_result_bytes: usize,
+    /// Messages that an agent session takes.
+    pub max_turns: u32,
+    /// Bytes that are kept of them: an agent session that has more takes no further one.
+    pub max_transcript_bytes: u64,
     /// How long a model may take to answer.
     #[serde(with = "duration")]
     pub model_timeout: Duration,
@@ -59,6 +63,8 @@ impl Default for Agents {
             locate_timeout: defaults.locate_timeout,
             turn_timeout: defaults.turn_timeout,
             turn_result_bytes: defaults.turn_result_bytes,
+            max_turns: defaults.max_turns,
+            max_transcript_bytes: defaults.max_transcript_bytes,
             model_timeout: timeout,
             max_model_calls_per_turn: 8,
             byok_reminder_after: Duration::from_hours(60 * 24),
@@ -193,6 +199,8 @@ impl Config {
             locate_timeout: agents.locate_timeout,
             turn_timeout: agents.turn_timeout,
             turn_result_bytes: agents.turn_result_bytes,
+            max_turns: agents.max_turns,
+            max_transcript_bytes: agents.max_transcript_bytes,
         }
     }
 }

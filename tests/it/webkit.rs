@@ -17,6 +17,7 @@ pub mod processes;
 mod profiles;
 mod reading;
 mod snapshots;
+mod turns;
 mod waiting;
 
 use std::time::Duration;

@@ -139,10 +139,8 @@ impl Turn<'_> {
         read: Option<(Decomposer, TurnKind)>,
     ) -> sqlx::Result<Option<Ending>> {
         let write = || async {
-            let mut tx = begin(&self.context.db).await?;
-            let begun = turns::begin(&mut tx, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await?;
-            tx.commit().await?;
-            Ok(begun)
+            let mut conn = self.context.lazy.acquire().await?;
+            turns::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
         };
         if !persist("begin a turn", write).await? {
             return Ok(None);
@@ -202,11 +200,9 @@ impl Turn<'_> {
 
     async fn end(&self, ending: &Ending) -> sqlx::Result<()> {
         let write = || async {
-            let mut tx = begin(&self.context.db).await?;
             let receipts = self.context.config.webhooks.vault.as_ref();
-            let channel = turns::end(&mut tx, self.sealer, receipts, &self.waiting, ending).await?;
-            tx.commit().await?;
-            Ok(channel)
+            let mut conn = self.context.db.acquire().await?;
+            turns::end(&mut conn, self.sealer, receipts, &self.waiting, ending).await
         };
         if let Some(channel) = persist("end a turn", write).await? {
             tell_of_end(&self.context.wakeups, &channel, Work::Turn(self.waiting.id));

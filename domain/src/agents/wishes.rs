@@ -17,6 +17,13 @@ pub enum Wish {
         /// The element.
         target: Sought,
     },
+    /// A checkbox, or what is like one, as it should stand. One that stands so is left as it is.
+    Check {
+        /// The element.
+        target: Sought,
+        /// How it should stand.
+        checked: bool,
+    },
     /// Text into an element.
     Type {
         /// The element.

@@ -59,7 +59,7 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
     let mut shown = shown.into_iter();
     match wish {
         Wish::Navigate { url } => Step::Navigate { url },
-        Wish::Tap { target } => Step::Tap(found(target, shown.next())),
+        Wish::Tap { target } | Wish::Check { target, .. } => Step::Tap(found(target, shown.next())),
         Wish::Type { target, value } => Step::Type { element: found(target, shown.next()), value },
         Wish::Press { key } => Step::Press { key },
         Wish::Select { target, option } => Step::Select { element: found(target, shown.next()), option },

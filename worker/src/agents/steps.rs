@@ -1,5 +1,5 @@
 //! Carrying out one step of a turn's plan (contract: agents 17 to 21): find who is meant, ask for approval where the page says so, then
-//! one operation.
+//! one operation. Finding only looks, so that it is none: the turn runs beside the browser, and asks its actor.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem}
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::operations::{
-    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Interact, Interacted, Locate, LocateBy,
-    Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take, Target, Wait,
-    WaitUntil, Waited,
+    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate,
+    LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take,
+    Target, Wait, WaitUntil, Waited,
 };
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::sessions::intents::Ending;
@@ -21,6 +21,7 @@ use kitfleet_jobs::driving::{DriveError, Driven, Driving};
 use tokio::time::sleep;
 
 use super::Turn;
+use crate::browser::Ended;
 
 /// How long a step waits for an operation of the customer's own to end.
 const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
@@ -64,6 +65,11 @@ impl Turn<'_> {
     pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
         match self.find(step, approved).await? {
             Found::Not(went) => return Ok(went),
+            Found::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
+                show(step, &found, &origin);
+                step.status = StepStatus::Skipped;
+                return Ok(Went::Well);
+            }
             Found::Them(found, origin) => {
                 step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
                 show(step, &found, &origin);
@@ -176,27 +182,23 @@ impl Turn<'_> {
         let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
         let waits = matches!(by, LocateBy::Described { .. });
         loop {
-            let operation = Operation::Locate(Locate { sought: by.clone() });
-            let ending = match self.drive(IntentId::generate(), operation).await? {
-                Ok(ending) => ending,
-                Err(error) => return Ok(Found::Not(not_begun(&error))),
+            let look = Operation::Locate(Locate { sought: by.clone() });
+            let located: Located = match self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await {
+                Some(Ended::Done(result)) => result.read().map_err(|error| sqlx::Error::Decode(error.into()))?,
+                Some(Ended::Invalid { invalid, .. }) => {
+                    return Ok(unclear(format!("it cannot be looked for: {invalid}.")));
+                }
+                Some(Ended::Withheld { detail, .. } | Ended::Failed(Failure { detail, .. })) => {
+                    return Ok(Found::Not(not_begun(&detail)));
+                }
+                None => return Ok(Found::Not(not_begun("its browser is busy or gone"))),
             };
-            match ending {
-                Ending { outcome: Outcome::Done, result: Some(result), .. } => {
-                    let located: Located = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
-                    let patient = since.elapsed() < self.context.config.agents.locate_timeout;
-                    if located.matches.is_empty() && waits && patient {
-                        sleep(pause).await;
-                        pause = (pause * 2).min(LOOK_AGAIN.1);
-                        continue;
-                    }
-                    return Ok(Found::Them(located.matches, located.origin));
-                }
-                Ending { outcome: Outcome::Invalid { errors, .. }, .. } => {
-                    return Ok(unclear(format!("it cannot be looked for: {}", Invalid(errors))));
-                }
-                Ending { outcome, .. } => return Ok(Found::Not(not_begun(&what_befell(&outcome)))),
+            let patient = since.elapsed() < self.context.config.agents.locate_timeout;
+            if !(located.matches.is_empty() && waits && patient) {
+                return Ok(Found::Them(located.matches, located.origin));
             }
+            sleep(pause).await;
+            pause = (pause * 2).min(LOOK_AGAIN.1);
         }
     }
 
@@ -276,7 +278,7 @@ impl Turn<'_> {
                 let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
                 Ok(Operation::Navigate(load))
             }
-            Wish::Tap { target } => interact(Action::Tap { element: element(target) }),
+            Wish::Tap { target } | Wish::Check { target, .. } => interact(Action::Tap { element: element(target) }),
             Wish::Type { target, value } => {
                 let (element, text) = (element(target), value.clone());
                 interact(Action::Type { element, text, delay_ms: None, sensitive: true })
@@ -382,7 +384,9 @@ enum Before<'a> {
 /// Whom somebody has to look for before a step: who is only described, and who says whether it submits data.
 fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
     match wish {
-        Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => vec![Before::Element(target)],
+        Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
+            vec![Before::Element(target)]
+        }
         Wish::Scroll { target: Some(target), .. } if !matches!(target, Sought::Css(_)) => vec![Before::Element(target)],
         Wish::Press { key } if depends_on_focus(key) => vec![Before::Focused],
         Wish::Extract { items } => {
@@ -395,10 +399,17 @@ fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
 
 fn step_target(wish: &Wish) -> Option<&Sought> {
     match wish {
-        Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => Some(target),
+        Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
+            Some(target)
+        }
         Wish::Scroll { target, .. } => target.as_ref(),
         _ => None,
     }
+}
+
+/// Whether nothing is to be done, because it is so already (contract: agent-grammar 7).
+fn stands_as_wished(wish: &Wish, found: &[Match]) -> bool {
+    matches!((wish, found), (Wish::Check { checked, .. }, [found]) if found.checked == Some(*checked))
 }
 
 /// Notes who was found, as it is shown to whoever approves.

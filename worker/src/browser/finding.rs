@@ -39,6 +39,7 @@ struct FoundMatch {
     name: String,
     submits: bool,
     form_field: bool,
+    checked: Option<bool>,
     traits: Vec<String>,
 }
 
@@ -68,7 +69,8 @@ impl Webkit {
 
 impl From<FoundMatch> for Match {
     fn from(found: FoundMatch) -> Self {
-        let FoundMatch { selector, description, role, name, submits, form_field, traits } = found;
-        Self { selector, description, role, name, submits, form_field, fingerprint: locate::fingerprint(&traits) }
+        let FoundMatch { selector, description, role, name, submits, form_field, checked, traits } = found;
+        let fingerprint = locate::fingerprint(&traits);
+        Self { selector, description, role, name, submits, form_field, checked, fingerprint }
     }
 }

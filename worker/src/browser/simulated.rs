@@ -121,7 +121,7 @@ impl Simulated {
     }
 
     /// Whatever is sought is there, once, unless it is called `nothing`, `several`, or something that changes. Its selector says what
-    /// it is called, so that it is the same when it is sought by that.
+    /// it is called, so that it is the same when it is sought by that; a checkbox says itself how it stands.
     fn locate(&self, locate: &Locate) -> Located {
         let (role, name) = match &locate.sought {
             LocateBy::Target(Target::Role { role, name }) => (role.as_str(), name.as_deref().unwrap_or("Simulated")),
@@ -145,6 +145,7 @@ impl Simulated {
             name: name.to_owned(),
             submits: name.contains("submits"),
             form_field: role == "textbox",
+            checked: (role == "checkbox").then(|| name.starts_with("checked")),
             fingerprint: locate::fingerprint(&[role.to_owned(), name.to_owned(), moment.clone()]),
         };
         let total = match name {
