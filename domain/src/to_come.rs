@@ -4,14 +4,7 @@
 use crate::area::Area;
 
 pub(crate) const AREA: Area = Area {
-    actions: &[
-        "admin.refund_recorded",
-        "admin.support_note",
-        "agent.decompose.claude",
-        "proxy.created",
-        "proxy.updated",
-        "proxy.deleted",
-    ],
+    actions: &["admin.refund_recorded", "admin.support_note", "proxy.created", "proxy.updated", "proxy.deleted"],
     events: &[
         "session.egress_capability_changed",
         "session.challenge_detected",

@@ -71,6 +71,8 @@ pub struct WorkerConfig {
     pub byok_reminder_after: Duration,
     /// How agent sessions are driven.
     pub agents: Settings,
+    /// How models are asked.
+    pub models: kitfleet_models::Settings,
 }
 
 /// How many browsers are kept hot.

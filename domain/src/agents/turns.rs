@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, Step, StepStatus};
-use super::{CloseReason, Mode, Sealer, close_if_ended, lanes};
+use super::{CloseReason, Mode, Sealer, close_if_ended, consulting, lanes};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
 use crate::operations::Candidate;
@@ -455,6 +455,9 @@ pub async fn end(
         audit::record(&mut *conn, turn.account, &Actor::System, entry).await?;
         metrics::counter!("service_agent_decompose_total", "result_kind" => kind.name()).increment(1);
     }
+    if let Some((Decomposer::Claude, kind)) = ending.read {
+        consulting::record(&mut *conn, turn.account, (turn.id, turn.session), kind).await?;
+    }
     if let (Some(key), Some(vault)) = (&turn.receipt, receipts)
         && let Some(answer) = answer(&mut *conn, sealer, turn.session, turn.id).await?
     {
@@ -504,19 +507,25 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!(
-        "with ended as (
-             update agent_turns t
-             set status = 'done', lost = true, sealed_request = null, done_at = clock_timestamp(),
-                 kind = case when exists (select from agent_steps s where s.turn_id = t.id) then 'plan' else 'clarify' end
-             where id = $1 and status <> 'done' returning id, agent_session_id
-         )
-         update agent_sessions a set turn_id = null, updated_at = clock_timestamp()
-         from ended where a.id = ended.agent_session_id and a.turn_id = ended.id",
+    let ended = sqlx::query!(
+        r#"with ended as (
+               update agent_turns t
+               set status = 'done', lost = true, sealed_request = null, done_at = clock_timestamp(),
+                   kind = case when exists (select from agent_steps s where s.turn_id = t.id) then 'plan' else 'clarify' end
+               where id = $1 and status <> 'done' returning id, agent_session_id, kind
+           ), released as (
+               update agent_sessions a set turn_id = null, updated_at = clock_timestamp()
+               from ended where a.id = ended.agent_session_id and a.turn_id = ended.id
+           )
+           select a.id as "session: AgentSessionId", a.account_id as "account: AccountId", ended.kind as "kind!: TurnKind"
+           from ended join agent_sessions a on a.id = ended.agent_session_id"#,
         id as _,
     )
-    .execute(conn)
+    .fetch_optional(&mut *conn)
     .await?;
+    if let Some(ended) = ended {
+        consulting::record(conn, ended.account, (id, ended.session), ended.kind).await?;
+    }
     Ok(())
 }
 

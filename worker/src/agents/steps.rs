@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
-use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe};
+use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::turns::{self, Stop};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::database::persist;
@@ -71,6 +71,7 @@ impl Turn<'_> {
         }
         if step.needs_approval && !approved {
             step.status = StepStatus::NeedsApproval;
+            self.show_focused(step).await?;
             return Ok(Went::Asks);
         }
         let operation = match self.operation(step, approved) {
@@ -91,20 +92,32 @@ impl Turn<'_> {
             Some(Stop::Closed) => return Ok(Went::Stopped("the agent session was closed")),
         }
         let went = self.carry_out_one(step, operation, room).await?;
-        if matches!(went, Went::Asks) && step.shown.is_empty() {
-            // What was held back is approved of by what it is.
+        if matches!(went, Went::Asks) {
+            self.show_focused(step).await?;
+        }
+        Ok(went)
+    }
+
+    /// Of a step that is approved of by what it is done to, and for which nobody has had to look yet, looks for that.
+    async fn show_focused(&self, step: &mut Step) -> sqlx::Result<()> {
+        if step.shown.is_empty() && !is_its_own_word(&step.wish) {
             let sought = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
             if let Found::Them(found, origin) = self.look(sought).await? {
                 show(step, &found[..found.len().min(1)], &origin);
+                if found.is_empty() {
+                    let text = String::new;
+                    let description = "the page".to_owned();
+                    step.shown = vec![Shown { selector: text(), description, fingerprint: text(), origin }];
+                }
             }
         }
-        Ok(went)
+        Ok(())
     }
 
     /// Finds whom the step means, where somebody has to look for that before anything is done. Of a step that was approved it has to
     /// be who was shown.
     async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<Found> {
-        if approved {
+        if approved && !is_its_own_word(&step.wish) {
             return self.find_again(step).await;
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
@@ -125,6 +138,17 @@ impl Turn<'_> {
             unclear("the page has changed since this was shown, so that it was not done. Say anew what is to be done.")
         };
         let Some(shown) = step.shown.first() else { return Ok(changed()) };
+        if shown.selector.is_empty() {
+            return Ok(match self.look(LocateBy::Focused).await? {
+                Found::Them(focused, origin)
+                    if origin == shown.origin && (focused.is_empty() || !matches!(step.wish, Wish::Press { .. })) =>
+                {
+                    Found::Them(Vec::new(), origin)
+                }
+                Found::Them(..) => changed(),
+                not @ Found::Not(_) => not,
+            });
+        }
         let sought = match step.wish {
             Wish::Press { .. } => LocateBy::Focused,
             _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
@@ -234,7 +258,7 @@ impl Turn<'_> {
     }
 
     /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
-    async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
+    pub(super) async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
         let Turn { context, waiting, .. } = self;
         let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies };
         let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
@@ -369,6 +393,20 @@ fn what_befell(outcome: &Outcome) -> String {
         Outcome::Failed { failure } => failure.detail.clone(),
         Outcome::Destroyed => "the driver session was destroyed".to_owned(),
         Outcome::Unknown => "nobody knows what became of it, because the worker died".to_owned(),
+    }
+}
+
+/// Whether what a step says of itself is what is approved of, on whatever page it is done.
+fn is_its_own_word(wish: &Wish) -> bool {
+    matches!(wish, Wish::Navigate { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. })
+}
+
+/// Why a step waits for approval, in words.
+pub(super) fn why_it_asks(step: &Step) -> String {
+    match (&step.wish, step.shown.first()) {
+        (Wish::Navigate { url }, _) => format!("this leads to an address that needs your word ({url})"),
+        (_, Some(shown)) => format!("this submits data ({})", shown.description),
+        (wish, None) => format!("this needs your word ({})", kind(wish)),
     }
 }
 
