@@ -192,7 +192,7 @@ impl Turn<'_> {
                 Went::Asks => {
                     let why = steps::why_it_asks(step);
                     return Ok(plan(format!(
-                        "{place}{why}, and waits for approval: send a message with approvals [\"{}\"].",
+                        "{place}{why} and waits for approval: send a message with approvals [\"{}\"].",
                         step.id
                     )));
                 }

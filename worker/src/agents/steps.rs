@@ -236,7 +236,7 @@ impl Turn<'_> {
                 return Ok(Went::Wrong);
             }
         };
-        let happened = happened(&step.wish, &result);
+        let happened = happened(step, &result);
         if let Happened::Held = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
@@ -361,8 +361,8 @@ enum Happened {
     Held,
 }
 
-fn happened(wish: &Wish, result: &StoredResult) -> Happened {
-    match wish {
+fn happened(step: &Step, result: &StoredResult) -> Happened {
+    match &step.wish {
         Wish::Navigate { .. } | Wish::Capture { .. } | Wish::Extract { .. } => Happened::Yes,
         Wish::Wait { .. } => match result.read::<Waited>() {
             Ok(Waited { matched: false, .. }) => {
@@ -374,7 +374,9 @@ fn happened(wish: &Wish, result: &StoredResult) -> Happened {
             Ok(Interacted { submission_held: true, .. }) => Happened::Held,
             Ok(Interacted { ok: false, .. }) => Happened::Not(match step_target(wish) {
                 Some(target) => {
-                    let target = describe(target);
+                    // A ref says nothing to whoever reads this.
+                    let found = step.shown.first().filter(|_| matches!(target, Sought::Ref(_)));
+                    let target = found.map_or_else(|| describe(target), |found| found.description.clone());
                     format!("nothing could be done to {target} in time: it is not there, or cannot be reached")
                 }
                 None => "it was not done in time".to_owned(),
@@ -401,12 +403,16 @@ fn is_its_own_word(wish: &Wish) -> bool {
     matches!(wish, Wish::Navigate { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. })
 }
 
-/// Why a step waits for approval, in words.
+/// Why a step waits for approval, in words. What is named by a ref a model may have asked about.
 pub(super) fn why_it_asks(step: &Step) -> String {
     match (&step.wish, step.shown.first()) {
-        (Wish::Navigate { url }, _) => format!("this leads to an address that needs your word ({url})"),
-        (_, Some(shown)) => format!("this submits data ({})", shown.description),
-        (wish, None) => format!("this needs your word ({})", kind(wish)),
+        (Wish::Navigate { url }, _) => format!("this leads to an address that has to be agreed to ({url})"),
+        (wish, Some(Shown { selector, description, .. })) => match step_target(wish) {
+            Some(Sought::Ref(_)) => format!("this has to be agreed to ({description})"),
+            None if selector.is_empty() => format!("this has to be agreed to ({})", kind(wish)),
+            _ => format!("this submits data ({description})"),
+        },
+        (wish, None) => format!("this has to be agreed to ({})", kind(wish)),
     }
 }
 
