@@ -20,7 +20,7 @@ use crate::support::{eventually, plain_http};
 
 const KEY: &str = "sk-ant-api03-in-a-header-only";
 /// Longer than any provider here is waited for.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 const PROVIDERS: [Provider; 2] = [Provider::Anthropic, Provider::Openai];
 const PAGE: Page<'static> = Page {
     url: "https://shop.example/cart",

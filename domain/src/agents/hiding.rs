@@ -20,7 +20,7 @@ pub fn shown(message: &str, reading: &Reading) -> String {
         let hidden = without(&shown, value);
         if hidden == shown && !message.contains(value) {
             // It was written otherwise than it is typed, with escapes for one.
-            return unread(message);
+            return unread_or_plain(message);
         }
         shown = hidden;
     }
@@ -36,12 +36,7 @@ pub fn said<'a>(reply: &str, message: &str, plan: impl Iterator<Item = &'a Wish>
         said = without(&said, value);
     }
     let Some(from) = typing_from(message) else { return said };
-    let mut doubtful: Vec<_> = message[from..].split_whitespace().map(bare).filter(|word| is_doubtful(word)).collect();
-    doubtful.sort_unstable_by_key(|word| std::cmp::Reverse(word.len()));
-    for word in doubtful {
-        said = without(&said, word);
-    }
-    said
+    doubtful(&message[from..]).iter().fold(said, |said, word| without(&said, word))
 }
 
 /// What a plan types, the longest first: one that is a part of another must not take it apart.
@@ -74,6 +69,21 @@ pub fn unread(message: &str) -> String {
         Some(from) if !message[from..].trim().is_empty() => format!("{} {HIDDEN}", &message[..from]),
         _ => message.to_owned(),
     }
+}
+
+/// A message of which somebody has made what is to be typed, without saying what of it that was: it may stand where no word announces it.
+fn unread_or_plain(message: &str) -> String {
+    if typing_from(message).is_some() {
+        return unread(message);
+    }
+    doubtful(message).iter().fold(message.to_owned(), |shown, word| without(&shown, word))
+}
+
+/// Words of a text that could be a password, a code or an address, the longest first.
+fn doubtful(text: &str) -> Vec<&str> {
+    let mut doubtful: Vec<_> = text.split_whitespace().map(bare).filter(|word| is_doubtful(word)).collect();
+    doubtful.sort_unstable_by_key(|word| std::cmp::Reverse(word.len()));
+    doubtful
 }
 
 /// Where a message may begin to say what is to be typed.
@@ -127,6 +137,8 @@ mod tests {
             ("type 'it\\'s' into name", &["it's"], "type •••"),
             ("open example.com", &[], "open example.com"),
             ("type '' into name", &[""], "type '' into name"),
+            ("log in as ada with HUNTER2, please", &["hunter2"], "log in as ada with •••, please"),
+            ("call +49 170-1234 for me", &["+491701234"], "call ••• ••• for me"),
         ] {
             assert_eq!(shown(message, &typing(values)), expected, "{message}");
         }

@@ -35,7 +35,9 @@ impl Scene {
 
     /// Says something of which the model makes `calls`, one after the other. Without any it refuses.
     async fn say(&self, message: &str, calls: &[Value]) -> Value {
-        calls.iter().for_each(|call| self.provider.answer(Reply::Json(200, anthropic_call(call))));
+        for call in calls {
+            self.provider.answer(Reply::Json(200, anthropic_call(call)));
+        }
         self.client.tell(&self.agent, "message", json!({"message": message})).await.expect(200).body
     }
 

@@ -77,10 +77,10 @@ impl Turn<'_> {
 
     /// Has a model read the message, and does what it says. `None` when somebody else has begun the turn, or ended it.
     pub(super) async fn consult(&self, means: Means) -> sqlx::Result<Option<Ending>> {
-        let (asker, asked) = (Uuid::now_v7(), (means.provider, self.context.models.model(means.provider)));
+        let (asker, whom) = (Uuid::now_v7(), (means.provider, self.context.models.model(means.provider)));
         let write = || async {
             let mut conn = self.context.db.acquire().await?;
-            consulting::begin(&mut conn, &self.waiting, asker, asked).await
+            consulting::begin(&mut conn, &self.waiting, asker, whom).await
         };
         if !persist("begin a turn", write).await? {
             return Ok(None);
