@@ -68,8 +68,8 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
         }
         Wish::Wait { condition } => {
             let condition = match condition {
-                WishedCondition::Visible(what) => Condition::Selector(sought(what, None)),
-                WishedCondition::Hidden(what) => Condition::SelectorHidden(sought(what, None)),
+                WishedCondition::Visible(what) => Condition::Selector(sought(what, shown.next())),
+                WishedCondition::Hidden(what) => Condition::SelectorHidden(sought(what, shown.next())),
                 WishedCondition::Url(pattern) => Condition::UrlMatches { pattern },
                 WishedCondition::Time { ms } => Condition::Time { ms },
             };

@@ -522,3 +522,24 @@ async fn a_message_that_is_repeated_asks_nobody() {
     assert_eq!(scene.app.count("select count(*) from agent_model_uses").await, 0);
     scene.app.stop().await;
 }
+
+/// Contract: agents 16; recipes 5. A recipe of what a model had done names elements by what finds them again, and not by refs.
+#[tokio::test]
+async fn a_recipe_of_what_a_model_did_has_no_refs() {
+    let scene = Scene::start(|app| app, json!({})).await;
+    scene.say("open shop.example", &[plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]))]).await;
+    let steps = json!([
+        {"kind": "type", "ref": "e1", "value": "hunter2"}, {"kind": "tap", "ref": "e2"},
+        {"kind": "wait", "condition": {"kind": "visible", "ref": "e2"}},
+        {"kind": "extract", "items": [{"name": "title", "ref": "e1"}]}, {"kind": "scroll", "delta_y": 1, "ref": "e1"},
+    ]);
+    let turn = scene.say("do all of it", &[plan(&steps)]).await;
+    assert_eq!(turn["intents"][2]["condition"]["target"]["description"], "button \"Simulated\"", "{turn}");
+    let recipe = json!({"agent_session_id": scene.agent, "label": "All of it"});
+    let recipe = scene.client.post("/v1/recipes", recipe).await.expect(201).body;
+    let path = format!("/v1/recipes/{}", recipe["id"].as_str().expect("an id"));
+    let log = scene.client.get(&path).await.expect(200).body["intent_log"].to_string();
+    assert_eq!(log.matches("button[name=Simulated]").count(), 5, "{log}");
+    assert!(!log.contains("hunter2") && !log.contains("\"e1\""), "{log}");
+    scene.app.stop().await;
+}

@@ -114,22 +114,24 @@ async fn a_model_acts_on_what_it_sees_and_not_on_what_a_page_orders() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 32; byok 11. Of a page of very many controls a model sees the first, and can name them; of one that has nothing it is
+/// Contract: agents 32; byok 11. Of a page of very many controls a model sees the first, and can act on them; of one that has nothing it is
 /// told that, too.
 #[tokio::test]
 async fn a_model_sees_no_more_of_a_page_than_fits() {
     let scene = Scene::start().await;
     let many = "<body><script>
         document.title = 'Many';
-        document.body.innerHTML = Array.from({ length: 100000 }, (_, at) => `<a href=/plain?${at}>a${at}</a><button>b${at}</button>`).join('');
+        document.body.innerHTML = Array.from({ length: 50000 }, (_, at) => `<a href=/plain?${at}>a${at}</a><button>b${at}</button>`).join('');
     </script>";
     scene.show(many).await;
     scene.say("what is here?", &[]).await;
     assert!((30_000..42_000).contains(&scene.told().chars().count()), "{}", scene.told().len());
     let seventh = scene.ref_of("button \"b7\"");
-    let read = json!({"kind": "plan", "steps": [{"kind": "extract", "items": [{"name": "it", "ref": seventh}]}]});
-    let turn = scene.say("read the seventh", &[read]).await;
+    let read = json!({"kind": "extract", "items": [{"name": "it", "ref": seventh}]});
+    let steps = json!({"kind": "plan", "steps": [read, {"kind": "tap", "ref": seventh}]});
+    let turn = scene.say("read the seventh, and tap it", &[steps]).await;
     assert_eq!(turn["intents"][0]["result"]["value"]["it"], "b7", "{turn}");
+    assert_eq!(turn["intents"][1]["status"], "done", "{turn}");
     scene.show("<title>Nothing</title>").await;
     scene.say("and here?", &[]).await;
     assert!(scene.told().contains("/written") && !scene.told().contains("[ref="), "{}", scene.told());

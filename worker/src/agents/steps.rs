@@ -127,6 +127,8 @@ impl Turn<'_> {
                     them.extend(found);
                     origin = of;
                 }
+                // Whether it is there is what is waited for.
+                Found::Not(Went::Unclear { .. }) if matches!(step.wish, Wish::Wait { .. }) => {}
                 not @ Found::Not(_) => return Ok(not),
             }
         }
@@ -293,7 +295,12 @@ impl Turn<'_> {
             interact.hold_submissions = !approved;
             Ok(Operation::Interact(interact))
         };
-        let element = |sought: &Sought| element_of(sought, step.shown.first());
+        // What was named by a ref is that element and no other, and no page can be so large that it has to be looked for. What was approved
+        // of is what was shown.
+        let meant = |sought: &Sought, shown: Option<&Shown>| {
+            element_of(sought, shown.filter(|_| approved || !matches!(sought, Sought::Ref(_))))
+        };
+        let element = |sought: &Sought| meant(sought, step.shown.first());
         match &step.wish {
             Wish::Navigate { url } => {
                 let destinations = &self.context.config.destinations;
@@ -330,7 +337,7 @@ impl Turn<'_> {
                 let mut shown = step.shown.iter();
                 let mut extraction = |item: &WishedItem| Extraction {
                     name: item.name.clone(),
-                    element: element_of(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
+                    element: meant(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
                     take: match (&item.attribute, item.list) {
                         (_, true) => Take::List,
                         (Some(_), false) => Take::Attribute,
@@ -429,6 +436,10 @@ fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
         Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => vec![Before::Element(target)],
         Wish::Scroll { target: Some(target), .. } if !matches!(target, Sought::Css(_)) => vec![Before::Element(target)],
         Wish::Press { key } if depends_on_focus(key) => vec![Before::Focused],
+        // A ref says nothing to whoever reads of it, or does it again.
+        Wish::Wait {
+            condition: WishedCondition::Visible(what @ Sought::Ref(_)) | WishedCondition::Hidden(what @ Sought::Ref(_)),
+        } => vec![Before::Element(what)],
         Wish::Extract { items } => {
             let one_in_words = items.iter().filter(|item| item.is_one_in_words());
             one_in_words.map(|item| Before::Element(&item.target)).collect()
