@@ -66,7 +66,7 @@ impl Default for Agents {
             max_turns: defaults.max_turns,
             max_transcript_bytes: defaults.max_transcript_bytes,
             model_timeout: timeout,
-            max_model_calls_per_turn: 8,
+            max_model_calls_per_turn: defaults.max_model_calls_per_turn,
             byok_reminder_after: Duration::from_hours(60 * 24),
             anthropic: anthropic.into(),
             openai: openai.into(),
@@ -180,6 +180,9 @@ impl Config {
         if agents.model_timeout.is_zero() {
             return Err(ConfigError("`agents.model_timeout` must be longer than nothing".to_owned()));
         }
+        if agents.max_model_calls_per_turn == 0 {
+            return Err(ConfigError("`agents.max_model_calls_per_turn` must be at least 1".to_owned()));
+        }
         Ok(kitfleet_models::Settings {
             anthropic: agents.anthropic.settings("anthropic")?,
             openai: agents.openai.settings("openai")?,
@@ -196,6 +199,7 @@ impl Config {
             default_token_budget: agents.default_token_budget,
             max_token_budget: agents.max_token_budget,
             max_steps_per_turn: agents.max_steps_per_turn,
+            max_model_calls_per_turn: agents.max_model_calls_per_turn,
             locate_timeout: agents.locate_timeout,
             turn_timeout: agents.turn_timeout,
             turn_result_bytes: agents.turn_result_bytes,

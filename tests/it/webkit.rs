@@ -12,6 +12,7 @@ mod locating;
 mod locators;
 mod menus;
 mod miniwob;
+mod models;
 mod navigation;
 pub mod processes;
 mod profiles;

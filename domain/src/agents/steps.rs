@@ -58,7 +58,7 @@ pub struct Step {
 /// An element, as it was shown to whoever approves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// What runs.
+    /// What runs. Of a step that is about no element it is empty.
     pub selector: String,
     /// What it is, in our words.
     pub description: String,
@@ -116,7 +116,7 @@ impl Step {
             }
             Wish::Press { key } => {
                 about.insert("key".to_owned(), key.as_str().into());
-                if let Some(focused) = shown(0) {
+                if let Some(focused) = shown(0).filter(|focused| !focused.selector.is_empty()) {
                     about.insert("target".to_owned(), element(focused));
                 }
             }

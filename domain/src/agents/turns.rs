@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, Standing, Step, StepStatus};
-use super::{CloseReason, Mode, Sealer, Settings, close_if_ended, lanes};
+use super::{CloseReason, Mode, Sealer, Settings, close_if_ended, consulting, lanes};
 use crate::audit::{Actor, Entry, Line};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
 use crate::operations::Candidate;
@@ -425,7 +425,7 @@ pub struct Ending {
 }
 
 /// Ends a turn, and answers the channel on which it is waited for. `None`, and nothing is done, when it has ended already. With a
-/// receipt, `receipts` seals it; otherwise it is one statement, which is a transaction of its own. `conn` is in none.
+/// receipt, which `receipts` seals, or a model's audit line it is a transaction, otherwise one statement. `conn` is in none.
 ///
 /// # Errors
 /// When the database fails.
@@ -436,12 +436,19 @@ pub async fn end(
     turn: &Waiting,
     ending: &Ending,
 ) -> sqlx::Result<Option<String>> {
-    let (Some(key), Some(vault)) = (&turn.receipt, receipts) else {
+    let receipt = turn.receipt.as_ref().zip(receipts);
+    let read_by_model = ending.read.filter(|(decomposer, _)| *decomposer == Decomposer::Claude);
+    if receipt.is_none() && read_by_model.is_none() {
         return write_end(conn, sealer, turn, ending).await;
-    };
+    }
     let mut tx = conn.begin().await?;
     let Some(channel) = write_end(&mut tx, sealer, turn, ending).await? else { return Ok(None) };
-    if let Some(answer) = answer(&mut tx, sealer, turn.session, turn.id).await? {
+    if let Some((_, kind)) = read_by_model {
+        consulting::record(&mut tx, turn.account, (turn.id, turn.session), kind).await?;
+    }
+    if let Some((key, vault)) = receipt
+        && let Some(answer) = answer(&mut tx, sealer, turn.session, turn.id).await?
+    {
         let body = serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))?;
         let body = receipts::seal(vault, turn.account, key, &body);
         receipts::complete(&mut tx, turn.account, key, &body).await?;
@@ -555,19 +562,25 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!(
-        "with ended as (
-             update agent_turns t
-             set status = 'done', lost = true, sealed_request = null, done_at = clock_timestamp(),
-                 kind = case when exists (select from agent_steps s where s.turn_id = t.id) then 'plan' else 'clarify' end
-             where id = $1 and status <> 'done' returning id, agent_session_id
-         )
-         update agent_sessions a set turn_id = null, updated_at = clock_timestamp()
-         from ended where a.id = ended.agent_session_id and a.turn_id = ended.id",
+    let ended = sqlx::query!(
+        r#"with ended as (
+               update agent_turns t
+               set status = 'done', lost = true, sealed_request = null, done_at = clock_timestamp(),
+                   kind = case when exists (select from agent_steps s where s.turn_id = t.id) then 'plan' else 'clarify' end
+               where id = $1 and status <> 'done' returning id, agent_session_id, kind
+           ), released as (
+               update agent_sessions a set turn_id = null, updated_at = clock_timestamp()
+               from ended where a.id = ended.agent_session_id and a.turn_id = ended.id
+           )
+           select a.id as "session: AgentSessionId", a.account_id as "account: AccountId", ended.kind as "kind!: TurnKind"
+           from ended join agent_sessions a on a.id = ended.agent_session_id"#,
         id as _,
     )
-    .execute(conn)
+    .fetch_optional(&mut *conn)
     .await?;
+    if let Some(ended) = ended {
+        consulting::record(conn, ended.account, (id, ended.session), ended.kind).await?;
+    }
     Ok(())
 }
 

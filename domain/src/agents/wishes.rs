@@ -119,10 +119,10 @@ pub struct WishedItem {
 }
 
 impl WishedItem {
-    /// Whether somebody has to find out which one element is meant.
+    /// Whether somebody has to find out which one element is meant: of what a selector says nobody looks for the one.
     #[must_use]
     pub fn is_one_in_words(&self) -> bool {
-        !self.list && matches!(self.target, Sought::Described { .. })
+        !self.list && !matches!(self.target, Sought::Css(_))
     }
 }
 

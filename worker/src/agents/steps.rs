@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
-use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe};
+use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::turns::{self, Stop};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::database::persist;
@@ -77,6 +77,7 @@ impl Turn<'_> {
         }
         if step.needs_approval && !approved {
             step.status = StepStatus::NeedsApproval;
+            self.show_focused(step).await?;
             return Ok(Went::Asks);
         }
         let operation = match self.operation(step, approved) {
@@ -97,20 +98,32 @@ impl Turn<'_> {
             Some(Stop::Closed) => return Ok(Went::Stopped("the agent session was closed")),
         }
         let went = self.carry_out_one(step, operation, room).await?;
-        if matches!(went, Went::Asks) && step.shown.is_empty() {
-            // What was held back is approved of by what it is.
+        if matches!(went, Went::Asks) {
+            self.show_focused(step).await?;
+        }
+        Ok(went)
+    }
+
+    /// Of a step that is approved of by what it is done to, and for which nobody has had to look yet, looks for that.
+    async fn show_focused(&self, step: &mut Step) -> sqlx::Result<()> {
+        if step.shown.is_empty() && !is_its_own_word(&step.wish) {
             let sought = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
             if let Found::Them(found, origin) = self.look(sought).await? {
                 show(step, &found[..found.len().min(1)], &origin);
+                if found.is_empty() {
+                    let text = String::new;
+                    let description = "the page".to_owned();
+                    step.shown = vec![Shown { selector: text(), description, fingerprint: text(), origin }];
+                }
             }
         }
-        Ok(went)
+        Ok(())
     }
 
     /// Finds whom the step means, where somebody has to look for that before anything is done. Of a step that was approved it has to
     /// be who was shown.
     async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<Found> {
-        if approved {
+        if approved && !is_its_own_word(&step.wish) {
             return self.find_again(step).await;
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
@@ -120,6 +133,8 @@ impl Turn<'_> {
                     them.extend(found);
                     origin = of;
                 }
+                // Whether it is there is what is waited for.
+                Found::Not(Went::Unclear { .. }) if matches!(step.wish, Wish::Wait { .. }) => {}
                 not @ Found::Not(_) => return Ok(not),
             }
         }
@@ -131,6 +146,17 @@ impl Turn<'_> {
             unclear("the page has changed since this was shown, so that it was not done. Say anew what is to be done.")
         };
         let Some(shown) = step.shown.first() else { return Ok(changed()) };
+        if shown.selector.is_empty() {
+            return Ok(match self.look(LocateBy::Focused).await? {
+                Found::Them(focused, origin)
+                    if origin == shown.origin && (focused.is_empty() || !matches!(step.wish, Wish::Press { .. })) =>
+                {
+                    Found::Them(Vec::new(), origin)
+                }
+                Found::Them(..) => changed(),
+                not @ Found::Not(_) => not,
+            });
+        }
         let sought = match step.wish {
             Wish::Press { .. } => LocateBy::Focused,
             _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
@@ -214,7 +240,7 @@ impl Turn<'_> {
                 return Ok(Went::Wrong);
             }
         };
-        let happened = happened(&step.wish, &result);
+        let happened = happened(step, &result);
         if let Happened::Held = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
@@ -236,7 +262,7 @@ impl Turn<'_> {
     }
 
     /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
-    async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
+    pub(super) async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
         let Turn { context, waiting, .. } = self;
         let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies };
         let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
@@ -271,7 +297,12 @@ impl Turn<'_> {
             interact.hold_submissions = !approved;
             Ok(Operation::Interact(interact))
         };
-        let element = |sought: &Sought| element_of(sought, step.shown.first());
+        // What was named by a ref is that element and no other, and no page can be so large that it has to be looked for. What was approved
+        // of is what was shown.
+        let meant = |sought: &Sought, shown: Option<&Shown>| {
+            element_of(sought, shown.filter(|_| approved || !matches!(sought, Sought::Ref(_))))
+        };
+        let element = |sought: &Sought| meant(sought, step.shown.first());
         match &step.wish {
             Wish::Navigate { url } => {
                 let destinations = &self.context.config.destinations;
@@ -308,7 +339,7 @@ impl Turn<'_> {
                 let mut shown = step.shown.iter();
                 let mut extraction = |item: &WishedItem| Extraction {
                     name: item.name.clone(),
-                    element: element_of(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
+                    element: meant(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
                     take: match (&item.attribute, item.list) {
                         (_, true) => Take::List,
                         (Some(_), false) => Take::Attribute,
@@ -339,8 +370,8 @@ enum Happened {
     Held,
 }
 
-fn happened(wish: &Wish, result: &StoredResult) -> Happened {
-    match wish {
+fn happened(step: &Step, result: &StoredResult) -> Happened {
+    match &step.wish {
         Wish::Navigate { .. } | Wish::Capture { .. } | Wish::Extract { .. } => Happened::Yes,
         Wish::Wait { .. } => match result.read::<Waited>() {
             Ok(Waited { matched: false, .. }) => {
@@ -352,7 +383,9 @@ fn happened(wish: &Wish, result: &StoredResult) -> Happened {
             Ok(Interacted { submission_held: true, .. }) => Happened::Held,
             Ok(Interacted { ok: false, .. }) => Happened::Not(match step_target(wish) {
                 Some(target) => {
-                    let target = describe(target);
+                    // A ref says nothing to whoever reads this.
+                    let found = step.shown.first().filter(|_| matches!(target, Sought::Ref(_)));
+                    let target = found.map_or_else(|| describe(target), |found| found.description.clone());
                     format!("nothing could be done to {target} in time: it is not there, or cannot be reached")
                 }
                 None => "it was not done in time".to_owned(),
@@ -374,6 +407,24 @@ fn what_befell(outcome: &Outcome) -> String {
     }
 }
 
+/// Whether what a step says of itself is what is approved of, on whatever page it is done.
+fn is_its_own_word(wish: &Wish) -> bool {
+    matches!(wish, Wish::Navigate { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. })
+}
+
+/// Why a step waits for approval, in words. What is named by a ref a model may have asked about.
+pub(super) fn why_it_asks(step: &Step) -> String {
+    match (&step.wish, step.shown.first()) {
+        (Wish::Navigate { url }, _) => format!("this leads to an address that has to be agreed to ({url})"),
+        (wish, Some(Shown { selector, description, .. })) => match step_target(wish) {
+            Some(Sought::Ref(_)) => format!("this has to be agreed to ({description})"),
+            None if selector.is_empty() => format!("this has to be agreed to ({})", kind(wish)),
+            _ => format!("this submits data ({description})"),
+        },
+        (wish, None) => format!("this has to be agreed to ({})", kind(wish)),
+    }
+}
+
 /// Whom somebody has to look for before a step.
 #[derive(Clone, Copy)]
 enum Before<'a> {
@@ -389,6 +440,10 @@ fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
         }
         Wish::Scroll { target: Some(target), .. } if !matches!(target, Sought::Css(_)) => vec![Before::Element(target)],
         Wish::Press { key } if depends_on_focus(key) => vec![Before::Focused],
+        // A ref says nothing to whoever reads of it, or does it again.
+        Wish::Wait {
+            condition: WishedCondition::Visible(what @ Sought::Ref(_)) | WishedCondition::Hidden(what @ Sought::Ref(_)),
+        } => vec![Before::Element(what)],
         Wish::Extract { items } => {
             let one_in_words = items.iter().filter(|item| item.is_one_in_words());
             one_in_words.map(|item| Before::Element(&item.target)).collect()

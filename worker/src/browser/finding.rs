@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::operations::{Locate, LocateBy, Located, Match, PageSnapshot, locate};
+use kitfleet_domain::operations::{Locate, LocateBy, Located, Match, PageSnapshot, Snapshot, locate};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -19,6 +19,7 @@ struct Shown {
     snapshot: String,
     nodes: u64,
     truncated: bool,
+    links: Vec<String>,
     /// How many refs there are now.
     given: u64,
 }
@@ -44,15 +45,16 @@ struct FoundMatch {
 }
 
 impl Webkit {
-    pub(super) async fn snapshot(&mut self, started: Instant) -> Result<PageSnapshot, Ended> {
+    pub(super) async fn snapshot(&mut self, wanted: &Snapshot, started: Instant) -> Result<PageSnapshot, Ended> {
         let (characters, nodes) = (self.limits.snapshot_chars, self.limits.snapshot_nodes);
         let within_ms = u64::try_from(LOOK_FOR.as_millis()).unwrap_or(u64::MAX);
-        let input = self.input(json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms }));
+        let wanted = json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms, "links": wanted.links });
+        let input = self.input(wanted);
         let shown: Shown = page::read(&self.host, page::SNAPSHOT, &input).await?;
-        let Shown { snapshot, nodes, truncated, given } = shown;
+        let Shown { snapshot, nodes, truncated, links, given } = shown;
         self.refs = self.refs.max(given);
         let url = self.address().await?;
-        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started) })
+        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started), links })
     }
 
     pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, Ended> {

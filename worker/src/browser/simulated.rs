@@ -91,12 +91,13 @@ impl Simulated {
                 let value = extract.extractions.iter().map(|item| (item.name.clone(), found(item))).collect();
                 OperationResult::Extract(Extracted { value })
             }
-            Operation::Snapshot => OperationResult::Snapshot(PageSnapshot {
+            Operation::Snapshot(wanted) => OperationResult::Snapshot(PageSnapshot {
                 snapshot: "heading \"Simulated\" [ref=e1] [level=1]\nbutton \"Simulated\" [ref=e2]".to_owned(),
                 nodes: 2,
                 truncated: false,
                 url,
                 duration_ms,
+                links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
             }),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Search(search) => OperationResult::Search(SearchResult {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
 use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, Full, NewTurn, Request, Told, TurnAnswer, TurnKind};
-use kitfleet_domain::agents::{self as rows, hiding};
+use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, hiding};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
 use kitfleet_domain::operations::Candidate;
@@ -34,8 +34,6 @@ use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Characters of a message.
-const MESSAGE_CHARS: usize = 10_000;
 /// Steps that one message may approve of.
 const MOST_APPROVALS: usize = 100;
 /// Characters of a step's id, and of anything that is none.
@@ -94,11 +92,7 @@ async fn say(
     IdempotencyKey(key): IdempotencyKey,
     body: Result<Json<MessageBody>>,
 ) -> Result<Response> {
-    let vault = app.config.auth.vault.as_ref();
-    if key.is_some() && vault.is_none() {
-        let detail = "this deployment has no key to seal receipts with; without Idempotency-Key the message is taken";
-        return Err(Problem::new(&kinds::FEATURE_UNAVAILABLE, detail));
-    }
+    let sealing = key.map(|key| Ok::<_, Problem>((key, app.own_vault("receipts of messages")?))).transpose()?;
     let session = path.id()?;
     let request = match body.and_then(|Json(body)| Ok(body.check()?)) {
         Ok(request) => request,
@@ -108,7 +102,7 @@ async fn say(
             return Err(if theirs { problem } else { not_found::<AgentSessionId>() });
         }
     };
-    let receipt = key.zip(vault).map(|(key, vault)| {
+    let receipt = sealing.map(|(key, vault)| {
         let fingerprint = Fingerprint::of(vault, session, &request.message, &request.approvals);
         NewReceipt { key, fingerprint }
     });
