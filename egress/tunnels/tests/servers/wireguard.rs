@@ -418,6 +418,19 @@ fn figures() {
         upload(site(&tunnel).await, bytes).await.expect("all of it");
         eprintln!("up: {:.1} MB/s", rate(bytes, began));
         eprintln!("after: {} KiB", memory() - before);
+        for round in 1..=3 {
+            let mut held = Vec::new();
+            for _ in 0..256 {
+                held.push(site(&tunnel).await);
+            }
+            eprintln!("{round}: 256 connections: {} KiB", memory() - before);
+            let began = Instant::now();
+            let working: Vec<_> = held.into_iter().map(|stream| tokio::spawn(download(stream, 1_000_000))).collect();
+            for work in working {
+                work.await.expect("no panic").expect("all of it");
+            }
+            eprintln!("{round}: down, all at once: {:.1} MB/s, {} KiB", rate(256_000_000, began), memory() - before);
+        }
         drop(tunnel);
         for (delay, lost, bytes) in [(25, 0, 20_000_000), (25, 5, 10_000_000), (25, 20, 5_000_000), (5, 5, 10_000_000)]
         {
