@@ -448,15 +448,20 @@ pub async fn end(
         // Whoever says something else has thought better of what waits; who only approves of the wrong step may still find it.
         forget_pending(&mut *conn, turn).await?;
     }
-    if let Some((Decomposer::Deterministic, kind)) = ending.read {
-        let payload = json!({"agent_session_id": turn.session, "turn_id": turn.id, "result_kind": kind});
-        let target = Some(turn.session.to_string());
-        let entry = Entry { action: "agent.decompose.deterministic", target, payload };
+    let read = match ending.read {
+        Some((Decomposer::Deterministic, kind)) => {
+            let payload = json!({"agent_session_id": turn.session, "turn_id": turn.id, "result_kind": kind});
+            let target = Some(turn.session.to_string());
+            Some((Entry { action: "agent.decompose.deterministic", target, payload }, kind))
+        }
+        Some((Decomposer::Claude, kind)) => {
+            consulting::entry(&mut *conn, (turn.id, turn.session), kind).await?.map(|entry| (entry, kind))
+        }
+        None => None,
+    };
+    if let Some((entry, kind)) = read {
         audit::record(&mut *conn, turn.account, &Actor::System, entry).await?;
         metrics::counter!("service_agent_decompose_total", "result_kind" => kind.name()).increment(1);
-    }
-    if let Some((Decomposer::Claude, kind)) = ending.read {
-        consulting::record(&mut *conn, turn.account, (turn.id, turn.session), kind).await?;
     }
     if let (Some(key), Some(vault)) = (&turn.receipt, receipts)
         && let Some(answer) = answer(&mut *conn, sealer, turn.session, turn.id).await?
@@ -523,8 +528,11 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     )
     .fetch_optional(&mut *conn)
     .await?;
-    if let Some(ended) = ended {
-        consulting::record(conn, ended.account, (id, ended.session), ended.kind).await?;
+    if let Some(ended) = ended
+        && let Some(entry) = consulting::entry(&mut *conn, (id, ended.session), ended.kind).await?
+    {
+        audit::record(conn, ended.account, &Actor::System, entry).await?;
+        metrics::counter!("service_agent_decompose_total", "result_kind" => ended.kind.name()).increment(1);
     }
     Ok(())
 }
