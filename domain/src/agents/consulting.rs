@@ -1,4 +1,4 @@
-//! Turns whose message a model reads (contract: agents 34 to 41): what is kept of them, and what they take.
+//! Turns whose message a model reads (contract: byok 17 to 24): what is kept of them, and what they take.
 //!
 //! Such a turn begins before the model is asked, because asking is paid for: whoever else is given the turn finds that it has begun. Its
 //! plan grows by what each answer wants done, and what that is, is committed before any of it is. The tokens that an answer took are written
@@ -13,9 +13,9 @@ use uuid::Uuid;
 use super::Sealer;
 use super::steps::{Step, kind, seal};
 use super::turns::{Said, Stop, TurnKind, Waiting};
-use crate::audit::{self, Actor, Entry};
+use crate::audit::Entry;
 use crate::byok::Provider;
-use crate::ids::{AccountId, AgentSessionId, TurnId};
+use crate::ids::{AgentSessionId, TurnId};
 
 /// What models have taken for one turn.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -211,37 +211,33 @@ pub async fn talk(
     rows.into_iter().rev().map(|row| sealer.open(&row.id.to_string(), &row.sealed_said)).collect()
 }
 
-/// Writes `agent.decompose.claude`, if a model was to read the turn's message (contract: agents 39). `conn` is in the transaction that
-/// ends the turn.
-pub(super) async fn record(
+/// What the audit log has of a turn whose message a model was to read (contract: byok 22); `None` when none was.
+pub(super) async fn entry(
     conn: &mut PgConnection,
-    account: AccountId,
     (turn, session): (TurnId, AgentSessionId),
     kind: TurnKind,
-) -> sqlx::Result<()> {
+) -> sqlx::Result<Option<Entry>> {
     let used = sqlx::query!(
         r#"select provider as "provider: Provider", model, input_tokens, output_tokens, cache_write_tokens,
                   cache_read_tokens, cost_cents
            from agent_model_uses where turn_id = $1"#,
         turn as _,
     )
-    .fetch_optional(&mut *conn)
+    .fetch_optional(conn)
     .await?;
-    let Some(used) = used else { return Ok(()) };
-    let payload = json!({
-        "agent_session_id": session,
-        "turn_id": turn,
-        "result_kind": kind,
-        "provider": used.provider.name(),
-        "model": used.model,
-        "input_tokens": used.input_tokens,
-        "output_tokens": used.output_tokens,
-        "cache_write_tokens": used.cache_write_tokens,
-        "cache_read_tokens": used.cache_read_tokens,
-        "cost_cents": used.cost_cents,
-    });
-    let entry = Entry { action: "agent.decompose.claude", target: Some(session.to_string()), payload };
-    audit::record(conn, account, &Actor::System, entry).await?;
-    metrics::counter!("service_agent_decompose_total", "result_kind" => kind.name()).increment(1);
-    Ok(())
+    Ok(used.map(|used| {
+        let payload = json!({
+            "agent_session_id": session,
+            "turn_id": turn,
+            "result_kind": kind,
+            "provider": used.provider.name(),
+            "model": used.model,
+            "input_tokens": used.input_tokens,
+            "output_tokens": used.output_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+            "cache_read_tokens": used.cache_read_tokens,
+            "cost_cents": used.cost_cents,
+        });
+        Entry { action: "agent.decompose.claude", target: Some(session.to_string()), payload }
+    }))
 }

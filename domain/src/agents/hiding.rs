@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Contract: agents 40.
+    /// Contract: byok 23.
     #[test]
     fn what_a_model_says_does_not_repeat_what_is_typed() {
         let login = Wish::Type { target: Sought::Ref("e1".to_owned()), value: "let me in".to_owned() };

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, Standing, Step, StepStatus};
 use super::{CloseReason, Mode, Sealer, Settings, close_if_ended, consulting, lanes};
-use crate::audit::{Actor, Entry, Line};
+use crate::audit::{self, Actor, Entry, Line};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
 use crate::operations::Candidate;
 use crate::sessions::intents::ReplyTo;
@@ -425,7 +425,7 @@ pub struct Ending {
 }
 
 /// Ends a turn, and answers the channel on which it is waited for. `None`, and nothing is done, when it has ended already. With a
-/// receipt, which `receipts` seals, or a model's audit line it is a transaction, otherwise one statement. `conn` is in none.
+/// receipt, `receipts` seals it; otherwise it is one statement, which is a transaction of its own. `conn` is in none.
 ///
 /// # Errors
 /// When the database fails.
@@ -436,19 +436,12 @@ pub async fn end(
     turn: &Waiting,
     ending: &Ending,
 ) -> sqlx::Result<Option<String>> {
-    let receipt = turn.receipt.as_ref().zip(receipts);
-    let read_by_model = ending.read.filter(|(decomposer, _)| *decomposer == Decomposer::Claude);
-    if receipt.is_none() && read_by_model.is_none() {
+    let (Some(key), Some(vault)) = (&turn.receipt, receipts) else {
         return write_end(conn, sealer, turn, ending).await;
-    }
+    };
     let mut tx = conn.begin().await?;
     let Some(channel) = write_end(&mut tx, sealer, turn, ending).await? else { return Ok(None) };
-    if let Some((_, kind)) = read_by_model {
-        consulting::record(&mut tx, turn.account, (turn.id, turn.session), kind).await?;
-    }
-    if let Some((key, vault)) = receipt
-        && let Some(answer) = answer(&mut tx, sealer, turn.session, turn.id).await?
-    {
+    if let Some(answer) = answer(&mut tx, sealer, turn.session, turn.id).await? {
         let body = serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))?;
         let body = receipts::seal(vault, turn.account, key, &body);
         receipts::complete(&mut tx, turn.account, key, &body).await?;
@@ -463,15 +456,18 @@ async fn write_end(
     turn: &Waiting,
     ending: &Ending,
 ) -> sqlx::Result<Option<String>> {
-    let audited = match ending.read {
+    let read = match ending.read {
         Some((Decomposer::Deterministic, kind)) => {
             let payload = json!({"agent_session_id": turn.session, "turn_id": turn.id, "result_kind": kind});
             let target = Some(turn.session.to_string());
-            let entry = Entry { action: "agent.decompose.deterministic", target, payload };
-            Some((Line::new(turn.account, &Actor::System, entry), kind))
+            Some((Entry { action: "agent.decompose.deterministic", target, payload }, kind))
         }
-        _ => None,
+        Some((Decomposer::Claude, kind)) => {
+            consulting::entry(&mut *conn, (turn.id, turn.session), kind).await?.map(|entry| (entry, kind))
+        }
+        None => None,
     };
+    let audited = read.map(|(entry, kind)| (Line::new(turn.account, &Actor::System, entry), kind));
     // Whoever says something else has thought better of what waits; who only approves of the wrong step may still find it.
     let leaves_out = ending.steps.is_empty() && ending.read.is_some();
     let steps = Standing::of(sealer, &ending.steps)?;
@@ -578,8 +574,11 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     )
     .fetch_optional(&mut *conn)
     .await?;
-    if let Some(ended) = ended {
-        consulting::record(conn, ended.account, (id, ended.session), ended.kind).await?;
+    if let Some(ended) = ended
+        && let Some(entry) = consulting::entry(&mut *conn, (id, ended.session), ended.kind).await?
+    {
+        audit::record(conn, ended.account, &Actor::System, entry).await?;
+        metrics::counter!("service_agent_decompose_total", "result_kind" => ended.kind.name()).increment(1);
     }
     Ok(())
 }

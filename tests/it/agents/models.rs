@@ -1,4 +1,4 @@
-//! Messages that a model reads (contract: agents 34 to 41; byok 14 to 16), which is a double that answers what each test wants.
+//! Messages that a model reads (contract: byok 14 to 16, 17 to 24), which is a double that answers what each test wants.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ fn reply_of(turn: &Value) -> &str {
     turn["reply"].as_str().expect("a reply")
 }
 
-/// Contract: agents 34, 35, 39, 40. A model is told what was said and what the page shows, and what it wants done is done; tokens and costs are
+/// Contract: byok 17, 18, 22, 23. A model is told what was said and what the page shows, and what it wants done is done; tokens and costs are
 /// told, and nothing of the key or of what was typed is anywhere.
 #[tokio::test]
 async fn a_model_reads_what_is_said() {
@@ -183,7 +183,7 @@ async fn a_model_reads_what_is_said() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 34; byok 16. An own key comes first, then the deployment's for whoever consents, then the grammar; a key that is taken back
+/// Contract: byok 16, 17. An own key comes first, then the deployment's for whoever consents, then the grammar; a key that is taken back
 /// is used no more, and one that cannot be opened is never treated as absent.
 #[tokio::test]
 async fn who_pays_says_who_reads() {
@@ -232,7 +232,7 @@ async fn who_pays_says_who_reads() {
     app.stop().await;
 }
 
-/// Contract: agents 36. A model sees what came of its steps, as often and as far as one message may go; what it wants done is in the plan
+/// Contract: byok 19. A model sees what came of its steps, as often and as far as one message may go; what it wants done is in the plan
 /// before any of it is done.
 #[tokio::test]
 async fn a_model_looks_again() {
@@ -278,7 +278,7 @@ async fn a_model_looks_again() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 37; byok 14. Where a page has talked the model into going nobody goes before somebody has agreed, and a model can ask for
+/// Contract: byok 14, 20. Where a page has talked the model into going nobody goes before somebody has agreed, and a model can ask for
 /// approval of any step.
 #[tokio::test]
 async fn where_nobody_said_to_go_needs_approval() {
@@ -327,7 +327,7 @@ async fn where_nobody_said_to_go_needs_approval() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 38. What could take more than is left is not asked, and is told; what was taken counts also where nothing came of it.
+/// Contract: byok 21. What could take more than is left is not asked, and is told; what was taken counts also where nothing came of it.
 #[tokio::test]
 async fn a_budget_ends() {
     let scene = Scene::start(|app| app.set("agents.bundled.api_key", "sk-of-the-deployment"), json!({})).await;
@@ -369,7 +369,7 @@ async fn a_budget_ends() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 35; byok 12, 13. Whatever a provider answers that is no plan, or one that may not be, nothing is done, nobody else is
+/// Contract: byok 12, 13, 18. Whatever a provider answers that is no plan, or one that may not be, nothing is done, nobody else is
 /// asked, and that is said.
 #[tokio::test]
 async fn a_provider_that_fails_leaves_nothing_done() {
@@ -425,7 +425,7 @@ async fn a_provider_that_fails_leaves_nothing_done() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 24, 41. Who takes over, or closes, while a model is asked is not kept waiting: nothing of the answer is done, and what it
+/// Contract: agents 24; byok 24. Who takes over, or closes, while a model is asked is not kept waiting: nothing of the answer is done, and what it
 /// took counts.
 #[tokio::test]
 async fn an_answer_that_comes_too_late_is_dropped() {
@@ -455,7 +455,7 @@ async fn an_answer_that_comes_too_late_is_dropped() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 24, 41. A provider that hangs holds up a turn no longer than that may take, and a service that stops not at all.
+/// Contract: agents 24; byok 24. A provider that hangs holds up a turn no longer than that may take, and a service that stops not at all.
 #[tokio::test]
 async fn nobody_waits_for_a_model_for_ever() {
     let scene = Scene::start(|app| app.set("agents.turn_timeout", "1s"), json!({})).await;
@@ -474,7 +474,7 @@ async fn nobody_waits_for_a_model_for_ever() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// Contract: agents 25, 39, 41. A worker that dies while it asks leaves a turn of which that is told, in the audit log too; nobody asks once
+/// Contract: agents 25; byok 22, 24. A worker that dies while it asks leaves a turn of which that is told, in the audit log too; nobody asks once
 /// more.
 #[tokio::test]
 async fn a_worker_that_dies_while_it_asks_leaves_the_truth() {
@@ -501,7 +501,7 @@ async fn a_worker_that_dies_while_it_asks_leaves_the_truth() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 27, 34. A message that is repeated with its key asks nobody, also when the account's key is another by then.
+/// Contract: agents 27; byok 17. A message that is repeated with its key asks nobody, also when the account's key is another by then.
 #[tokio::test]
 async fn a_message_that_is_repeated_asks_nobody() {
     let scene = Scene::start(|app| app, json!({})).await;

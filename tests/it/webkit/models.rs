@@ -1,4 +1,4 @@
-//! What a model sees of real pages, and what becomes of what it wants done there (contract: agents 35 to 37; byok 11, 14).
+//! What a model sees of real pages, and what becomes of what it wants done there (contract: byok 11, 14, 18 to 20).
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ const SHOP: &str = r#"<title>Shop</title><h1>Shop</h1>
     <button onclick="document.querySelector('h1').textContent = 'Welcome ' + document.querySelector('#name').value">Go in</button>
     <form action="/plain"><button>Next</button></form> <a href="/plain">Sale</a>"#;
 
-/// Contract: agents 34 to 37; byok 11, 14. A model names what it sees by refs, what it does is done by touch, and it sees what came of that,
+/// Contract: byok 11, 14, 17 to 20. A model names what it sees by refs, what it does is done by touch, and it sees what came of that,
 /// but never a password. Where the page tells it to go it goes only if somebody agrees; what submits a form asks, whatever the model
 /// says.
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_model_acts_on_what_it_sees_and_not_on_what_a_page_orders() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 35; byok 11. Of a page of very many controls a model sees the first, and can act on them; of one that has nothing it is
+/// Contract: byok 11, 18. Of a page of very many controls a model sees the first, and can act on them; of one that has nothing it is
 /// told that, too.
 #[tokio::test]
 async fn a_model_sees_no_more_of_a_page_than_fits() {

@@ -1,4 +1,4 @@
-//! Turns whose message a model reads (contract: agents 34 to 41; byok 16): it is shown the page, and what it wants done is done as what
+//! Turns whose message a model reads (contract: byok 16, 17 to 24): it is shown the page, and what it wants done is done as what
 //! the grammar reads. Where it has to see what came of that, it is asked once more, within bounds.
 //!
 //! Nobody is asked instead of it. A provider that fails leaves a turn in which nothing was done, and which says so.
