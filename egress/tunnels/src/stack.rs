@@ -45,8 +45,10 @@ const RECEIVE: usize = 512 << 10;
 /// What may go out on a connection before the other side has it.
 const SEND: usize = 512 << 10;
 
-/// So many connections have buffers of the full size, as many again have half of it, and so on down to an eighth.
-const GENEROUS_TO: usize = 32;
+/// So many connections have buffers of the full size, as many again have half of it, and so on down to a sixteenth: all of 256
+/// that are full take 42 MiB, of 512 58, and copies of what is under way half as much again at the most.
+const GENEROUS_TO: usize = 16;
+const SMALLEST: usize = 4;
 
 /// Packets that one turn makes.
 const BURST: usize = 256;
@@ -389,7 +391,7 @@ impl Sockets {
 
     fn dial(&self, own: IpAddress, remote: SocketAddr, place: OwnedSemaphorePermit) -> Result<TcpStream, ConnectError> {
         let mut state = self.0.state();
-        let smaller = (state.connections / GENEROUS_TO).min(3);
+        let smaller = (state.connections / GENEROUS_TO).min(SMALLEST);
         let buffer = |bytes: usize| tcp::SocketBuffer::new(vec![0; bytes >> smaller]);
         let mut socket = tcp::Socket::new(buffer(RECEIVE), buffer(SEND));
         socket.set_nagle_enabled(false);

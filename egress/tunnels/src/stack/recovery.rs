@@ -9,8 +9,8 @@
 //! How much may be under way is judged as BBR does: twice what the path holds, which is the rate at which segments lately
 //! arrived times the shortest round trip. A random loss says nothing of that; many losses in a round say that there are
 //! others, or that there is little room for what waits, and take from the reserve. What may be sent is spread over time: when
-//! a gap is filled, all that waited behind it would come at once. smoltcp is told by the other side's window, which is made smaller on its
-//! way in. A path that is quiet is not measured, and what was measured of it holds.
+//! a gap is filled, all that waited behind it would come at once. smoltcp is told by the other side's window, which is made
+//! smaller on its way in. A sender that has little to say measures nothing, and is not held to it.
 //!
 //! A side that knows no selective acknowledgements leaves all but the window to smoltcp.
 
@@ -40,7 +40,7 @@ const ROUNDS_TO_FULL: u32 = 3;
 const BELIEVED: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_millis(200);
 
-/// What is sent at once is what would be in this time: clocks are no finer.
+/// As much is sent at once as is to be sent in this time: clocks are no finer.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// What of a round may be lost by chance: a fiftieth.
@@ -275,7 +275,8 @@ impl Flow {
                 }
                 arrive(sent, &mut latest, &mut self.rounds, now);
             }
-            while self.sent.front().is_some_and(|sent| sent.state == State::Arrived) {
+            let has = |sent: &Sent| !after(sent.number.wrapping_add(sent.length), segment.acknowledged);
+            while self.sent.front().is_some_and(has) {
                 self.sent.pop_front();
             }
             for (kind, place) in options(packet, segment) {
@@ -383,17 +384,21 @@ impl Flow {
         if asking {
             self.stirred = now;
             self.timeouts += 1;
-            // The first one asks what has arrived; when nobody answers, nothing has.
-            let lost = if self.timeouts == 1 { 1 } else { usize::MAX };
-            for sent in self.sent.iter_mut().filter(|sent| sent.state == State::UnderWay).take(lost) {
-                sent.state = State::Lost;
-            }
-            if self.timeouts > 1 {
+            if self.timeouts == 1 {
+                // It asks what has arrived.
+                if let Some(first) = self.sent.iter_mut().find(|sent| sent.state == State::UnderWay) {
+                    first.state = State::Lost;
+                }
+            } else {
+                // Nobody says, so nothing has. What was said to have arrived out of order may be forgotten, too (RFC 2018).
+                for sent in self.sent.iter_mut().filter(|sent| sent.state != State::Waiting) {
+                    sent.state = State::Lost;
+                }
                 self.path.begin_again(self.longest);
             }
         }
         let (mut way, _) = self.under_way();
-        let rate = self.path.spread();
+        let rate = self.path.spread(self.longest);
         let mut due = None;
         for sent in self.sent.iter_mut().filter(|sent| matches!(sent.state, State::Waiting | State::Lost)) {
             let length = sent.length as usize;
@@ -401,12 +406,11 @@ impl Flow {
                 break;
             }
             if let Some(rate) = rate.filter(|_| !asking) {
-                if self.free_at > now {
+                if self.free_at > now + AT_ONCE {
                     due = Some(self.free_at);
                     break;
                 }
-                let begins = self.free_at.max(now.checked_sub(AT_ONCE).unwrap_or(now));
-                self.free_at = begins + Duration::from_secs_f64(f64::from(sent.length) / rate);
+                self.free_at = self.free_at.max(now) + Duration::from_secs_f64(f64::from(sent.length) / rate);
             }
             asking = false;
             way += length;
@@ -502,10 +506,13 @@ impl Path {
         self.smooth.map_or(TIMEOUT, |smooth| (smooth * 2 + self.variation * 4).max(SHORTEST_TIMEOUT))
     }
 
-    /// In bytes a second, how what may be sent is spread, so that no queue on the way need take it all at once.
-    fn spread(&self) -> Option<f64> {
-        let rate = self.rate.max(self.rate_before);
-        (rate > 0.0).then_some(rate * if self.full { 1.25 } else { 3.0 })
+    /// In bytes a second, how what may be sent is spread, so that no queue on the way need take it all at once. Whoever has said
+    /// little so far may still say as much as in the beginning.
+    fn spread(&self, longest: usize) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
+        let first = (FIRST * longest) as f64 / self.smooth?.as_secs_f64().max(1e-6);
+        let reserve = if self.full { 1.25 } else { 3.0 };
+        Some((self.rate.max(self.rate_before) * reserve).max(first))
     }
 
     /// How much may be under way from now on. A round tells something when it ends and had its window filled.
