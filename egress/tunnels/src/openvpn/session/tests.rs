@@ -140,7 +140,7 @@ impl Far {
     }
 
     fn pack(&mut self, opcode: Opcode, message: Option<(u32, &[u8])>) -> Vec<u8> {
-        let body = Body::write(&mut self.reliable.to_confirm, self.client, message);
+        let body = Body::write(&self.reliable.confirmations(), self.client, message);
         self.wrapper.wrap(&Head { opcode, key: self.key, session: self.session }, &body)
     }
 }
