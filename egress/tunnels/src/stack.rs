@@ -214,6 +214,11 @@ impl Stack {
         Sockets(Arc::clone(&self.shared)).connect(remote, within).await
     }
 
+    /// Says so when nothing leads through the tunnel now.
+    pub fn refuse_when_dead(&self) -> Result<(), ConnectError> {
+        self.shared.refuse_when_dead()
+    }
+
     /// Waits until the tunnel's server does not answer, or the tunnel is closed.
     pub async fn silent(&self) {
         // The sender is in what we hold.

@@ -40,9 +40,10 @@ impl Peer {
         Self { wrapper, ours: rand::random(), theirs: None, offer, resends_key: false }
     }
 
-    /// A packet that confirms as much as fits.
-    fn pack(&mut self, opcode: Opcode, key: u8, to_confirm: &mut Vec<u32>, message: Option<(u32, &[u8])>) -> Vec<u8> {
-        let body = Body::write(to_confirm, self.theirs, message);
+    /// A packet that confirms what there is to confirm.
+    fn pack(&mut self, opcode: Opcode, key: u8, reliable: &mut Reliable, message: Option<(u32, &[u8])>) -> Vec<u8> {
+        let confirmed = if self.theirs.is_some() { reliable.confirmations() } else { Vec::new() };
+        let body = Body::write(&confirmed, self.theirs, message);
         self.wrapper.wrap(&Head { opcode, key, session: self.ours }, &body)
     }
 }
@@ -118,10 +119,10 @@ impl Generation {
             self.queue_tls(peer)?;
         }
         while let Some(Due { opcode, number, bytes }) = self.reliable.due(now) {
-            out.push(peer.pack(opcode, self.key, &mut self.reliable.to_confirm, Some((number, &bytes))));
+            out.push(peer.pack(opcode, self.key, &mut self.reliable, Some((number, &bytes))));
         }
         while peer.theirs.is_some() && !self.reliable.to_confirm.is_empty() {
-            out.push(peer.pack(Opcode::Confirm, self.key, &mut self.reliable.to_confirm, None));
+            out.push(peer.pack(Opcode::Confirm, self.key, &mut self.reliable, None));
         }
         Ok(())
     }
@@ -262,6 +263,6 @@ impl Generation {
 
     /// Asks for a sign of life: every packet is confirmed, also one that has come before.
     pub(super) fn ask(&mut self, peer: &mut Peer) -> Vec<u8> {
-        peer.pack(Opcode::Control, self.key, &mut self.reliable.to_confirm, Some((0, &[])))
+        peer.pack(Opcode::Control, self.key, &mut self.reliable, Some((0, &[])))
     }
 }

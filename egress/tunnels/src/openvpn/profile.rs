@@ -418,7 +418,7 @@ impl Draft {
         }
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
             .map_err(|_| refuse("key", "holds no key that can be read"))?;
-        Ok(Some(Identity { chain, key }))
+        Ok(Some(Identity { chain, key: Zeroizing::new(key) }))
     }
 
     fn trust(&mut self) -> Result<Trust, ConfigError> {

@@ -140,7 +140,7 @@ impl Far {
     }
 
     fn pack(&mut self, opcode: Opcode, message: Option<(u32, &[u8])>) -> Vec<u8> {
-        let body = Body::write(&mut self.reliable.to_confirm, self.client, message);
+        let body = Body::write(&self.reliable.confirmations(), self.client, message);
         self.wrapper.wrap(&Head { opcode, key: self.key, session: self.session }, &body)
     }
 }
@@ -150,7 +150,9 @@ fn talk(far: &mut Far, entering: &mut Entering) -> Result<(), Failure> {
     loop {
         let mut out = Vec::new();
         entering.drive(&mut out)?;
-        out.iter().for_each(|packet| far.receive(packet));
+        for packet in &out {
+            far.receive(packet);
+        }
         let back = if far.client.is_some() { far.drive() } else { Vec::new() };
         back.iter().try_for_each(|packet| entering.receive(packet))?;
         if out.is_empty() && back.is_empty() {
@@ -187,7 +189,9 @@ fn carry(far: &mut Far, session: &mut Session) -> Result<(), Failure> {
     loop {
         let (mut out, mut incoming) = (Vec::new(), Vec::new());
         session.drive(&mut out)?;
-        out.iter().for_each(|packet| far.receive(packet));
+        for packet in &out {
+            far.receive(packet);
+        }
         let back = far.drive();
         for packet in &back {
             session.receive(packet, &mut incoming)?;
@@ -237,10 +241,10 @@ async fn data_goes_both_ways_and_other_words_are_not_packets() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_says_too_much_is_not_listened_to() {
     let ends = |words: &[u8]| told(words).and_then(|(_, mut entering)| entering.options().map(|_| ()));
-    assert!(matches!(ends(&[b'x'; 200 << 10]), Err(Failure::Protocol(_))), "one endless word");
+    assert!(matches!(ends(&b"x".repeat(200 << 10)), Err(Failure::Protocol(_))), "one endless word");
     let endless = b"PUSH_REPLY,route 10.0.0.0,push-continuation 2\0".repeat(100);
     assert!(matches!(ends(&endless), Err(Failure::Protocol(_))), "one endless reply");
-    let long = [&b"PUSH_REPLY,"[..], &[b'x'; 60 << 10], b",push-continuation 2\0"].concat().repeat(2);
+    let long = [&b"PUSH_REPLY,"[..], &b"x".repeat(60 << 10), b",push-continuation 2\0"].concat().repeat(2);
     assert!(matches!(ends(&long), Err(Failure::Protocol(_))), "one that is too long");
     assert!(matches!(ends(b"AUTH_PENDING,timeout 300\0"), Err(Failure::Protocol(_))));
     assert!(matches!(ends(b"AUTH_FAILED,CRV1:R:x\0"), Err(Failure::Refused)));
@@ -248,7 +252,7 @@ async fn a_server_that_says_too_much_is_not_listened_to() {
         assert!(matches!(ends(format!("{end}\0").as_bytes()), Err(Failure::Ended)), "{end}");
     }
     // Empty words, and words for people, are nothing.
-    for nothing in [&[0; 100 << 10][..], b"INFO,hello\0", b"\xff\xfe\0", b"PUSH_REPL\0"] {
+    for nothing in [&vec![0; 100 << 10][..], b"INFO,hello\0", b"\xff\xfe\0", b"PUSH_REPL\0"] {
         ends(nothing).expect("nothing");
     }
 }
