@@ -37,7 +37,8 @@ async fn run(command: &mut Command, port: u16) -> Child {
 async fn microsocks() -> (Child, u16) {
     let port = free_port().await;
     let mut command = Command::new("microsocks");
-    command.args(["-q", "-i", "127.0.0.1", "-p", &port.to_string(), "-u", "alice", "-P", "s3cret"]);
+    command.args(["-i", "127.0.0.1", "-p", &port.to_string(), "-u", "alice", "-P", "s3cret"]);
+    command.stderr(std::process::Stdio::null());
     (run(&mut command, port).await, port)
 }
 
