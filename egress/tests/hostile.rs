@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kitfleet_egress::{Fault, Probes, Refusal, Said, Target, Upstream, Way, check};
+use kitfleet_domain::addresses::Destinations;
+use kitfleet_egress::{Fault, Probes, Refusal, Rules, Said, Target, Upstream, Way, check};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
@@ -211,7 +212,7 @@ async fn a_slow_proxy_ends_within_its_limit() {
     assert_eq!(opened.err(), Some(Fault::TimedOut));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 
-    let closed = kitfleet_egress::Rules::new(Default::default(), Default::default(), 8).expect("a resolver");
+    let closed = Rules::new(Destinations::default(), Destinations::default(), 8).expect("a resolver");
     let (port, heard, _running) = scripted(vec![GREETED.to_vec()], true).await;
     for host in ["127.0.0.1", "localhost", "10.0.0.1", "0.0.0.0", "::1"] {
         let mut near = proxy(port, None);
