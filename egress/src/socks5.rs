@@ -147,7 +147,6 @@ async fn read_two(proxy: &mut TcpStream) -> Result<[u8; 2], Fault> {
 }
 
 /// A connection to a proxy that has ended before its time.
-#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped with")]
 pub fn broken(_: io::Error) -> Fault {
     Fault::HungUp
 }

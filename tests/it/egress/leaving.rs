@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::support::app::Builder;
 use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::people::ENCRYPTION_KEY;
-use crate::support::proxy::{Manner, PASSWORD, Proxy, USER};
+use crate::support::proxy::{Manner, Proxy, USER};
 use crate::support::{Answer, App, Client, Site, at_once, eventually};
 use crate::webkit::{assert_failed, text};
 

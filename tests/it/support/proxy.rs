@@ -151,9 +151,10 @@ impl Shared {
                 let port = relay.local_addr()?.port().to_be_bytes();
                 // A private address that is not the proxy's own, as one behind a router says it.
                 stream.write_all(&[5, 0, 0, 1, 10, 0, 0, 1, port[0], port[1]]).await?;
+                let mut nothing = [0];
                 tokio::select! {
                     answered = answer(&relay) => answered,
-                    ended = stream.read(&mut [0; 1]) => ended.map(drop),
+                    ended = stream.read(&mut nothing) => ended.map(drop),
                 }
             }
             _ => stream.write_all(&[5, 7, 0, 1, 0, 0, 0, 0, 0, 0]).await,

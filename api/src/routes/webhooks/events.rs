@@ -140,7 +140,7 @@ struct SessionEgressCapabilityChanged {
 
 /// What a session's egress can do
 #[derive(ToSchema)]
-#[schema(example = json!({"udp_associate": true, "quic_route": "proxied", "dns_remote_resolve": true, "warnings": []}))]
+#[schema(example = json!({"udp_associate": true, "quic_route": "tcp_fallback", "dns_remote_resolve": true, "warnings": []}))]
 pub struct EgressCapabilities {
     /// Whether datagrams go through the proxy
     udp_associate: bool,

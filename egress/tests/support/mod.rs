@@ -1,0 +1,68 @@
+//! Asking a guard for connections, as a browser does.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use kitfleet_domain::addresses::Destinations;
+use kitfleet_egress::{Credentials, Guard, Proxy, Rules, Upstream, Way};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use url::Host;
+
+/// Rules of a deployment whose customers may bring what is on this machine.
+pub fn rules(private_sites: bool) -> Rules {
+    let sites = Destinations { allow_private: private_sites, ..Destinations::default() };
+    Rules::new(sites, Destinations { allow_private: true, ..Destinations::default() }, 64).expect("a resolver")
+}
+
+pub fn proxy(port: u16, credentials: Option<(&str, &str)>) -> Proxy {
+    let credentials = credentials.map(|(username, password)| Credentials {
+        username: username.to_owned(),
+        password: password.to_owned().into(),
+    });
+    Proxy { host: Host::Ipv4(Ipv4Addr::LOCALHOST), port, credentials }
+}
+
+/// A guard whose browser leaves through this.
+pub async fn guard(upstream: Upstream, rules: &Rules) -> Guard {
+    let way = Way::open(upstream, rules).await.expect("a way out");
+    Guard::open(Arc::new(way), rules).await.expect("a guard")
+}
+
+/// Asks a guard for a connection to a name, and answers it with what the guard says.
+pub async fn ask(guard: &Guard, name: &[u8], port: u16) -> (TcpStream, u8) {
+    let guard = SocketAddr::from((Ipv4Addr::LOCALHOST, guard.port().expect("a port")));
+    let mut stream = TcpStream::connect(guard).await.expect("the guard listens");
+    let length = u8::try_from(name.len()).expect("a short name");
+    let request = [&[5, 1, 0, 5, 1, 0, 3, length][..], name, &port.to_be_bytes()].concat();
+    stream.write_all(&request).await.expect("it reads");
+    let mut reply = [0; 12];
+    stream.read_exact(&mut reply).await.expect("it answers");
+    (stream, reply[3])
+}
+
+/// A site that greets whoever comes and says what they say.
+pub async fn site() -> (u16, JoinSet<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        while let Ok((mut visitor, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                visitor.write_all(b"hello ").await?;
+                let (mut reader, mut writer) = visitor.split();
+                tokio::io::copy(&mut reader, &mut writer).await
+            });
+        }
+    });
+    (port, serving)
+}
+
+/// Whether what is said to the site comes back.
+pub async fn converse(mut stream: TcpStream) {
+    stream.write_all(b"there").await.expect("it reads");
+    let mut said = [0; 11];
+    stream.read_exact(&mut said).await.expect("it answers");
+    assert_eq!(&said, b"hello there");
+}
