@@ -86,11 +86,11 @@ impl Sessions {
     pub(crate) async fn look(&self, session: SessionId, operation: Operation, patience: Duration) -> Option<Ended> {
         let looks = self.get(session)?.looks;
         let ((begun, has_begun), (answer, answered)) = (oneshot::channel(), oneshot::channel());
-        let begin = async {
+        let asking = async {
             looks.send(Look { operation, begun, answer }).await.ok()?;
             has_begun.await.ok()
         };
-        timeout(patience, begin).await.ok()??;
+        timeout(patience, asking).await.ok()??;
         answered.await.ok()
     }
 
@@ -344,8 +344,13 @@ impl Actor {
             ended = timeout(operation.budget() + GRACE, browser.run(&operation)) => ended,
             () = self.close.cancelled() => return Some(After::Close),
         };
+        // A page that does not answer in time has done nothing, and is still there.
+        let failure = match &ended {
+            Ok(Ended::Failed(failure)) if failure.class != FailureClass::Timeout => Some(failure.clone()),
+            Ok(_) => None,
+            Err(_) => Some(out_of_time()),
+        };
         let ended = ended.unwrap_or_else(|_| Ended::Failed(out_of_time()));
-        let failure = if let Ended::Failed(failure) = &ended { Some(failure.clone()) } else { None };
         // Whoever asked may be gone.
         let _ = answer.send(ended);
         match failure {

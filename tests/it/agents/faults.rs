@@ -124,11 +124,16 @@ async fn wherever_a_worker_dies_the_truth_is_told() {
     let mut app = App::simulated().with_second_factors().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let mut holder = app.database.pool.acquire().await.expect("a connection");
-    let mut stopped = Vec::new();
+    let mut set = Vec::new();
+    // No trigger can be made any more when somebody has stopped at one.
     for (lock, moment) in (1..).zip(&MOMENTS) {
         sqlx::query("select pg_advisory_lock($1)").bind(lock).execute(&mut *holder).await.expect("a lock");
         let agent = client.agent_session(json!({})).await;
         moment.set(&app, lock, &agent).await;
+        set.push((lock, moment, agent));
+    }
+    let mut stopped = Vec::new();
+    for (lock, moment, agent) in set {
         let request = message(&client, &id_of(&agent), moment, "tap 'Next', tap 'Next'");
         let sending = client.clone();
         let said = tokio::spawn(async move { sending.send(request).await });

@@ -10,7 +10,8 @@ use super::Ended;
 use super::page::{self, Sought};
 use super::webkit::{Webkit, milliseconds};
 
-/// How long the script of a snapshot may look at one page; what it has not seen by then is missing.
+/// How long a script may look at one page. What a snapshot has not seen by then is missing; of whoever is sought it is said that there is
+/// too much to look at.
 const LOOK_FOR: Duration = Duration::from_secs(3);
 
 /// What [`page::SNAPSHOT`] answers.
@@ -47,8 +48,8 @@ struct FoundMatch {
 impl Webkit {
     pub(super) async fn snapshot(&mut self, wanted: &Snapshot, started: Instant) -> Result<PageSnapshot, Ended> {
         let (characters, nodes) = (self.limits.snapshot_chars, self.limits.snapshot_nodes);
-        let within_ms = u64::try_from(LOOK_FOR.as_millis()).unwrap_or(u64::MAX);
-        let wanted = json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms, "links": wanted.links });
+        let wanted =
+            json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms(), "links": wanted.links });
         let input = self.input(wanted);
         let shown: Shown = page::read(&self.host, page::SNAPSHOT, &input).await?;
         let Shown { snapshot, nodes, truncated, links, given } = shown;
@@ -62,11 +63,15 @@ impl Webkit {
             LocateBy::Target(target) => Some(Sought::Target { target, field: "target" }),
             LocateBy::Described { .. } | LocateBy::Focused => None,
         };
-        let input = self.input(json!({ "by": locate.sought, "target": target }));
+        let input = self.input(json!({ "by": locate.sought, "target": target, "within_ms": within_ms() }));
         let Found { matches, total, origin } = page::read(&self.host, page::FIND, &input).await?;
         let matches = matches.into_iter().map(Match::from).collect();
         Ok(Located { matches, total, origin, url: self.address().await? })
     }
+}
+
+fn within_ms() -> u64 {
+    u64::try_from(LOOK_FOR.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl From<FoundMatch> for Match {
