@@ -147,7 +147,10 @@ impl Turn<'_> {
         if !persist("begin a turn", write).await? {
             return Ok(None);
         }
-        let Ran { kind, reply, candidates } = self.run(&mut steps, approved).await?;
+        let Ran { kind, mut reply, candidates } = self.run(&mut steps, approved).await?;
+        if steps.iter().any(steps::met_a_form) {
+            reply.push_str(" The page would have submitted a form by itself, which was held back.");
+        }
         let said = Said { message: shown, reply, candidates };
         Ok(Some(Ending { kind, said, steps, read }))
     }
@@ -180,8 +183,13 @@ impl Turn<'_> {
                 }
                 Went::Asks => {
                     let about = step.shown.first().map(|shown| shown.description.clone()).unwrap_or_default();
+                    let what = if steps::was_done(step) {
+                        format!("this was done, but it would submit a form ({about}), which was held back")
+                    } else {
+                        format!("this submits data ({about})")
+                    };
                     return Ok(plan(format!(
-                        "{place}this submits data ({about}) and waits for approval: send a message with approvals [\"{}\"].",
+                        "{place}{what} and waits for approval: send a message with approvals [\"{}\"].",
                         step.id
                     )));
                 }

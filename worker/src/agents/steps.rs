@@ -18,6 +18,7 @@ use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::sessions::intents::Ending;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::driving::{DriveError, Driven, Driving};
+use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::Turn;
@@ -62,11 +63,13 @@ fn unclear(reply: impl Into<String>) -> Found {
 impl Turn<'_> {
     /// Carries a step out, if it may be.
     pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
-        match self.find(step, approved).await? {
-            Found::Not(went) => return Ok(went),
-            Found::Them(found, origin) => {
-                step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
-                show(step, &found, &origin);
+        if !was_done(step) {
+            match self.find(step, approved).await? {
+                Found::Not(went) => return Ok(went),
+                Found::Them(found, origin) => {
+                    step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
+                    show(step, &found, &origin);
+                }
             }
         }
         if step.needs_approval && !approved {
@@ -212,11 +215,20 @@ impl Turn<'_> {
                 return Ok(Went::Wrong);
             }
         };
-        let happened = happened(&step.wish, &result);
+        let mut happened = happened(&step.wish, &result);
         if let Happened::Held = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
+            // A page that is to be loaded anew was not; whatever else has had a form submitted was done.
+            if !matches!(step.wish, Wish::Back | Wish::Reload) {
+                step.end.result = Some(result.json);
+            }
             return Ok(Went::Asks);
+        }
+        if was_done(step)
+            && let Happened::Not(error) = &mut happened
+        {
+            "it was done, but the form that it would have submitted is there no more".clone_into(error);
         }
         let bytes = result.json.get().len() + result.content.as_ref().map_or(0, |content| content.len() * 4 / 3);
         if bytes > *room {
@@ -267,6 +279,7 @@ impl Turn<'_> {
         let interact = |action| {
             let mut interact = Interact::parse(action, None, OnTimeout::Return, limits)?;
             interact.hold_submissions = !approved;
+            interact.release_submission = was_done(step);
             Ok(Operation::Interact(interact))
         };
         let element = |sought: &Sought| element_of(sought, step.shown.first());
@@ -274,7 +287,7 @@ impl Turn<'_> {
             Wish::Navigate { url } => {
                 let destinations = &self.context.config.destinations;
                 let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
-                Ok(Operation::Navigate(load))
+                Ok(Operation::Navigate(Navigate { hold_submissions: true, ..load }))
             }
             Wish::Tap { target } => interact(Action::Tap { element: element(target) }),
             Wish::Type { target, value } => {
@@ -358,6 +371,23 @@ fn happened(wish: &Wish, result: &StoredResult) -> Happened {
             _ => Happened::Yes,
         },
     }
+}
+
+/// Whether a step was done, but for a form that it would have submitted, which waits (contract: agents 32).
+pub(super) fn was_done(step: &Step) -> bool {
+    step.needs_approval && step.end.result.is_some()
+}
+
+/// Whether the page would have submitted a form by itself while a step was done, or before.
+pub(super) fn met_a_form(step: &Step) -> bool {
+    #[derive(Default, Deserialize)]
+    struct Met {
+        #[serde(default)]
+        page_submission_held: bool,
+    }
+    let loads_or_acts = !matches!(step.wish, Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. });
+    let result = step.end.result.as_ref().filter(|_| loads_or_acts);
+    result.and_then(|result| serde_json::from_str::<Met>(result.get()).ok()).unwrap_or_default().page_submission_held
 }
 
 /// What an outcome other than success was, in words.
