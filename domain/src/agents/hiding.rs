@@ -1,5 +1,6 @@
 //! What transcripts show of a message (contract: agents 26): all but what was to be typed.
 
+use super::grammar;
 use super::wishes::{Reading, Wish};
 
 /// What stands for a text that is not shown.
@@ -36,16 +37,34 @@ pub fn shown(message: &str, reading: &Reading) -> String {
     shown
 }
 
-/// A message that nobody has understood: whatever may have been to be typed is not shown.
+/// What people say when they approve of something.
+const APPROVING: [&str; 9] = ["approve", "approved", "confirmed", "do", "go", "ahead", "ok", "okay", "yes"];
+
+/// A message that nobody has understood: of it only words of the grammar are shown, outside of quotation marks and before any that is
+/// about typing. Whatever else there is may have been to be typed.
 #[must_use]
 pub fn unread(message: &str) -> String {
     let lower = message.to_ascii_lowercase();
     let words = TYPING.iter().flat_map(|word| lower.match_indices(word).map(|(at, word)| (at, at + word.len())));
     let first = words.filter(|(from, to)| stands_alone(&lower, *from, *to)).min();
     match first {
-        Some((_, end)) if !message[end..].trim().is_empty() => format!("{} {HIDDEN}", &message[..end]),
-        _ => message.to_owned(),
+        Some((_, end)) if !message[end..].trim().is_empty() => format!("{} {HIDDEN}", known(&message[..end])),
+        _ => known(message),
     }
+}
+
+/// Of a text the words that the grammar knows, up to the first quotation mark.
+fn known(text: &str) -> String {
+    const QUOTES: [char; 8] = ['"', '\'', '`', '“', '”', '‘', '’', '«'];
+    let (plain, quoted) = text.split_at(text.find(QUOTES).unwrap_or(text.len()));
+    let is_known = |word: &str| {
+        let bare = word.trim_matches([',', ';', '.', ':', '!', '?']);
+        grammar::knows(bare) || APPROVING.contains(&bare.to_lowercase().as_str())
+    };
+    let words = plain.split_whitespace().map(|word| if is_known(word) { word } else { HIDDEN });
+    let mut shown: Vec<_> = words.chain((!quoted.is_empty()).then_some(HIDDEN)).collect();
+    shown.dedup_by(|one, other| one == other && *one == HIDDEN);
+    shown.join(" ")
 }
 
 /// `text` without `value`, where that is no part of a longer word.
@@ -102,11 +121,17 @@ mod tests {
     fn of_a_message_that_was_not_understood_nothing_is_shown_that_may_be_typed() {
         let clarify = Reading::Clarify { reply: String::new() };
         for (message, expected) in [
-            ("tap 'Sign in' twice", "tap 'Sign in' twice"),
-            ("open a.example and TYPE hunter2 in passwd", "open a.example and TYPE •••"),
+            ("tap 'Sign in' twice", "tap •••"),
+            ("open a.example and TYPE hunter2 in passwd", "open ••• and TYPE •••"),
             ("Enter: s3cret", "Enter •••"),
-            ("prototype a thing", "prototype a thing"),
             ("press Enter", "press Enter"),
+            ("typ \"SEC-1\" into Password", "•••"),
+            ("login as ada with SEC-7", "••• as ••• with •••"),
+            ("code SEC-20", "•••"),
+            ("tap Login; SEC-15", "tap •••"),
+            ("wait for the sms; SEC-23", "wait for the •••"),
+            ("select “SEC-17 into Password", "select •••"),
+            ("Yes, go ahead.", "Yes, go ahead."),
         ] {
             assert_eq!(shown(message, &clarify), expected, "{message}");
         }
