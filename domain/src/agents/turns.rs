@@ -521,8 +521,8 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
 }
 
 /// What is said of a turn whose worker died.
-const LOST: &str = "The worker that carried this out died. Of what was under way nobody knows what became of it: look at the page \
-                    before you go on.";
+const LOST: &str = "The worker that carried this out died, and its browser with it. Of what was under way nobody knows what became of it: \
+                    see on the site what was done, close this agent session, and make another.";
 
 /// What a message came to
 #[derive(Debug, Serialize, ToSchema)]
