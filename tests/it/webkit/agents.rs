@@ -15,7 +15,7 @@ struct Agent {
 
 impl Agent {
     async fn start() -> Self {
-        let app = App::webkit().start().await;
+        let app = App::webkit().with_second_factors().start().await;
         let (site, client) = (Site::start().await, app.client().await);
         let made = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
         let id = |of: &str| made[of].as_str().expect("an id").to_owned();
@@ -117,5 +117,43 @@ async fn approval_lets_a_form_go_that_was_held_back() {
     assert_eq!(stands(&gone), ["failed", "skipped"], "{gone}");
     assert_eq!(scene.site.hits(), 4);
     scene.assert_ready().await;
+    agent.scene.app.stop().await;
+}
+
+/// Contract: agents 26, 33; recipes 12, 17. What was typed comes back by no page: neither by what it calls its elements nor by its address, in this
+/// turn or a later one.
+#[tokio::test]
+async fn what_was_typed_does_not_come_back_by_the_page() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    let page = "<form action=/submitted><label>Name <input name=name></label><label>Password <input name=secret type=password></label>
+        <a id=hash href='#'>Mark</a><button id=echo type=button>Continue</button><button>Log on</button></form>
+        <script>const pw = document.querySelector('[type=password]'), shown = echo;
+        shown.id = ''; pw.oninput = () => { shown.textContent = `Proceed as ${pw.value}`; shown.dataset.testid = pw.value; hash.href = '#' + pw.value }</script>";
+    scene.show(page).await;
+    let turn = agent
+        .say("type 'ada lovelace' into Name, type 'ZEBRA-111' into Password, tap 'Proceed as', tap Mark, tap 'Log on'")
+        .await;
+    assert_eq!(stands(&turn), ["done", "done", "done", "done", "needs_approval"], "{turn}");
+    let done = agent.approve(&turn, 4).await;
+    assert_eq!(stands(&done), ["done"], "{done}");
+    let later = agent
+        .say("wait for the address to contain \"submitted\", extract the text of css \"body\" as all, tap 'ZEBRA-111'")
+        .await;
+    let (session, client) = (format!("/v1/agent-sessions/{}", agent.id), &scene.client);
+    let label = json!({"agent_session_id": agent.id, "label": "x"});
+    let recipe = client.post("/v1/recipes", label).await.expect(201).body["id"].clone();
+    let recipe = client.get(&format!("/v1/recipes/{}", recipe.as_str().expect("an id"))).await.expect(200).body;
+    let suggestion = client.get(&format!("{session}/recipe-suggestion")).await.expect(200).body;
+    let transcript = client.get(&format!("{session}/transcript")).await.expect(200).body;
+    let mut told = vec![turn.clone(), done, recipe.clone(), suggestion];
+    told.extend([&later["reply"], &later["intents"][0], &later["intents"][2]].map(Clone::clone));
+    told.push(transcript["data"][1].clone());
+    for told in told {
+        let told = told.to_string();
+        assert!(!["ZEBRA", "ada lovelace", "ada+love"].iter().any(|typed| told.contains(typed)), "{told}");
+    }
+    assert_eq!(turn["intents"][2]["target"]["description"], "button \"Proceed as •••\"");
+    assert!(recipe.to_string().contains("Proceed as •••"), "{recipe}");
     agent.scene.app.stop().await;
 }
