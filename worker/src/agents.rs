@@ -177,7 +177,7 @@ impl Turn<'_> {
                 Went::Well => {}
                 Went::Wrong => {
                     skip_rest(behind);
-                    let error = step.end.error.as_deref().unwrap_or_default();
+                    let error = step.end.error.as_deref().unwrap_or_default().trim_end_matches('.');
                     let rest = if behind.is_empty() { "" } else { " What was to follow was left out." };
                     return Ok(plan(format!("{place}{error}.{rest}")));
                 }
