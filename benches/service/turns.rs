@@ -37,8 +37,8 @@ async fn measure(client: &Client, url: &str) -> Result<()> {
     let (mut bare, mut turn, mut three) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..ROUNDS {
         bare.push(client.operate(&driver, "interact", tap.clone()).await?.total);
-        turn.push(done(client.say(&agent, "tap 'Next'").await?)?);
-        three.push(done(client.say(&agent, "tap 'Next', tap 'Next', tap 'Next'").await?)?);
+        turn.push(done(&client.say(&agent, "tap 'Next'").await?)?);
+        three.push(done(&client.say(&agent, "tap 'Next', tap 'Next', tap 'Next'").await?)?);
     }
     report::durations("interact: a tap", &bare, None, None);
     report::durations("a turn of that tap, by its name", &turn, None, None);
@@ -49,7 +49,7 @@ async fn measure(client: &Client, url: &str) -> Result<()> {
 }
 
 /// How long a turn took, which did what it was told.
-fn done(answer: crate::service::Answer) -> Result<std::time::Duration> {
+fn done(answer: &crate::service::Answer) -> Result<std::time::Duration> {
     let steps = answer.body["intents"].as_array().map(Vec::as_slice).unwrap_or_default();
     let done = |step: &Value| step["status"] == "done";
     if steps.is_empty() || !steps.iter().all(done) { Err(answer.body.to_string().into()) } else { Ok(answer.total) }

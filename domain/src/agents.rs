@@ -14,6 +14,7 @@ pub mod lanes;
 pub mod receipts;
 pub mod steps;
 pub mod turns;
+pub mod typed;
 pub mod wishes;
 
 use std::time::Duration;

@@ -184,6 +184,35 @@ async fn callers_of_a_database_that_stands_still_are_told_so() {
     app.stop().await;
 }
 
+/// Contract: agents 15, 37; errors 7. The database ends and comes back while a message is carried out, which was taken before: its caller hears
+/// what came of it, and not that nothing was done.
+#[tokio::test]
+async fn a_message_that_was_taken_is_answered_when_the_database_is_back() {
+    let app = App::simulated().embedded().start().await;
+    let client = app.owner();
+    let made = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+    let agent = made["id"].as_str().expect("an id").to_owned();
+    let said = {
+        let (client, agent) = (client.clone(), agent.clone());
+        let body = json!({"message": "wait 3 seconds, tap 'Next'"});
+        tokio::spawn(async move { client.post(&format!("/v1/agent-sessions/{agent}/message"), body).await })
+    };
+    let driver = made["session_id"].as_str().expect("an id");
+    eventually(Duration::from_secs(10), "a step is under way", async || {
+        (client.status(driver).await == "busy").then_some(())
+    })
+    .await;
+    kill(postmaster(&app), Signal::SIGKILL).expect("it runs");
+    let turn = said.await.expect("a task").expect(200).body;
+    assert_eq!(turn["reply"], "Done, all 2 steps.");
+    eventually(Duration::from_mins(1), "the transcript has it once", async || {
+        let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await;
+        (told.status == 200).then(|| assert_eq!(told.body["data"].as_array().map(Vec::len), Some(2), "{}", told.body))
+    })
+    .await;
+    app.stop().await;
+}
+
 /// Cancels what has not ended by the time that it was looked at so many times.
 async fn cancel_after<F: Future>(looks: u32, future: F) {
     let mut future = pin!(future);

@@ -1,5 +1,6 @@
 //! Sessions on real WebKit: what the engine does with each operation.
 
+mod agents;
 mod bursts;
 mod captures;
 mod confinement;

@@ -151,7 +151,7 @@ impl Turn<'_> {
         }
         let mut room = self.context.config.agents.turn_result_bytes;
         let Ran { kind, reply, candidates } = self.run(&mut steps, 0, approved, &mut room).await?;
-        let said = Said { message: shown, reply, candidates };
+        let said = Said { message: shown, reply: steps::with_what_was_held(reply, &steps), candidates };
         Ok(Some(Ending { kind, said, steps, read }))
     }
 

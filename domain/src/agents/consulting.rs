@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::steps::{Step, kind, seal};
+use super::steps::{self, Step, kind, seal};
 use super::turns::{Said, Stop, TurnKind, Waiting};
 use crate::audit::Entry;
 use crate::byok::Provider;
@@ -190,7 +190,7 @@ pub async fn extend(
     Ok(true)
 }
 
-/// What was said in an agent session before, the oldest first: of the last `limit` turns that were answered.
+/// What was said in an agent session before, as its transcript has it, the oldest first: of the last `limit` turns that were answered.
 ///
 /// # Errors
 /// When the database fails.
@@ -206,9 +206,15 @@ pub async fn talk(
         session as _,
         limit,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
-    rows.into_iter().rev().map(|row| sealer.open(&row.id.to_string(), &row.sealed_said)).collect()
+    let typed = steps::typed(conn, sealer, session).await?;
+    let shown = rows.into_iter().rev().map(|row| {
+        let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
+        said.hide(&typed, &[]);
+        Ok(said)
+    });
+    shown.collect()
 }
 
 /// What the audit log has of a turn whose message a model was to read (contract: byok 22); `None` when none was.

@@ -112,6 +112,12 @@ fn plan(context: Context<'_>) -> Result<Vec<Wish>, Complaint> {
     Ok(plan)
 }
 
+/// Whether a word is one of the grammar's own, and so says nothing of anybody.
+#[must_use]
+pub fn knows(word: &str) -> bool {
+    vocabulary::has(word)
+}
+
 fn is_break(token: &Token<'_>) -> bool {
     matches!(token.kind, Kind::Break { .. })
 }

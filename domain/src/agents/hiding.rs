@@ -1,5 +1,6 @@
 //! What transcripts show of a message (contract: agents 26): all but what was to be typed.
 
+use super::grammar;
 use super::wishes::{Reading, Wish};
 
 /// What stands for a text that is not shown.
@@ -62,13 +63,31 @@ fn is_doubtful(word: &str) -> bool {
     !word.is_empty() && (!plain || word.chars().skip(1).any(char::is_uppercase))
 }
 
-/// A message that nobody has understood: whatever may have been to be typed is not shown.
+/// What people say when they approve of something.
+const APPROVING: [&str; 9] = ["approve", "approved", "confirmed", "do", "go", "ahead", "ok", "okay", "yes"];
+
+/// A message that nobody has understood: of it only words of the grammar are shown, outside of quotation marks and before any that is
+/// about typing. Whatever else there is may have been to be typed.
 #[must_use]
 pub fn unread(message: &str) -> String {
     match typing_from(message) {
-        Some(from) if !message[from..].trim().is_empty() => format!("{} {HIDDEN}", &message[..from]),
-        _ => message.to_owned(),
+        Some(from) if !message[from..].trim().is_empty() => format!("{} {HIDDEN}", known(&message[..from])),
+        _ => known(message),
     }
+}
+
+/// Of a text the words that the grammar knows, up to the first quotation mark.
+fn known(text: &str) -> String {
+    const QUOTES: [char; 8] = ['"', '\'', '`', '“', '”', '‘', '’', '«'];
+    let (plain, quoted) = text.split_at(text.find(QUOTES).unwrap_or(text.len()));
+    let is_known = |word: &str| {
+        let bare = word.trim_matches([',', ';', '.', ':', '!', '?']);
+        grammar::knows(bare) || APPROVING.contains(&bare.to_lowercase().as_str())
+    };
+    let words = plain.split_whitespace().map(|word| if is_known(word) { word } else { HIDDEN });
+    let mut shown: Vec<_> = words.chain((!quoted.is_empty()).then_some(HIDDEN)).collect();
+    shown.dedup_by(|one, other| one == other && *one == HIDDEN);
+    shown.join(" ")
 }
 
 /// A message of which somebody has made what is to be typed, without saying what of it that was: it may stand where no word announces it.
@@ -164,11 +183,17 @@ mod tests {
     fn of_a_message_that_was_not_understood_nothing_is_shown_that_may_be_typed() {
         let clarify = Reading::Clarify { reply: String::new() };
         for (message, expected) in [
-            ("tap 'Sign in' twice", "tap 'Sign in' twice"),
-            ("open a.example and TYPE hunter2 in passwd", "open a.example and TYPE •••"),
+            ("tap 'Sign in' twice", "tap •••"),
+            ("open a.example and TYPE hunter2 in passwd", "open ••• and TYPE •••"),
             ("Enter: s3cret", "Enter •••"),
-            ("prototype a thing", "prototype a thing"),
             ("press Enter", "press Enter"),
+            ("typ \"SEC-1\" into Password", "•••"),
+            ("login as ada with SEC-7", "••• as ••• with •••"),
+            ("code SEC-20", "•••"),
+            ("tap Login; SEC-15", "tap •••"),
+            ("wait for the sms; SEC-23", "wait for the •••"),
+            ("select “SEC-17 into Password", "select •••"),
+            ("Yes, go ahead.", "Yes, go ahead."),
         ] {
             assert_eq!(shown(message, &clarify), expected, "{message}");
         }

@@ -12,8 +12,10 @@ use uuid::Uuid;
 use super::Sealer;
 use super::hiding::HIDDEN;
 use super::turns::Waiting;
+use super::typed::Typed;
 use super::wishes::{Sought, Wish, WishedCondition};
-use crate::ids::{IntentId, StepId, TurnId};
+use crate::heavy::heavy;
+use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::StoredResult;
 
 /// Where a step stands.
@@ -241,6 +243,56 @@ pub struct Intent {
     /// Why it failed
     #[schema(required = true)]
     pub error: Option<String>,
+}
+
+impl Intent {
+    /// Hides what was typed, wherever a page has given it back. What somebody asked to read stays.
+    ///
+    /// # Errors
+    /// When its result is no JSON.
+    pub(super) fn hide(&mut self, typed: &Typed) -> sqlx::Result<()> {
+        let mut about = Value::Object(std::mem::take(&mut self.about));
+        typed.hide_members(&mut about);
+        if let Value::Object(about) = about {
+            self.about = about;
+        }
+        self.error = self.error.as_ref().map(|error| typed.hide(error));
+        if self.kind != "extract"
+            && let Some(result) = &mut self.result
+        {
+            let unreadable = |error: serde_json::Error| sqlx::Error::Decode(error.into());
+            let mut whole = serde_json::from_str(result.get()).map_err(unreadable)?;
+            typed.hide_members(&mut whole);
+            *result = serde_json::value::to_raw_value(&whole).map_err(unreadable)?;
+        }
+        Ok(())
+    }
+}
+
+/// Texts of an agent session that are hidden wherever they come back: the last ones that there were to type.
+const MOST_TYPED: i64 = 1_000;
+
+/// What there was to type in an agent session.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn typed(conn: &mut PgConnection, sealer: &Sealer, session: AgentSessionId) -> sqlx::Result<Typed> {
+    let rows = sqlx::query!(
+        "select id, sealed_wish from agent_steps where agent_session_id = $1 and kind = 'type'
+         order by turn_id desc, position desc limit $2",
+        session as _,
+        MOST_TYPED,
+    )
+    .fetch_all(conn)
+    .await?;
+    let wishes = rows.iter().map(|row| sealer.open(&row.id.to_string(), &row.sealed_wish));
+    let mut texts = Vec::new();
+    for wish in wishes {
+        if let Wish::Type { value, .. } = wish? {
+            texts.push(value);
+        }
+    }
+    Ok(heavy(texts.iter().map(String::len).sum(), || Typed::new(&texts)))
 }
 
 /// Seals what is kept of a step.

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, Standing, Step, StepStatus};
+use super::typed::Typed;
 use super::{CloseReason, Mode, Sealer, Settings, close_if_ended, consulting, lanes};
 use crate::audit::{self, Actor, Entry, Line};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
@@ -43,6 +44,20 @@ pub struct Said {
     /// Whom the message may have meant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
+}
+
+impl Said {
+    /// Hides what was typed, but not the ids of steps that wait for approval.
+    pub(super) fn hide(&mut self, typed: &Typed, intents: &[Intent]) {
+        let waiting = intents.iter().filter(|intent| intent.status == StepStatus::NeedsApproval);
+        let ids: Vec<_> = waiting.map(|intent| intent.id.to_string()).collect();
+        self.message = typed.hide(&self.message);
+        self.reply = typed.hide_around(&self.reply, &ids);
+        for Candidate { description, selector } in &mut self.candidates {
+            *description = typed.hide(description);
+            *selector = typed.hide_in_selector(selector);
+        }
+    }
 }
 
 /// What a turn is.
@@ -584,8 +599,8 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
 }
 
 /// What is said of a turn whose worker died.
-const LOST: &str = "The worker that carried this out died. Of what was under way nobody knows what became of it: look at the page \
-                    before you go on.";
+const LOST: &str = "The worker that carried this out died, and its browser with it. Of what was under way nobody knows what became of it: \
+                    see on the site what was done, close this agent session, and make another.";
 
 /// What a message came to
 #[derive(Debug, Serialize, ToSchema)]
@@ -636,16 +651,32 @@ pub async fn answer(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let said: Said = sealer.open(&id.to_string(), &row.sealed_said)?;
-    let steps = steps::of_turns(conn, sealer, &[id], true).await?;
+    let mut said: Said = sealer.open(&id.to_string(), &row.sealed_said)?;
+    let steps = steps::of_turns(&mut *conn, sealer, &[id], true).await?;
+    let typed = steps::typed(conn, sealer, session).await?;
+    let intents = public(steps.into_iter().map(|(_, step)| step), &typed)?;
+    said.hide(&typed, &intents);
     Ok(Some(TurnAnswer {
         turn_id: id,
         kind: row.kind,
         reply: if row.lost { LOST.to_owned() } else { said.reply },
-        intents: steps.into_iter().map(|(_, step)| step.public()).collect(),
+        intents,
         candidates: (!said.candidates.is_empty()).then_some(said.candidates),
         tokens_used: row.tokens_used,
     }))
+}
+
+/// What customers see of steps.
+fn public(steps: impl Iterator<Item = Step>, typed: &Typed) -> sqlx::Result<Vec<Intent>> {
+    steps
+        .map(|step| {
+            let mut intent = step.public();
+            if !typed.is_empty() {
+                intent.hide(typed)?;
+            }
+            Ok(intent)
+        })
+        .collect()
 }
 
 /// A turn, as a transcript tells of it.
@@ -695,15 +726,16 @@ pub async fn transcript(
     .fetch_all(&mut *conn)
     .await?;
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
-    let mut steps = steps::of_turns(conn, sealer, &ids, false).await?;
+    let mut steps = steps::of_turns(&mut *conn, sealer, &ids, false).await?;
+    let typed = steps::typed(conn, sealer, session).await?;
     rows.into_iter()
         .map(|row| {
             let mut said: Said = sealer.open(&row.id.to_string(), &row.sealed_said)?;
             if row.lost {
                 LOST.clone_into(&mut said.reply);
             }
-            let intents: Vec<_> =
-                steps.extract_if(.., |(turn, _)| *turn == row.id).map(|(_, step)| step.public()).collect();
+            let intents = public(steps.extract_if(.., |(turn, _)| *turn == row.id).map(|(_, step)| step), &typed)?;
+            said.hide(&typed, &intents);
             let results = intents.iter().filter_map(|intent| intent.result.as_ref()).map(|result| result.get().len());
             let bytes = said.message.len() + said.reply.len() + results.sum::<usize>();
             let (id, kind, decomposer, tokens_used) = (row.id, row.kind, row.decomposer, row.tokens_used);

@@ -22,6 +22,9 @@ pub struct Interact {
     /// Whether no form may be submitted until another interaction allows it. For those who act for a customer: no caller sends it.
     #[serde(default)]
     pub hold_submissions: bool,
+    /// Whether it was done already, and only the form that it would have submitted, which was held, is to be submitted now.
+    #[serde(default)]
+    pub release_submission: bool,
 }
 
 /// One act of a user.
@@ -86,6 +89,12 @@ impl Action {
         }
     }
 
+    /// Whether it touches a control, which can submit its form. What only moves or loads the page submits nothing itself.
+    #[must_use]
+    pub fn touches(&self) -> bool {
+        !self.navigates() && !matches!(self, Self::Scroll { .. })
+    }
+
     /// Whether it loads a page, and so counts as a navigation (contract: usage 7).
     #[must_use]
     pub fn navigates(&self) -> bool {
@@ -148,10 +157,14 @@ pub struct Interacted {
     pub duration_ms: u64,
     /// The page's address afterwards
     pub url: String,
-    /// Whether a form would have been submitted, and was not: see [`Interact::hold_submissions`].
+    /// Whether a form would have been submitted by it, and was not: see [`Interact::hold_submissions`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(ignore)]
     pub submission_held: bool,
+    /// Whether the page would have submitted a form by itself, and did not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(ignore)]
+    pub page_submission_held: bool,
 }
 
 /// The time of a page to load when its caller names none.
@@ -195,7 +208,7 @@ impl Interact {
         }
         rules.check()?;
         let timeout = parse_timeout(timeout_ms, action.default_timeout(limits)?, limits)?;
-        Ok(Self { action, timeout, on_timeout, hold_submissions: false })
+        Ok(Self { action, timeout, on_timeout, hold_submissions: false, release_submission: false })
     }
 }
 

@@ -23,6 +23,9 @@ pub struct Navigate {
     pub wait_until: WaitUntil,
     /// Until then, or the session errors.
     pub timeout: Duration,
+    /// Whether no form may be submitted from now on: see [`super::Interact::hold_submissions`].
+    #[serde(default)]
+    pub hold_submissions: bool,
 }
 
 impl Navigate {
@@ -40,7 +43,7 @@ impl Navigate {
         rules.length(&url, 0, limits.url_chars, "url");
         rules.check()?;
         let target = BrowserUrl::parse(&url, destinations)?;
-        Ok(Self { requested_url: url, url: target, wait_until, timeout })
+        Ok(Self { requested_url: url, url: target, wait_until, timeout, hold_submissions: false })
     }
 }
 
@@ -57,6 +60,10 @@ pub struct Navigated {
     /// After redirects; its first 32,768 characters, as of every address here that a page has chosen
     pub final_url: String,
     pub duration_ms: u64,
+    /// Whether the page would have submitted a form by itself, and did not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(ignore)]
+    pub page_submission_held: bool,
 }
 
 /// An address a browser may be sent to: http or https, and not literally a private host.

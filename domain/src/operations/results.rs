@@ -154,14 +154,21 @@ mod tests {
             status: Some(200),
             final_url: URL.to_owned(),
             duration_ms: 1,
+            page_submission_held: false,
         };
         assert_kept(
             OperationResult::Navigate(navigated.clone()),
             &navigated,
             r#"{"url":"https://example.com","status":200,"final_url":"https://example.com/","duration_ms":1}"#,
         );
-        let interacted =
-            Interacted { ok: true, kind: ActionKind::Tap, duration_ms: 2, url: URL.to_owned(), submission_held: false };
+        let interacted = Interacted {
+            ok: true,
+            kind: ActionKind::Tap,
+            duration_ms: 2,
+            url: URL.to_owned(),
+            submission_held: false,
+            page_submission_held: false,
+        };
         assert_kept(
             OperationResult::Interact(interacted.clone()),
             &interacted,

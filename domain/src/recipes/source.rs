@@ -4,7 +4,8 @@ use sqlx::PgConnection;
 
 use super::steps::{self, Condition, Element, Item, Step};
 use crate::agents::Sealer;
-use crate::agents::steps::{Shown, describe};
+use crate::agents::steps::{self as agent_steps, Shown, describe};
+use crate::agents::typed::Typed;
 use crate::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use crate::ids::AgentSessionId;
 use crate::limits::Limits;
@@ -41,17 +42,35 @@ pub(super) async fn steps(
         of as _,
         i64::from(limits.recipe_steps) + 1,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
     if rows.len() > limits.recipe_steps as usize {
         return Err(SourceError::TooMany(limits.recipe_steps));
     }
+    let typed = agent_steps::typed(conn, sealer, of).await?;
     let opened = rows.iter().map(|row| {
         let owner = row.id.to_string();
-        let shown = row.sealed_shown.as_ref().map(|sealed| sealer.open(&owner, sealed)).transpose()?;
-        Ok(step(sealer.open(&owner, &row.sealed_wish)?, shown.unwrap_or_default()))
+        let wish = sealer.open(&owner, &row.sealed_wish)?;
+        let shown: Option<Vec<Shown>> =
+            row.sealed_shown.as_ref().map(|sealed| sealer.open(&owner, sealed)).transpose()?;
+        let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
+        Ok(step(wish, shown))
     });
     opened.collect()
+}
+
+/// An element without what was typed (contract: recipes 17). What somebody has said themselves runs as they said it.
+fn hidden(shown: Shown, wish: &Wish, typed: &Typed) -> Shown {
+    let said = match wish {
+        Wish::Tap { target: Sought::Css(said) }
+        | Wish::Check { target: Sought::Css(said), .. }
+        | Wish::Type { target: Sought::Css(said), .. }
+        | Wish::Select { target: Sought::Css(said), .. }
+        | Wish::Scroll { target: Some(Sought::Css(said)), .. } => Some(said),
+        _ => None,
+    };
+    let selector = if said == Some(&shown.selector) { shown.selector } else { typed.hide_in_selector(&shown.selector) };
+    Shown { selector, description: typed.hide(&shown.description), ..shown }
 }
 
 /// A wish as it was carried out, on the elements that were found for it, which come in the order in which it speaks of them.

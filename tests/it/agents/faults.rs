@@ -37,7 +37,8 @@ async fn a_worker_that_dies_in_a_turn_leaves_the_truth() {
     assert_eq!(told["data"][1]["intents"], turn["intents"]);
     assert_eq!(told["data"][1]["decomposer"], Value::Null);
 
-    // Its browser may have done what nobody knows of, so that it takes nothing any more.
+    // Its browser may have done what nobody knows of, so that it takes nothing any more, and says so.
+    assert!(turn["reply"].as_str().is_some_and(|reply| reply.contains("close this agent session")), "{turn}");
     client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict");
     client.delete(&path).await.expect(204);
     let next = client.post("/v1/agent-sessions", json!({})).await;

@@ -320,3 +320,31 @@ async fn an_agent_session_takes_no_more_than_it_may() {
     assert_eq!(app.count(kept).await, full["current_bytes"].as_i64().expect("a number"));
     app.stop().await;
 }
+
+/// Contract: agents 26; agent-grammar 8. Of a message that was not understood neither the transcript nor the reply has what may have been to be typed.
+#[tokio::test]
+async fn a_message_that_was_not_understood_gives_nothing_away() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    for message in [
+        "typ \"SEC-1\" into Password",
+        "use “SEC-2” as the password",
+        "login as ada with SEC-3",
+        "Passwort 'SEC-4' eintippen",
+        "select \"SEC-5\" into Password",
+        "code SEC-6",
+        "send SEC-7 to the field",
+        "tap Login; SEC-8",
+        "wait for the sms; SEC-9",
+        "tap 'OK', SEC-10",
+    ] {
+        let turn = say(&client, &agent, message).await;
+        assert!(!turn.to_string().contains("SEC-"), "{message}: {turn}");
+    }
+    let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript?limit=100")).await.expect(200).body;
+    assert_eq!(told["data"].as_array().map(Vec::len), Some(20));
+    assert!(!told.to_string().contains("SEC-"), "{told}");
+    assert_eq!(told["data"][14]["message"], "tap •••");
+    app.stop().await;
+}

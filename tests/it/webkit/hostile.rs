@@ -35,6 +35,7 @@ const PAGES: &[(&str, &str)] = &[
     ("sockets", "const sockets = Array.from({length: 200}, () => new WebSocket('ws://' + location.host + '/socket'));
                  for (const socket of sockets) socket.onopen = () => {
                      document.title = sockets.filter(socket => socket.readyState === 1).length }"),
+    ("moves", "document.body.onclick = () => { (function move() { location.hash = Math.random(); setTimeout(move, 0) })() }"),
     ("nothing", ""),
 ];
 
@@ -195,6 +196,22 @@ async fn a_page_does_not_keep_its_visitor() {
         attack.scene.assert_ready().await;
         attack.survive().await;
     }
+    attack.end().await;
+}
+
+/// Contract: operations 8. A page that keeps moving within itself can be left, too: what it interrupts by that is no download.
+#[tokio::test]
+async fn a_page_that_keeps_moving_within_itself_can_be_left() {
+    let attack = Attack::start().await;
+    for round in 0..12 {
+        attack.visit("/page/moves").await.expect(200);
+        attack.scene.operate("wait", json!({"condition": {"kind": "time", "ms": 250}})).await.expect(200);
+        attack.scene.act(json!({"kind": "tap", "selector": "h1"})).await.expect(200);
+        let arrived = attack.scene.visit("/list").await;
+        assert_eq!((arrived.status.as_u16(), &arrived.body["status"]), (200, &json!(200)), "{round}: {}", arrived.body);
+    }
+    assert_eq!(attack.scene.text("#price").await, "Price: $1,234.50");
+    attack.scene.assert_ready().await;
     attack.end().await;
 }
 

@@ -4,38 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{App, Site, eventually};
-use crate::webkit::Scene;
+use crate::support::{App, eventually};
+use crate::webkit::agents::{Agent, replies, stands};
 
-/// An agent session, whose driver session is the scene's.
-struct Agent {
-    scene: Scene,
-    id: String,
-}
-
-impl Agent {
-    async fn start() -> Self {
-        let app = App::webkit().start().await;
-        let (site, client) = (Site::start().await, app.client().await);
-        let made = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
-        let id = |of: &str| made[of].as_str().expect("an id").to_owned();
-        Self { id: id("id"), scene: Scene { session: id("session_id"), app, site, client } }
-    }
-
-    async fn tell(&self, body: Value) -> Value {
-        self.scene.client.post(&format!("/v1/agent-sessions/{}/message", self.id), body).await.expect(200).body
-    }
-
-    async fn say(&self, message: &str) -> Value {
-        self.tell(json!({"message": message})).await
-    }
-}
-
-fn stands(turn: &Value) -> Vec<&str> {
-    turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].as_str().expect("a status")).collect()
-}
-
-/// Contract: agents 19, 20, 21, 31. However a script submits a form behind a harmless tap, it is held back and asked about; approved of
+/// Contract: agents 19, 20, 21, 31, 34. However a script submits a form behind a harmless tap, it is held back and asked about; approved of
 /// it goes through.
 #[tokio::test]
 async fn a_form_behind_a_harmless_tap_waits_for_approval() {
@@ -55,15 +27,15 @@ async fn a_form_behind_a_harmless_tap_waits_for_approval() {
         assert_eq!(stands(&asked), ["needs_approval"], "{name}: {asked}");
         assert_eq!(asked["intents"][0]["needs_approval"], true);
         assert_eq!((scene.site.hits(), &scene.state().await["url"]), (hits, &address), "{name}");
-        let approved = json!({"message": "approved", "approvals": [asked["intents"][0]["id"]]});
-        assert_eq!(stands(&agent.tell(approved).await), ["done"], "{name}");
+        assert_eq!(stands(&agent.approve(&asked, 0).await), ["done"], "{name}");
         eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == hits + 1).then_some(())).await;
     }
-    // One that takes its time is held as well, and told of with what is done next.
+    // One that takes its time is held as well, and told of with what is done next, which is not blamed for it.
     scene.show(page).await;
     let hits = scene.site.hits();
     let late = agent.say("tap 'Later', wait 1 second, tap 'Nothing'").await;
-    assert_eq!(stands(&late), ["done", "done", "needs_approval"], "{late}");
+    assert_eq!(stands(&late), ["done", "done", "done"], "{late}");
+    replies(&late, "by itself");
     assert_eq!(scene.site.hits(), hits);
     scene.assert_ready().await;
     agent.scene.app.stop().await;

@@ -21,6 +21,7 @@ use kitfleet_models::{
 };
 use uuid::Uuid;
 
+use super::steps::with_what_was_held;
 use super::{Ran, Turn};
 
 /// How many turns of what was said before a model is told at most.
@@ -94,9 +95,10 @@ impl Turn<'_> {
         let Some(ran) = self.converse(Some(means), &mut progress).await? else { return Ok(None) };
         let Progress { steps, .. } = progress;
         let message = &self.waiting.request.message;
+        let reply = hiding::said(&ran.reply, message, steps.iter().map(|step| &step.wish));
         let said = Said {
             message: shown(message, &steps),
-            reply: hiding::said(&ran.reply, message, steps.iter().map(|step| &step.wish)),
+            reply: with_what_was_held(reply, &steps),
             candidates: ran.candidates,
         };
         Ok(Some(Ending { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))

@@ -18,6 +18,7 @@ use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::sessions::intents::Ending;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::driving::{DriveError, Driven, Driving};
+use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::Turn;
@@ -63,16 +64,18 @@ fn unclear(reply: impl Into<String>) -> Found {
 impl Turn<'_> {
     /// Carries a step out, if it may be.
     pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
-        match self.find(step, approved).await? {
-            Found::Not(went) => return Ok(went),
-            Found::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
-                show(step, &found, &origin);
-                step.status = StepStatus::Skipped;
-                return Ok(Went::Well);
-            }
-            Found::Them(found, origin) => {
-                step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
-                show(step, &found, &origin);
+        if !was_done(step) {
+            match self.find(step, approved).await? {
+                Found::Not(went) => return Ok(went),
+                Found::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
+                    show(step, &found, &origin);
+                    step.status = StepStatus::Skipped;
+                    return Ok(Went::Well);
+                }
+                Found::Them(found, origin) => {
+                    step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
+                    show(step, &found, &origin);
+                }
             }
         }
         if step.needs_approval && !approved {
@@ -240,11 +243,20 @@ impl Turn<'_> {
                 return Ok(Went::Wrong);
             }
         };
-        let happened = happened(step, &result);
+        let mut happened = happened(step, &result);
         if let Happened::Held = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
+            // A page that is to be loaded anew was not; whatever else has had a form submitted was done.
+            if !matches!(step.wish, Wish::Back | Wish::Reload) {
+                step.end.result = Some(result.json);
+            }
             return Ok(Went::Asks);
+        }
+        if was_done(step)
+            && let Happened::Not(error) = &mut happened
+        {
+            "it was done, but the form that it would have submitted is there no more".clone_into(error);
         }
         let bytes = result.json.get().len() + result.content.as_ref().map_or(0, |content| content.len() * 4 / 3);
         if bytes > *room {
@@ -295,6 +307,7 @@ impl Turn<'_> {
         let interact = |action| {
             let mut interact = Interact::parse(action, None, OnTimeout::Return, limits)?;
             interact.hold_submissions = !approved;
+            interact.release_submission = was_done(step);
             Ok(Operation::Interact(interact))
         };
         // What was named by a ref is that element and no other, and no page can be so large that it has to be looked for. What was approved
@@ -307,7 +320,7 @@ impl Turn<'_> {
             Wish::Navigate { url } => {
                 let destinations = &self.context.config.destinations;
                 let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
-                Ok(Operation::Navigate(load))
+                Ok(Operation::Navigate(Navigate { hold_submissions: true, ..load }))
             }
             Wish::Tap { target } | Wish::Check { target, .. } => interact(Action::Tap { element: element(target) }),
             Wish::Type { target, value } => {
@@ -395,6 +408,32 @@ fn happened(step: &Step, result: &StoredResult) -> Happened {
     }
 }
 
+/// Whether a step was done, but for a form that it would have submitted, which waits (contract: agents 35).
+pub(super) fn was_done(step: &Step) -> bool {
+    step.needs_approval && step.end.result.is_some()
+}
+
+/// What is replied of a turn that has taken these steps, with a word on a form that a page would have submitted by itself (contract: agents 34).
+pub(super) fn with_what_was_held(reply: String, steps: &[Step]) -> String {
+    if steps.iter().any(met_a_form) {
+        format!("{reply} The page would have submitted a form by itself, which was held back.")
+    } else {
+        reply
+    }
+}
+
+/// Whether the page would have submitted a form by itself while a step was done, or before.
+fn met_a_form(step: &Step) -> bool {
+    #[derive(Default, Deserialize)]
+    struct Met {
+        #[serde(default)]
+        page_submission_held: bool,
+    }
+    let loads_or_acts = !matches!(step.wish, Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. });
+    let result = step.end.result.as_ref().filter(|_| loads_or_acts);
+    result.and_then(|result| serde_json::from_str::<Met>(result.get()).ok()).unwrap_or_default().page_submission_held
+}
+
 /// What an outcome other than success was, in words.
 fn what_befell(outcome: &Outcome) -> String {
     match outcome {
@@ -414,6 +453,10 @@ fn is_its_own_word(wish: &Wish) -> bool {
 
 /// Why a step waits for approval, in words. What is named by a ref a model may have asked about.
 pub(super) fn why_it_asks(step: &Step) -> String {
+    if was_done(step) {
+        let about = step.shown.first().map(|shown| shown.description.as_str()).unwrap_or_default();
+        return format!("this was done, but it would submit a form ({about}), which was held back");
+    }
     match (&step.wish, step.shown.first()) {
         (Wish::Navigate { url }, _) => format!("this leads to an address that has to be agreed to ({url})"),
         (wish, Some(Shown { selector, description, .. })) => match step_target(wish) {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use kitfleet_domain::operations::{Action, Interact, Interacted, KEY_TAKES};
-use kitfleet_host_protocol::{Command, HostError, TouchPhase, TouchStep};
+use kitfleet_host_protocol::{Command, Held, HostError, TouchPhase, TouchStep};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -61,7 +61,13 @@ pub enum Existing {
 
 impl Webkit {
     pub(super) async fn interact(&mut self, interact: &Interact, started: Instant) -> Result<Interacted, Ended> {
-        self.hold_submissions(interact.hold_submissions).await?;
+        if interact.release_submission {
+            self.obstacle = "the page does not submit the form that was held back";
+            let released = self.release_submission().await?;
+            return self.interacted(interact, released, started).await;
+        }
+        // What was held back by now is nothing of its own.
+        let held_before = self.hold_submissions(interact.hold_submissions).await?;
         match &interact.action {
             Action::Tap { element } => self.tap(Sought::written(element, &element.field("action"))).await?,
             Action::Type { element, text, delay_ms, .. } => {
@@ -93,20 +99,36 @@ impl Webkit {
             Action::Reload => drop(self.load(Command::Reload).await?),
         }
         let mut interacted = self.interacted(interact, true, started).await?;
-        if self.holds_submissions {
-            interacted.submission_held = self.host.call(Command::HeldSubmission).await?;
+        interacted.page_submission_held = held_before;
+        if interact.hold_submissions {
+            match self.held_submission().await? {
+                None => {}
+                Some(Held::Form) if !interact.action.touches() => interacted.page_submission_held = true,
+                Some(_) => interacted.submission_held = true,
+            }
         }
         Ok(interacted)
     }
 
     /// Has the page submit forms or not, from now on. A page may submit one long after it was touched, so that this stays until
-    /// another interaction has it otherwise.
-    pub(super) async fn hold_submissions(&mut self, hold: bool) -> Result<(), Ended> {
-        if self.holds_submissions != hold {
-            self.host.call::<()>(Command::HoldSubmissions { hold }).await?;
-            self.holds_submissions = hold;
+    /// another interaction has it otherwise. Answers whether it was kept from submitting one of which nobody was told.
+    pub(super) async fn hold_submissions(&mut self, hold: bool) -> Result<bool, Ended> {
+        if !self.holds_submissions && !hold {
+            return Ok(false);
         }
-        Ok(())
+        self.holds_submissions = hold;
+        Ok(self.host.call(Command::HoldSubmissions { hold }).await?)
+    }
+
+    /// What the page was kept from submitting by what was just done.
+    pub(super) async fn held_submission(&mut self) -> Result<Option<Held>, Ended> {
+        Ok(self.host.call(Command::HeldSubmission).await?)
+    }
+
+    /// Has the page submit what it was last kept from submitting, if that is still there.
+    async fn release_submission(&mut self) -> Result<bool, Ended> {
+        self.holds_submissions = false;
+        Ok(self.host.call(Command::ReleaseSubmission).await?)
     }
 
     pub(super) async fn interacted(
@@ -117,7 +139,7 @@ impl Webkit {
     ) -> Result<Interacted, Ended> {
         let url = self.address().await?;
         let (kind, duration_ms) = (interact.action.kind(), milliseconds(started));
-        Ok(Interacted { ok, kind, duration_ms, url, submission_held: false })
+        Ok(Interacted { ok, kind, duration_ms, url, submission_held: false, page_submission_held: false })
     }
 
     /// Taps an element as soon as a finger reaches it.

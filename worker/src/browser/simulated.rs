@@ -71,10 +71,20 @@ impl Simulated {
                 status: Some(200),
                 final_url: url,
                 duration_ms,
+                page_submission_held: false,
             }),
             Operation::Interact(interact) => {
                 let kind = interact.action.kind();
-                OperationResult::Interact(Interacted { ok: true, kind, duration_ms, url, submission_held: false })
+                let (submission_held, page_submission_held) = (false, false);
+                let ok = true;
+                OperationResult::Interact(Interacted {
+                    ok,
+                    kind,
+                    duration_ms,
+                    url,
+                    submission_held,
+                    page_submission_held,
+                })
             }
             Operation::Wait(wait) => OperationResult::Wait(self.waited(wait, true, started)),
             Operation::StateCapture => OperationResult::StateCapture(SessionState {

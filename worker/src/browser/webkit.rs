@@ -151,6 +151,7 @@ impl Webkit {
             operations::WaitUntil::DomContentLoaded => WaitUntil::DomContentLoaded,
             operations::WaitUntil::NetworkIdle => WaitUntil::NetworkIdle,
         };
+        let held_before = navigate.hold_submissions && self.hold_submissions(true).await?;
         let command = Command::Navigate { uri: navigate.url.as_str().to_owned(), until };
         let protocol::Navigated { final_uri, status } = self.load(command).await?;
         Ok(Navigated {
@@ -158,6 +159,7 @@ impl Webkit {
             status: Some(status),
             final_url: final_uri,
             duration_ms: milliseconds(started),
+            page_submission_held: held_before || navigate.hold_submissions && self.held_submission().await?.is_some(),
         })
     }
 

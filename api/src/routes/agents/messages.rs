@@ -11,6 +11,7 @@ use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, Full, NewTurn, Request, Told, TurnAnswer, TurnKind};
 use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, hiding};
 use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::database::may_pass;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
 use kitfleet_domain::operations::Candidate;
 use kitfleet_domain::timestamp::Timestamp;
@@ -108,21 +109,26 @@ async fn say(
     });
     let turn = TurnId::generate();
     let waiter = app.replies.expect_end(Work::Turn(turn));
+    let sealer = app.agents().await?;
     match accept(&app, &caller, session, turn, &request, receipt.as_ref()).await? {
         Accepted::Turn(worker) => wake(&app.wakeups, worker),
         Accepted::Known(known) => return replay(&app, &caller, receipt.as_ref(), known),
         refused => return Err(refusal(&refused)),
     }
-    let sealer = app.agents().await?;
+    // From here on the message was taken, and whoever is told otherwise would send it again.
     let deadline = Instant::now() + app.config.agents.turn_timeout + GRACE;
+    let look = || async { turns::answer(&mut *app.db.acquire().await?, sealer, session, turn).await };
     loop {
         let patient = waiter.told().await && Instant::now() < deadline;
-        let mut conn = app.db.acquire().await?;
-        if let Some(answer) = turns::answer(&mut conn, sealer, session, turn).await? {
-            return Ok(Answer(answer).into_response());
+        match look().await {
+            Ok(Some(answer)) => return Ok(Answer(answer).into_response()),
+            Ok(None) => {}
+            Err(error) if !may_pass(&error) => return Err(error.into()),
+            Err(error) => tracing::warn!(%error, %turn, "the end of a turn could not be read; trying again"),
         }
         if !patient {
-            let detail = "nothing was heard of the turn in time; the transcript will have its end";
+            let detail =
+                "nothing was heard of the turn in time; the message was taken, and the transcript will have its end";
             return Err(Problem::new(&kinds::SESSION_TIMEOUT, detail));
         }
     }

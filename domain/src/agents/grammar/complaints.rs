@@ -7,7 +7,7 @@ use winnow::error::{ErrMode, ParserError};
 use winnow::stream::{LocatingSlice, Location, TokenSlice};
 
 use super::lexing::Token;
-use super::vocabulary::{VERBS, Verb};
+use super::vocabulary::{self, VERBS, Verb};
 use crate::agents::wishes::Reading;
 
 /// What cannot be done, and where it stands.
@@ -85,7 +85,7 @@ impl Complaint {
     pub fn into_reading(self, message: &str) -> Reading {
         let span = self.span.unwrap_or_default();
         let place = place(message, span.start);
-        let subject = if self.shown {
+        let subject = if self.shown && is_harmless(&message[span.clone()]) {
             format!("“{}” ({place})", excerpt(&message[span]))
         } else {
             format!("what stands at {place}")
@@ -104,6 +104,13 @@ impl Complaint {
         };
         Reading::Clarify { reply: format!("Nothing was done: {trouble}. For example:\n{}", examples.join("\n")) }
     }
+}
+
+/// Whether what stands there can be repeated: a word of letters, or a sign. Anything else may be a text that somebody wanted typed.
+fn is_harmless(text: &str) -> bool {
+    let is_word = text.chars().all(|letter| letter.is_alphabetic() || matches!(letter, '-' | '\'' | '’'));
+    let has_inner_capitals = text.chars().skip(1).any(char::is_uppercase) && text.chars().any(char::is_lowercase);
+    is_word && !has_inner_capitals || text.chars().count() == 1 || text.split(' ').all(vocabulary::has)
 }
 
 /// As people count: from one, in characters.

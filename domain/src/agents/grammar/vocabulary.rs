@@ -1,5 +1,8 @@
 //! The words of the grammar: the parser reads by these tables, and its documentation is printed from them.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use crate::operations::CaptureKind;
 
 /// What a step begins with.
@@ -435,6 +438,25 @@ pub(super) static UNITS: [(f64, &[&str]); 3] = [
     (1.0, &["s", "sec", "secs", "second", "seconds"]),
     (60.0, &["min", "mins", "minute", "minutes"]),
 ];
+
+/// Whether the grammar has a word, whatever its case.
+pub(super) fn has(word: &str) -> bool {
+    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        let verbs = VERBS.iter().flat_map(|verb| verb.phrases);
+        let nouns = NOUNS.iter().flat_map(|noun| noun.names.iter().chain(noun.plurals));
+        let keys = KEYS.iter().flat_map(|key| key.names).chain(MODIFIERS.iter().flat_map(|(_, names)| *names));
+        let lists = [CALLED, ARTICLES, FILLERS, INTO, FROM, WITH, ATTRIBUTES, ALL, ADDRESS, UNCLEAR];
+        let captures = CAPTURES.iter().flat_map(|(_, names)| *names);
+        let standings = STANDINGS.iter().chain(&ADDRESS_TESTS).flat_map(|(_, phrases)| *phrases);
+        let units = UNITS.iter().flat_map(|(_, names)| *names);
+        let ways = DIRECTIONS.iter().chain(&ENDS).map(|(_, way)| way);
+        let phrases = verbs.chain(nouns).chain(keys).chain(lists.into_iter().flatten());
+        let phrases = phrases.chain(captures).chain(standings).chain(units).chain(ways);
+        let others = ["and", "then", "of", "for", "as", "css", "ref", "key", "by", "at", "pixels"];
+        phrases.flat_map(|phrase| phrase.split(' ')).chain(others).collect()
+    });
+    WORDS.contains(word.to_lowercase().as_str())
+}
 
 /// Where a scroll leads: pixels to the right and down, for each pixel that it goes.
 pub(super) static DIRECTIONS: [((i64, i64), &str); 4] =

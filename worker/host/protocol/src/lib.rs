@@ -46,14 +46,18 @@ pub enum Command {
     Back,
     /// Load the page once more and reply with a [`Navigated`] when it has loaded.
     Reload,
-    /// Let pages submit forms, or not, from now on. Replies `null`.
+    /// Let pages submit forms, or not, from now on. Replies with whether the page was kept from submitting one before, which nobody
+    /// has been told.
     HoldSubmissions {
         /// Whether they may not.
         hold: bool,
     },
-    /// Give the page a moment to submit a form by what was just done to it, and reply with whether it was kept from submitting one
-    /// since this was last asked.
+    /// Give the page a moment to submit a form by what was just done to it, and reply with the [`Held`] that it was kept from submitting
+    /// since this was last asked, or with `null`.
     HeldSubmission,
+    /// Let pages submit forms, and have the page submit the one that it was last kept from submitting. Replies with whether that is
+    /// still there.
+    ReleaseSubmission,
     /// Run the body of an async function in a world of our own, which shares the page's DOM but none of its script
     /// objects: a page cannot tamper with what we read. Replies with the value it returns, as JSON of no more than
     /// [`MOST_LINE_BYTES`].
@@ -112,6 +116,7 @@ impl Command {
             Self::Reload => "reload",
             Self::HoldSubmissions { .. } => "hold_submissions",
             Self::HeldSubmission => "held_submission",
+            Self::ReleaseSubmission => "release_submission",
             Self::Evaluate { .. } => "evaluate",
             Self::Touch { .. } => "touch",
             Self::Keys { .. } => "keys",
@@ -123,6 +128,16 @@ impl Command {
             Self::Page => "page",
         }
     }
+}
+
+/// What a page was kept from submitting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// A form of it.
+    Form,
+    /// The form that has led to it, once more: it was to be loaded anew.
+    Resubmission,
 }
 
 /// What a page is to see. The device pixel ratio is fixed when GTK starts, so it is an argument of the host

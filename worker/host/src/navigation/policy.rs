@@ -73,8 +73,15 @@ fn is_on_the_way(navigation: &Navigation, uri: &str, is_redirect: bool, is_revis
     belongs
 }
 
+fn is_attachment(decision: &ResponsePolicyDecision) -> bool {
+    let headers = decision.response().and_then(|response| response.http_headers());
+    let disposition = headers.and_then(|headers| headers.one("Content-Disposition"));
+    disposition.is_some_and(|disposition| disposition.trim_start().to_ascii_lowercase().starts_with("attachment"))
+}
+
 fn weigh_response(browser: &Rc<Browser>, decision: &ResponsePolicyDecision) -> Option<&'static str> {
-    let is_supported = decision.is_mime_type_supported();
+    // WebKit would save what says that it is a file, whatever it is made of.
+    let is_supported = decision.is_mime_type_supported() && !is_attachment(decision);
     if decision.is_main_frame_main_resource() {
         let navigation = &browser.navigation;
         let status = decision.response().and_then(|response| u16::try_from(response.status_code()).ok());

@@ -1,0 +1,159 @@
+//! What agent sessions say of real pages, and do to them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{App, Site, eventually};
+use crate::webkit::Scene;
+
+/// An agent session, whose driver session is the scene's.
+pub struct Agent {
+    pub scene: Scene,
+    pub id: String,
+}
+
+impl Agent {
+    pub async fn start() -> Self {
+        let app = App::webkit().with_second_factors().start().await;
+        let (site, client) = (Site::start().await, app.client().await);
+        let made = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+        let id = |of: &str| made[of].as_str().expect("an id").to_owned();
+        Self { id: id("id"), scene: Scene { session: id("session_id"), app, site, client } }
+    }
+
+    async fn tell(&self, body: Value) -> Value {
+        self.scene.client.post(&format!("/v1/agent-sessions/{}/message", self.id), body).await.expect(200).body
+    }
+
+    pub async fn say(&self, message: &str) -> Value {
+        self.tell(json!({"message": message})).await
+    }
+
+    pub async fn approve(&self, asked: &Value, step: usize) -> Value {
+        self.tell(json!({"message": "approved", "approvals": [asked["intents"][step]["id"]]})).await
+    }
+
+    /// Lets the page do what it does meanwhile.
+    async fn let_pass(&self, ms: u64) {
+        self.scene.operate("wait", json!({"condition": {"kind": "time", "ms": ms}})).await.expect(200);
+    }
+
+    async fn hits(&self, hits: usize) {
+        let site = &self.scene.site;
+        eventually(Duration::from_secs(5), "it is sent", async || (site.hits() == hits).then_some(())).await;
+    }
+}
+
+pub fn stands(turn: &Value) -> Vec<&str> {
+    turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].as_str().expect("a status")).collect()
+}
+
+pub fn replies(turn: &Value, words: &str) {
+    assert!(turn["reply"].as_str().is_some_and(|reply| reply.contains(words)), "{words}: {turn}");
+}
+
+const COUNTER: &str = "<span id=n>0</span><button onclick='n.textContent = +n.textContent + 1'>Add one</button>
+    <label>Note <input></label>";
+
+/// Contract: agents 19, 34. What a page submits by itself is held back and said, and no step is blamed for it, nor done again.
+#[tokio::test]
+async fn no_step_is_blamed_for_what_a_page_submits_by_itself() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    let by_itself =
+        "<form id=f method=post action=/hit></form><script>addEventListener('load', () => f.submit())</script>";
+    let (by_itself, counter) = (scene.written(by_itself), scene.written(COUNTER));
+    let turn = agent.say(&format!("open {by_itself}")).await;
+    assert_eq!(stands(&turn), ["done"], "{turn}");
+    replies(&turn, "by itself");
+    for step in ["tap \"Add one\"", "scroll down", "type \"x\" into Note", "go back"] {
+        agent.say(&format!("open {by_itself}")).await;
+        let turn = agent.say(&format!("open {counter}, {step}")).await;
+        assert_eq!(stands(&turn), ["done", "done"], "{step}: {turn}");
+    }
+    let later =
+        "<form id=f method=post action=/hit></form><p id=log></p><button onclick='log.textContent += 1'>Add</button>
+        <button onclick='setTimeout(() => f.submit(), 300)'>Later</button>";
+    scene.show(later).await;
+    let turn = agent.say("tap 'Later', wait 1 second, tap 'Add'").await;
+    assert_eq!(stands(&turn), ["done", "done", "done"], "{turn}");
+    replies(&turn, "by itself");
+    assert_eq!((scene.text("#log").await, scene.site.hits()), (json!("1"), 0));
+    scene.assert_ready().await;
+    agent.scene.app.stop().await;
+}
+
+/// Contract: agents 20, 31, 35; workers 2. What was done is not done once more when its form is approved of: the form alone goes, that form
+/// alone, and as long as it is there.
+#[tokio::test]
+async fn approval_lets_a_form_go_that_was_held_back() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    let page = "<form id=other action=/hit method=post target=sink><input name=r required value=1></form><iframe name=sink></iframe>
+        <p id=log></p><form id=evil action=/list><input name=all></form>
+        <button onclick='log.textContent += 1; other.submit()'>Look</button>
+        <button onclick='log.textContent += 1; other.requestSubmit()'>Glance</button>
+        <button onclick='log.textContent += 1; new FormData(evil); setTimeout(() => other.submit())'>Peek</button>
+        <button onclick='log.textContent += 1; other.requestSubmit(); setTimeout(() => evil.submit(), 300)'>Trap</button>
+        <button onclick='other.requestSubmit(); setTimeout(() => other.remove(), 100)'>Gone</button>
+        <button onclick='log.textContent += `x`'>Nothing</button>";
+    for (hits, name) in ["Look", "Glance", "Peek", "Trap"].into_iter().enumerate() {
+        scene.show(page).await;
+        let asked = agent.say(&format!("tap '{name}', tap 'Nothing'")).await;
+        assert_eq!(stands(&asked), ["needs_approval", "planned"], "{name}: {asked}");
+        replies(&asked, "this was done, but it would submit a form");
+        assert_eq!((&asked["intents"][0]["result"]["ok"], scene.site.hits()), (&json!(true), hits), "{name}");
+        agent.let_pass(600).await;
+        let done = agent.approve(&asked, 0).await;
+        assert_eq!(stands(&done), ["done", "done"], "{name}: {done}");
+        agent.hits(hits + 1).await;
+        assert_eq!(scene.text("#log").await, "1x", "{name}");
+    }
+    scene.show(page).await;
+    let asked = agent.say("tap 'Gone', tap 'Nothing'").await;
+    agent.let_pass(300).await;
+    let gone = agent.approve(&asked, 0).await;
+    assert_eq!(stands(&gone), ["failed", "skipped"], "{gone}");
+    assert_eq!(scene.site.hits(), 4);
+    scene.assert_ready().await;
+    agent.scene.app.stop().await;
+}
+
+/// Contract: agents 26, 36; recipes 12, 17. What was typed comes back by no page: neither by what it calls its elements nor by its address, in this
+/// turn or a later one.
+#[tokio::test]
+async fn what_was_typed_does_not_come_back_by_the_page() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    let page = "<form action=/submitted><label>Name <input name=name></label><label>Password <input name=secret type=password></label>
+        <a id=hash href='#'>Mark</a><button id=echo type=button>Continue</button><button>Log on</button></form>
+        <script>const pw = document.querySelector('[type=password]'), shown = echo;
+        shown.id = ''; pw.oninput = () => { shown.textContent = `Proceed as ${pw.value}`; shown.dataset.testid = pw.value; hash.href = '#' + pw.value }</script>";
+    scene.show(page).await;
+    let turn = agent
+        .say("type 'ada lovelace' into Name, type 'ZEBRA-111' into Password, tap 'Proceed as', tap Mark, tap 'Log on'")
+        .await;
+    assert_eq!(stands(&turn), ["done", "done", "done", "done", "needs_approval"], "{turn}");
+    let done = agent.approve(&turn, 4).await;
+    assert_eq!(stands(&done), ["done"], "{done}");
+    let later = agent
+        .say("wait for the address to contain \"submitted\", extract the text of css \"body\" as all, tap 'ZEBRA-111'")
+        .await;
+    let (session, client) = (format!("/v1/agent-sessions/{}", agent.id), &scene.client);
+    let label = json!({"agent_session_id": agent.id, "label": "x"});
+    let recipe = client.post("/v1/recipes", label).await.expect(201).body["id"].clone();
+    let recipe = client.get(&format!("/v1/recipes/{}", recipe.as_str().expect("an id"))).await.expect(200).body;
+    let suggestion = client.get(&format!("{session}/recipe-suggestion")).await.expect(200).body;
+    let transcript = client.get(&format!("{session}/transcript")).await.expect(200).body;
+    let mut told = vec![turn.clone(), done, recipe.clone(), suggestion];
+    told.extend([&later["reply"], &later["intents"][0], &later["intents"][2]].map(Clone::clone));
+    told.push(transcript["data"][1].clone());
+    for told in told {
+        let told = told.to_string();
+        assert!(!["ZEBRA", "ada lovelace", "ada+love"].iter().any(|typed| told.contains(typed)), "{told}");
+    }
+    assert_eq!(turn["intents"][2]["target"]["description"], "button \"Proceed as •••\"");
+    assert!(recipe.to_string().contains("Proceed as •••"), "{recipe}");
+    agent.scene.app.stop().await;
+}
