@@ -29,7 +29,7 @@ static REFERENCES: LazyLock<Regex> = LazyLock::new(|| {
 /// Pages that only their writers had.
 static FOREIGN: LazyLock<Regex> = LazyLock::new(|| {
     let patterns = [
-        r#"\b[Ii]nterface, (?:["`]|Limits|audit)"#,
+        r#"(?:^|[^:\w])[Ii]nterface, (?:["`]|Limits|audit)"#,
         r"\b[Tt]he interface\b",
         r"_the_[i]nterface",
         r"\b[Dd]ecisions (?:D\d|page)",

@@ -523,6 +523,22 @@ async fn a_message_that_is_repeated_asks_nobody() {
     scene.app.stop().await;
 }
 
+/// Contract: agents 36; byok 18, 23. What was typed in a turn is told to a model in none of what was said later.
+#[tokio::test]
+async fn what_was_typed_is_not_told_again() {
+    let scene = Scene::start(|app| app, json!({})).await;
+    scene.say("open shop.example", &[plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]))]).await;
+    scene.say("my word is hunter2", &[plan(&json!([{"kind": "type", "ref": "e1", "value": "hunter2"}]))]).await;
+    let tap = json!({"kind": "plan", "reply": "Tapped “Hi Hunter2”.", "steps": [{"kind": "tap", "ref": "e2"}]});
+    let turn = scene.say("tap what has come, Hi Hunter2", &[tap]).await;
+    assert_eq!((stands(&turn), reply_of(&turn)), (vec![("tap", "done")], "Tapped “Hi •••”."));
+    scene.say("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
+    let (_, before) = scene.told();
+    let said: Vec<_> = before.iter().filter_map(|said| said["content"].as_str()).collect();
+    assert_eq!(said[2..], ["my word is •••", "Done.", "tap what has come, Hi •••", "Tapped “Hi •••”."]);
+    scene.app.stop().await;
+}
+
 /// Contract: agents 16; recipes 5. A recipe of what a model had done names elements by what finds them again, and not by refs.
 #[tokio::test]
 async fn a_recipe_of_what_a_model_did_has_no_refs() {

@@ -1,11 +1,13 @@
 //! What a model sees of real pages, and what becomes of what it wants done there (contract: byok 11, 14, 18 to 20).
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::agents::{driver_of, id_of};
 use crate::support::model_provider::{ModelProvider, Reply, anthropic_call};
 use crate::support::people::ENCRYPTION_KEY;
-use crate::support::{App, Client, Site};
+use crate::support::{App, Client, Site, eventually};
 use crate::webkit::text;
 
 /// A customer who lets a model read what they say in an agent session.
@@ -111,6 +113,35 @@ async fn a_model_acts_on_what_it_sees_and_not_on_what_a_page_orders() {
     let gone = json!({"kind": "plan", "steps": [{"kind": "tap", "ref": go}]});
     let turn = scene.say("tap it", &[gone]).await;
     assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{turn}");
+    scene.app.stop().await;
+}
+
+/// Contract: agents 34, 35; byok 19, 20. A form behind what a model wants tapped waits for approval, and the tap is not done again; of one that
+/// a page submits by itself the reply tells, whatever the model says.
+#[tokio::test]
+async fn a_form_behind_what_a_model_does_is_held_back() {
+    let scene = Scene::start().await;
+    scene.show("<form id=f method=post action=/hit></form><p id=log></p><button onclick='log.textContent += 1; f.submit()'>Look</button>").await;
+    scene.say("what is here?", &[]).await;
+    let look =
+        json!({"kind": "plan", "reply": "Looked.", "steps": [{"kind": "tap", "ref": scene.ref_of("button \"Look\"")}]});
+    let asked = scene.say("look", &[look]).await;
+    assert_eq!((&asked["intents"][0]["status"], scene.site.hits()), (&json!("needs_approval"), 0), "{asked}");
+    assert!(asked["reply"].as_str().is_some_and(|reply| reply.starts_with("this was done, but")), "{asked}");
+    assert_eq!(text(&scene.client, &scene.driver, "#log").await, "1");
+    let approved = json!({"message": "approved", "approvals": [asked["intents"][0]["id"]]});
+    let done = scene.client.tell(&scene.agent, "message", approved).await.expect(200).body;
+    assert_eq!(done["intents"][0]["status"], "done", "{done}");
+    eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == 1).then_some(())).await;
+
+    let by_itself =
+        "<form id=f method=post action=/hit></form><script>addEventListener('load', () => f.submit())</script>";
+    let url = reqwest::Url::parse_with_params(&scene.site.url("/written"), [("html", by_itself)]).expect("an address");
+    let open = json!({"kind": "plan", "reply": "You are there.", "steps": [{"kind": "navigate", "url": url}]});
+    let turn = scene.say(&format!("open {url} for me"), &[open]).await;
+    let reply = "You are there. The page would have submitted a form by itself, which was held back.";
+    assert_eq!((&turn["intents"][0]["status"], &turn["reply"]), (&json!("done"), &json!(reply)), "{turn}");
+    assert_eq!(scene.site.hits(), 1);
     scene.app.stop().await;
 }
 
