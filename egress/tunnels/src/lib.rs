@@ -173,9 +173,10 @@ impl Tunnel {
         };
         tokio::select! {
             biased;
-            // First, because in a dead tunnel no name resolves either.
+            // First, because nothing that fails in a dead tunnel fails for another reason.
             () = self.stack.silent() => Err(ConnectError::TunnelDead),
-            connected = connected => connected,
+            // And asked once more, because it may have died between the two.
+            connected = connected => connected.or_else(|error| self.stack.refuse_when_dead().and(Err(error))),
         }
     }
 

@@ -27,7 +27,7 @@ const LOOK_UPS: usize = 16;
 const REMEMBERED: u64 = 512;
 
 /// How long they are at most, whatever they say themselves.
-const REMEMBERED_FOR: Duration = Duration::from_secs(60 * 60);
+const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
 /// How long a server may take, and how often it is asked again.

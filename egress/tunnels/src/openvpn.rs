@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rustls::ClientConfig;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout};
 use zeroize::Zeroizing;
 
@@ -63,7 +64,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// How often OpenVPN says that it is there, and how long it hears nothing, when nobody sets it.
 const PING: Duration = Duration::from_secs(10);
-const PING_RESTART: Duration = Duration::from_secs(120);
+const PING_RESTART: Duration = Duration::from_mins(2);
 
 /// How often timers are looked at, and how often while something is unanswered.
 const IDLE_TICK: Duration = Duration::from_secs(1);
@@ -250,6 +251,8 @@ async fn come_in(carrier: &mut Carrier, entering: &mut Entering) -> Result<Zeroi
             let Some(packet) = carrier.receive().map_err(|_| Failure::Broken)? else { break };
             entering.receive(carrier.bytes(packet))?;
         }
+        // Whatever comes, others have their turn.
+        yield_now().await;
         if let Some(options) = entering.options()? {
             return Ok(options);
         }
@@ -261,6 +264,14 @@ async fn send_all(carrier: &mut Carrier, packets: &[Vec<u8>]) -> Result<(), Fail
         carrier.send(packet).await.map_err(|_| Failure::Broken)?;
     }
     carrier.flush().await.map_err(|_| Failure::Broken)
+}
+
+/// Why a connection is no more: its server has ended it, or the way to it is gone.
+fn end_of(error: &io::Error) -> Closed {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Closed::Ended,
+        _ => Closed::Broken,
+    }
 }
 
 /// An open tunnel's socket and protocol.
@@ -312,14 +323,17 @@ impl Wire {
             for packet in control.drain(..) {
                 self.send(&packet).await?;
             }
-            self.carrier.flush().await.map_err(|_| Closed::Broken)?;
+            self.carrier.flush().await.map_err(|error| end_of(&error))?;
             if self.unanswered.is_some() {
                 tick = tick.min(Instant::now() + ANXIOUS_TICK);
             }
             let due = self.session.next_due().into_iter().chain([Instant::now() + delay, tick]).min().unwrap_or(tick);
             tokio::select! {
                 _ = self.carrier.readable() => {
-                    self.receive(&mut incoming)?;
+                    if self.receive(&mut incoming)? == BATCH {
+                        // Whatever comes, others have their turn.
+                        yield_now().await;
+                    }
                     link.deliver(&mut incoming);
                     if self.unanswered.is_none() {
                         link.answered();
@@ -335,23 +349,17 @@ impl Wire {
         }
     }
 
-    /// Reads what has come, up to a batch.
-    fn receive(&mut self, incoming: &mut Vec<Vec<u8>>) -> Result<(), Closed> {
-        for _ in 0..BATCH {
+    /// Reads what has come, up to a batch, and counts it.
+    fn receive(&mut self, incoming: &mut Vec<Vec<u8>>) -> Result<usize, Closed> {
+        for count in 0..BATCH {
             let packet = match self.carrier.receive() {
                 Ok(Some(packet)) => packet,
-                Ok(None) => break,
-                Err(error) if self.carrier.is_connection() => {
-                    return Err(if error.kind() == io::ErrorKind::UnexpectedEof {
-                        Closed::Ended
-                    } else {
-                        Closed::Broken
-                    });
-                }
+                Ok(None) => return Ok(count),
+                Err(error) if self.carrier.is_connection() => return Err(end_of(&error)),
                 // Somebody says that nobody is there. The server's silence will, unless it is there.
                 Err(_) => {
                     self.unanswered.get_or_insert_with(Instant::now);
-                    break;
+                    return Ok(count);
                 }
             };
             if self.session.receive(self.carrier.bytes(packet), incoming)? {
@@ -359,13 +367,13 @@ impl Wire {
                 self.unanswered = None;
             }
         }
-        Ok(())
+        Ok(BATCH)
     }
 
     async fn send(&mut self, packet: &[u8]) -> Result<(), Closed> {
         self.sent = Instant::now();
         match self.carrier.send(packet).await {
-            Err(_) if self.carrier.is_connection() => Err(Closed::Broken),
+            Err(error) if self.carrier.is_connection() => Err(end_of(&error)),
             Err(_) => {
                 self.unanswered.get_or_insert_with(Instant::now);
                 Ok(())
@@ -396,7 +404,7 @@ impl Wire {
             self.asked = Instant::now();
             let ask = self.session.ask();
             self.send(&ask).await?;
-            self.carrier.flush().await.map_err(|_| Closed::Broken)?;
+            self.carrier.flush().await.map_err(|error| end_of(&error))?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::set_tcp_quickack;
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
@@ -88,7 +89,12 @@ impl Carrier {
                 match none_if_it_would_block(stream.try_read(&mut input[*end..]))? {
                     None => return Ok(None),
                     Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Some(length) => *end += length,
+                    Some(length) => {
+                        *end += length;
+                        // A server of OpenVPN's holds back small packets until the ones before are confirmed, for which a
+                        // kernel takes 40 ms. What is said to it holds until the next confirmation.
+                        let _ = set_tcp_quickack(&*stream, true);
+                    }
                 }
             },
         }

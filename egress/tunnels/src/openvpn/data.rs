@@ -107,7 +107,7 @@ impl DataChannel {
         let (head, body) = out.split_at_mut(begin + TAG);
         let (key, implicit) = &self.sealing;
         let tag = key
-            .seal_in_place_separate_tag(nonce(number, implicit), Aad::from(&head[authenticated..begin]), body)
+            .seal_in_place_separate_tag(nonce(number, *implicit), Aad::from(&head[authenticated..begin]), body)
             .ok()?;
         head[begin..].copy_from_slice(tag.as_ref());
         self.count(packet.len());
@@ -130,7 +130,7 @@ impl DataChannel {
         body.extend_from_slice(sealed);
         body.extend_from_slice(tag);
         let (key, implicit) = &self.opening;
-        let length = key.open_in_place(nonce(number, implicit), Aad::from(authenticated), &mut body).ok()?.len();
+        let length = key.open_in_place(nonce(number, *implicit), Aad::from(authenticated), &mut body).ok()?.len();
         if !self.came.take(u32::from_be_bytes(number)) {
             return None;
         }
@@ -151,10 +151,10 @@ fn half(keys: &[u8], cipher: Cipher) -> (LessSafeKey, [u8; IMPLICIT]) {
     (LessSafeKey::new(key), keys[64..64 + IMPLICIT].try_into().expect("eight bytes"))
 }
 
-fn nonce(number: [u8; NUMBER], implicit: &[u8; IMPLICIT]) -> Nonce {
+fn nonce(number: [u8; NUMBER], implicit: [u8; IMPLICIT]) -> Nonce {
     let mut bytes = [0; NONCE_LEN];
     bytes[..NUMBER].copy_from_slice(&number);
-    bytes[NUMBER..].copy_from_slice(implicit);
+    bytes[NUMBER..].copy_from_slice(&implicit);
     Nonce::assume_unique_for_key(bytes)
 }
 
@@ -216,7 +216,7 @@ mod tests {
         let (key, _) =
             super::half(&std::array::from_fn::<u8, 128, _>(|at| u8::try_from(at).expect("small")), Cipher::Aes256Gcm);
         let tag = key
-            .seal_in_place_separate_tag(nonce([0, 0, 0, 1], &implicit), Aad::from(&sealed[..8]), &mut body)
+            .seal_in_place_separate_tag(nonce([0, 0, 0, 1], implicit), Aad::from(&sealed[..8]), &mut body)
             .expect("sealed");
         assert_eq!(&sealed[8..24], tag.as_ref());
         assert_eq!(&sealed[24..], body);

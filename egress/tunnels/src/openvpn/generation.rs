@@ -40,9 +40,10 @@ impl Peer {
         Self { wrapper, ours: rand::random(), theirs: None, offer, resends_key: false }
     }
 
-    /// A packet that confirms as much as fits.
-    fn pack(&mut self, opcode: Opcode, key: u8, to_confirm: &mut Vec<u32>, message: Option<(u32, &[u8])>) -> Vec<u8> {
-        let body = Body::write(to_confirm, self.theirs, message);
+    /// A packet that confirms what there is to confirm.
+    fn pack(&mut self, opcode: Opcode, key: u8, reliable: &mut Reliable, message: Option<(u32, &[u8])>) -> Vec<u8> {
+        let confirmed = if self.theirs.is_some() { reliable.confirmations() } else { Vec::new() };
+        let body = Body::write(&confirmed, self.theirs, message);
         self.wrapper.wrap(&Head { opcode, key, session: self.ours }, &body)
     }
 }
@@ -118,10 +119,10 @@ impl Generation {
             self.queue_tls(peer)?;
         }
         while let Some(Due { opcode, number, bytes }) = self.reliable.due(now) {
-            out.push(peer.pack(opcode, self.key, &mut self.reliable.to_confirm, Some((number, &bytes))));
+            out.push(peer.pack(opcode, self.key, &mut self.reliable, Some((number, &bytes))));
         }
         while peer.theirs.is_some() && !self.reliable.to_confirm.is_empty() {
-            out.push(peer.pack(Opcode::Confirm, self.key, &mut self.reliable.to_confirm, None));
+            out.push(peer.pack(Opcode::Confirm, self.key, &mut self.reliable, None));
         }
         Ok(())
     }
@@ -176,7 +177,7 @@ impl Generation {
         match peer.theirs {
             Some(known) if known == head.session => {}
             None if head.opcode == Opcode::HardResetServer && body.confirmed.contains(&0) => {
-                peer.theirs = Some(head.session)
+                peer.theirs = Some(head.session);
             }
             _ => return Ok(()),
         }
@@ -250,22 +251,18 @@ impl Generation {
         self.said.drain(..end);
     }
 
-    /// The next thing that the server says, once the keys are agreed.
-    pub(super) fn take_message(&mut self) -> Option<Zeroizing<String>> {
-        self.theirs.as_ref()?;
-        loop {
-            let end = self.said.iter().position(|byte| *byte == 0)?;
-            let message = Zeroizing::new(String::from_utf8_lossy(&self.said[..end]).trim().to_owned());
-            self.said.drain(..=end);
-            // Old servers and new ones end their part of the keys with more or fewer empty words.
-            if !message.is_empty() {
-                return Some(message);
-            }
-        }
+    /// What the server has said since, once the keys are agreed.
+    pub(super) fn take_messages(&mut self) -> Vec<Zeroizing<String>> {
+        let end = self.said.iter().rposition(|byte| *byte == 0).filter(|_| self.is_agreed());
+        let Some(end) = end else { return Vec::new() };
+        let whole = Zeroizing::new(self.said.drain(..=end).collect::<Vec<u8>>());
+        // Servers end their part of the keys with more or fewer empty words, by their age.
+        let messages = whole.split(|byte| *byte == 0).filter(|message| !message.is_empty());
+        messages.map(|message| Zeroizing::new(String::from_utf8_lossy(message).trim().to_owned())).collect()
     }
 
     /// Asks for a sign of life: every packet is confirmed, also one that has come before.
     pub(super) fn ask(&mut self, peer: &mut Peer) -> Vec<u8> {
-        peer.pack(Opcode::Control, self.key, &mut self.reliable.to_confirm, Some((0, &[])))
+        peer.pack(Opcode::Control, self.key, &mut self.reliable, Some((0, &[])))
     }
 }

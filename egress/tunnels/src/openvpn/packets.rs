@@ -5,7 +5,7 @@ pub(super) const HEAD: usize = 9;
 /// What an end of a conversation calls itself.
 pub(super) type SessionId = [u8; 8];
 /// How many packets one packet may confirm. Some servers drop what confirms more.
-const CONFIRMED: usize = 4;
+pub(super) const CONFIRMED: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -103,18 +103,14 @@ impl Body {
         Some(body)
     }
 
-    /// The bytes of a packet that confirms as much of `confirmed` as fits, which is taken from it.
-    pub(super) fn write(
-        confirmed: &mut Vec<u32>,
-        session: Option<SessionId>,
-        message: Option<(u32, &[u8])>,
-    ) -> Vec<u8> {
-        let now = if session.is_some() { confirmed.len().min(CONFIRMED) } else { 0 };
-        let mut bytes = vec![u8::try_from(now).unwrap_or(0)];
-        for number in confirmed.drain(..now) {
+    /// The bytes of a packet that confirms these numbers of this session's, which are a few.
+    pub(super) fn write(confirmed: &[u32], session: Option<SessionId>, message: Option<(u32, &[u8])>) -> Vec<u8> {
+        let confirmed = if session.is_some() { confirmed } else { &[] };
+        let mut bytes = vec![u8::try_from(confirmed.len()).unwrap_or(0)];
+        for number in confirmed {
             bytes.extend(number.to_be_bytes());
         }
-        if let (Some(session), 1..) = (session, now) {
+        if let (Some(session), [_, ..]) = (session, confirmed) {
             bytes.extend(session);
         }
         if let Some((number, message)) = message {
@@ -154,8 +150,7 @@ mod tests {
         let head = Head { opcode: Opcode::Control, key: 1, session: *b"abcdefgh" };
         assert_eq!(head.bytes(), *b"\x21abcdefgh");
         assert_eq!(Head::read(b"\x21abcdefgh"), Some(head));
-        let mut confirmed = vec![7, 8];
-        let bytes = Body::write(&mut confirmed, Some(*b"hgfedcba"), Some((2, b"tls")));
+        let bytes = Body::write(&[7, 8], Some(*b"hgfedcba"), Some((2, b"tls")));
         assert_eq!(bytes, b"\x02\0\0\0\x07\0\0\0\x08hgfedcba\0\0\0\x02tls");
         assert_eq!(
             Body::read(Opcode::Control, &bytes),
@@ -165,8 +160,7 @@ mod tests {
                 message: Some((2, b"tls".to_vec()))
             })
         );
-        assert!(confirmed.is_empty());
-        assert_eq!(Body::write(&mut vec![1], None, Some((0, b""))), b"\0\0\0\0\0", "nobody to confirm to");
+        assert_eq!(Body::write(&[1], None, Some((0, b""))), b"\0\0\0\0\0", "nobody to confirm to");
         for cut in 0..bytes.len() - 3 {
             assert_eq!(Body::read(Opcode::Control, &bytes[..cut]), None);
         }

@@ -112,6 +112,7 @@ fn refuse(directive: &str, reason: &str) -> ConfigError {
 
 /// What has been read so far.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a directive that is there or not")]
 struct Draft {
     pulls: bool,
     is_client: bool,
@@ -215,7 +216,7 @@ impl Draft {
         Ok(())
     }
 
-    #[expect(clippy::too_many_lines, reason = "a table of directives, which is read as one")]
+    #[expect(clippy::too_many_lines, clippy::match_same_arms, reason = "a table of directives, which is read as one")]
     fn directive(&mut self, directive: &str, arguments: &[&str], at: usize) -> Result<(), ConfigError> {
         let amiss = |reason: &str| Err(refuse(directive, reason));
         match (directive, arguments) {
@@ -286,7 +287,7 @@ impl Draft {
             ("tls-cert-profile", ["legacy" | "preferred"]) => {}
             ("remote-cert-tls", ["server"]) => self.says_server = true,
             ("remote-cert-eku", ["TLS Web Server Authentication" | "serverAuth" | "1.3.6.1.5.5.7.3.1"]) => {
-                self.says_server = true
+                self.says_server = true;
             }
             ("remote-cert-tls" | "remote-cert-eku", _) => return amiss("only a server's certificate can be asked for"),
             ("x509-username-field", ["CN"]) => {}
@@ -296,7 +297,7 @@ impl Draft {
             }
             ("verify-x509-name", [""] | ["", _]) => return amiss("names nobody"),
             ("verify-x509-name", [subject] | [subject, "subject"]) => {
-                self.name = Some(NameRule::Subject((*subject).to_owned()))
+                self.name = Some(NameRule::Subject((*subject).to_owned()));
             }
             ("verify-x509-name", [name, "name"]) => self.name = Some(NameRule::Name((*name).to_owned())),
             ("verify-x509-name", [prefix, "name-prefix"]) => self.name = Some(NameRule::Prefix((*prefix).to_owned())),
@@ -417,7 +418,7 @@ impl Draft {
         }
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
             .map_err(|_| refuse("key", "holds no key that can be read"))?;
-        Ok(Some(Identity { chain, key }))
+        Ok(Some(Identity { chain, key: Zeroizing::new(key) }))
     }
 
     fn trust(&mut self) -> Result<Trust, ConfigError> {

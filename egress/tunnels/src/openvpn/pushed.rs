@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(dns, ["10.8.0.1", "10.8.0.2", "fd00::2", "9.9.9.9"]);
         assert_eq!((pushed.format.cipher, pushed.format.peer), (Cipher::Aes128Gcm, Some(3)));
         assert!(pushed.exports_keys && pushed.exit_by_control);
-        assert_eq!((pushed.ping, pushed.ping_restart), (Some(Duration::from_secs(10)), Some(Duration::from_secs(60))));
+        assert_eq!((pushed.ping, pushed.ping_restart), (Some(Duration::from_secs(10)), Some(Duration::from_mins(1))));
         assert_eq!((pushed.mtu, pushed.token.as_deref().map(String::as_str)), (Some(1400), Some("SESS_x")));
     }
 

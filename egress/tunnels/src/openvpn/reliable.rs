@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::packets::Opcode;
+use super::packets::{CONFIRMED, Opcode};
 
 /// Packets that may be under way. A server keeps no more than twelve that came too early.
 const UNDER_WAY: u32 = 8;
@@ -25,6 +25,9 @@ pub(super) struct Reliable {
     next_to_take: u32,
     /// What the other end is to be told that we have.
     pub(super) to_confirm: Vec<u32>,
+    /// What it was told last. It is told again with whatever is sent, because what told it may be lost, and a server that
+    /// keeps nothing of strangers knows by it whom it has answered.
+    told: Vec<u32>,
 }
 
 struct Sent {
@@ -51,6 +54,7 @@ impl Reliable {
             early: BTreeMap::new(),
             next_to_take: 0,
             to_confirm: Vec::new(),
+            told: Vec::new(),
         }
     }
 
@@ -107,6 +111,17 @@ impl Reliable {
         }
     }
 
+    /// What a packet confirms: what has not been told, and what was told last.
+    pub(super) fn confirmations(&mut self) -> Vec<u32> {
+        let now = self.to_confirm.len().min(CONFIRMED);
+        let mut confirmed: Vec<u32> = self.to_confirm.drain(..now).collect();
+        self.told.retain(|number| !confirmed.contains(number));
+        confirmed.append(&mut self.told);
+        confirmed.truncate(CONFIRMED);
+        self.told.clone_from(&confirmed);
+        confirmed
+    }
+
     /// The next packet in order, with its number.
     pub(super) fn take(&mut self) -> Option<(u32, Vec<u8>)> {
         let bytes = self.early.remove(&self.next_to_take)?;
@@ -130,7 +145,7 @@ mod tests {
         assert_eq!(reliable.due(now).map(|due| due.number), Some(0));
         assert!(reliable.due(now).is_none());
         for wait in [1, 2, 4, 8, 8] {
-            now += Duration::from_secs(wait) - Duration::from_millis(1);
+            now += Duration::from_millis(wait * 1000 - 1);
             assert!(reliable.due(now).is_none(), "{wait}");
             now += Duration::from_millis(1);
             assert_eq!(reliable.due(now).map(|due| due.number), Some(0), "{wait}");
@@ -150,6 +165,18 @@ mod tests {
         assert!(reliable.due(now).is_none(), "the oldest is still under way");
         reliable.confirmed(0);
         assert_eq!(std::iter::from_fn(|| reliable.due(now)).count(), 2);
+    }
+
+    #[test]
+    fn what_was_confirmed_last_is_confirmed_again_with_what_is_sent() {
+        let mut reliable = Reliable::beginning_with(Opcode::SoftReset);
+        assert!(reliable.confirmations().is_empty());
+        reliable.came(0, Vec::new());
+        assert_eq!([reliable.confirmations(), reliable.confirmations()], [[0], [0]]);
+        (1..7).for_each(|number| reliable.came(number, Vec::new()));
+        assert_eq!([reliable.confirmations(), reliable.confirmations()], [[1, 2, 3, 4], [5, 6, 1, 2]]);
+        assert_eq!(reliable.confirmations(), [5, 6, 1, 2]);
+        assert!(reliable.to_confirm.is_empty());
     }
 
     #[test]

@@ -12,12 +12,12 @@ use super::packets::{Body, Opcode};
 use super::profile::Renewal;
 
 /// How long new keys may take to be agreed.
-const AGREE_WITHIN: Duration = Duration::from_secs(60);
+const AGREE_WITHIN: Duration = Duration::from_mins(1);
 /// What is sealed with new keys may come to a server before it has made them itself. It says by its own first packet that it
 /// has, and a server without anything to send is given this long.
 const USE_AFTER: Duration = Duration::from_secs(1);
 /// How long packets are opened that were sealed with the keys of before.
-const KEEP_FOR: Duration = Duration::from_secs(60);
+const KEEP_FOR: Duration = Duration::from_mins(1);
 /// Parts of a reply that belong together, and their bytes.
 const REPLY_PARTS: usize = 64;
 const REPLY_BYTES: usize = 64 << 10;
@@ -72,7 +72,7 @@ impl Entering {
 
     /// What the server sets, once it has said all of it.
     pub(super) fn options(&mut self) -> Result<Option<Zeroizing<String>>, Failure> {
-        while let Some(message) = self.generation.take_message() {
+        for message in self.generation.take_messages() {
             let Some(part) = message.strip_prefix("PUSH_REPLY") else {
                 end_of(&message)?;
                 continue;
@@ -163,13 +163,15 @@ impl Session {
             return Ok(false);
         }
         let Some(body) = Body::read(head.opcode, &bytes) else { return Ok(false) };
-        if head.opcode == Opcode::SoftReset && head.key == after(self.generation.key) && self.is_settled() {
+        // A server that wants new keys sooner than the last ones are used asks again, and gets them then.
+        let may_renew = self.is_settled() && self.agreed_at.elapsed() >= USE_AFTER;
+        if head.opcode == Opcode::SoftReset && head.key == after(self.generation.key) && may_renew {
             self.generation = Generation::new(&self.peer, head.key)?;
         }
         if head.key == self.generation.key {
             self.answers |= body.confirmed.contains(&0);
             self.generation.receive(&mut self.peer, &head, body)?;
-            while let Some(message) = self.generation.take_message() {
+            for message in self.generation.take_messages() {
                 // Servers that give tokens give a new one with new keys.
                 match message.strip_prefix("PUSH_REPLY,") {
                     Some(options) => options
@@ -188,19 +190,19 @@ impl Session {
         self.peer.offer.take_token(token);
     }
 
-    /// Whether no keys are being agreed.
+    /// Whether the keys that were agreed last are in use.
     fn is_settled(&self) -> bool {
-        self.generation.key == self.data.key || self.next.is_some()
+        self.generation.key == self.data.key
     }
 
     /// What is to be sent now besides packets of the tunnel.
     pub(super) fn drive(&mut self, out: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
         let now = Instant::now();
-        if self.is_settled() && self.next.is_none() && self.is_to_renew(now) {
+        if self.is_settled() && self.is_to_renew(now) {
             self.generation = Generation::new(&self.peer, after(self.generation.key))?;
         }
         self.generation.drive(&mut self.peer, now, out)?;
-        if !self.is_settled() {
+        if !self.is_settled() && self.next.is_none() {
             if self.generation.is_agreed() {
                 let keys = self.generation.keys(&self.peer, self.terms.exports_keys)?;
                 self.next = Some(DataChannel::new(self.generation.key, &keys, self.terms.format));
@@ -209,7 +211,7 @@ impl Session {
                 return Err(Failure::Ended);
             }
         }
-        if now - self.agreed_at > USE_AFTER {
+        if now - self.agreed_at >= USE_AFTER {
             self.use_next();
         }
         if now - self.agreed_at > KEEP_FOR {
@@ -300,3 +302,6 @@ fn end_of(message: &str) -> Result<(), Failure> {
     }
     if ["RESTART", "HALT", "EXIT"].iter().any(|end| message.starts_with(end)) { Err(Failure::Ended) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,15 +4,21 @@ use std::sync::Arc;
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring::sign;
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, TrustAnchor, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
-use rustls::{CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, Error, NamedGroup, SignatureScheme};
+use rustls::{
+    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, NamedGroup,
+    SignatureScheme,
+};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::oid_registry::Oid;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::x509::X509Name;
+use zeroize::Zeroizing;
 
 use super::keys::fingerprint;
 use crate::ConfigError;
@@ -43,7 +49,7 @@ pub(super) enum NameRule {
 /// Who we are.
 pub(super) struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
-    pub(super) key: PrivateKeyDer<'static>,
+    pub(super) key: Zeroizing<PrivateKeyDer<'static>>,
 }
 
 /// What a profile leaves of what can be spoken here.
@@ -100,10 +106,17 @@ pub(super) fn settings(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(check));
     let mut settings = match identity {
-        Some(Identity { chain, key }) => builder.with_client_auth_cert(chain, key).map_err(|error| match error {
-            Error::InconsistentKeys(_) => refuse("key", "is not the key of <cert>"),
-            _ => refuse("key", "is of a kind that is not spoken here"),
-        })?,
+        Some(Identity { chain, key }) => {
+            let signing =
+                sign::any_supported_type(&key).map_err(|_| refuse("key", "is of a kind that is not spoken here"))?;
+            let certified = CertifiedKey::new(chain, signing);
+            match certified.keys_match() {
+                Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+                Err(Error::InconsistentKeys(_)) => return Err(refuse("key", "is not the key of <cert>")),
+                Err(_) => return Err(refuse("cert", "holds no certificate that can be read")),
+            }
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+        }
         None => builder.with_no_client_auth(),
     };
     settings.enable_sni = false;

@@ -9,12 +9,13 @@
 //! How much may be under way is judged as BBR does: twice what the path holds, which is the rate at which segments lately
 //! arrived times the shortest round trip. A random loss says nothing of that; many losses in a round say that there are
 //! others, or that there is little room for what waits, and take from the reserve. What may be sent is spread over time: when
-//! a gap is filled, all that waited behind it would come at once. smoltcp is told by the other side's window, which is made smaller on its
-//! way in. A path that is quiet is not measured, and what was measured of it holds.
+//! a gap is filled, all that waited behind it would come at once. smoltcp is told by the other side's window, which is made
+//! smaller on its way in. A sender that has little to say measures nothing, and is not held to it.
 //!
 //! A side that knows no selective acknowledgements leaves all but the window to smoltcp.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 /// Segments that may be under way before anything is known (RFC 6928), and at the least.
@@ -39,7 +40,7 @@ const ROUNDS_TO_FULL: u32 = 3;
 const BELIEVED: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_millis(200);
 
-/// What is sent at once is what would be in this time: clocks are no finer.
+/// As much is sent at once as is to be sent in this time: clocks are no finer.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// What of a round may be lost by chance: a fiftieth.
@@ -69,12 +70,12 @@ impl Recovery {
         if segment.flags & SYN != 0 {
             let next = segment.number.wrapping_add(1);
             // Of a greeting that is said again nobody knows which one is answered.
-            let again = self.flows.get(&segment.source).is_some_and(|flow| flow.next == next);
-            let flow = Flow::new(next, longest(&packet, &segment), (!again).then_some(now), now);
-            self.flows.insert(segment.source, flow);
+            let again = self.flows.get(&segment.from.1).is_some_and(|flow| flow.next == next);
+            let flow = Flow::new(segment.to, next, longest(&packet, &segment), (!again).then_some(now), now);
+            self.flows.insert(segment.from.1, flow);
             return Some(packet);
         }
-        match self.flows.get_mut(&segment.source) {
+        match self.flows.get_mut(&segment.from.1) {
             Some(flow) => flow.leaving(packet, &segment, now),
             None => Some(packet),
         }
@@ -86,7 +87,7 @@ impl Recovery {
         if segment.flags & (ACK | RST) != ACK {
             return;
         }
-        let Some(flow) = self.flows.get_mut(&segment.destination) else { return };
+        let Some(flow) = self.flows.get_mut(&segment.to.1).filter(|flow| flow.remote == segment.from) else { return };
         if segment.flags & SYN != 0 {
             flow.greeted(packet, &segment, now);
         } else {
@@ -107,6 +108,7 @@ impl Recovery {
 
 /// A connection's outgoing half.
 struct Flow {
+    remote: (IpAddr, u16),
     /// When the other side was greeted, until it answers.
     greeted: Option<Instant>,
     /// Whether the other side tells what arrived out of order.
@@ -192,8 +194,9 @@ struct Path {
 }
 
 impl Flow {
-    fn new(next: u32, longest: usize, greeted: Option<Instant>, now: Instant) -> Self {
+    fn new(remote: (IpAddr, u16), next: u32, longest: usize, greeted: Option<Instant>, now: Instant) -> Self {
         Self {
+            remote,
             greeted,
             selective: false,
             scale: None,
@@ -272,7 +275,8 @@ impl Flow {
                 }
                 arrive(sent, &mut latest, &mut self.rounds, now);
             }
-            while self.sent.front().is_some_and(|sent| sent.state == State::Arrived) {
+            let has = |sent: &Sent| !after(sent.number.wrapping_add(sent.length), segment.acknowledged);
+            while self.sent.front().is_some_and(has) {
                 self.sent.pop_front();
             }
             for (kind, place) in options(packet, segment) {
@@ -372,35 +376,43 @@ impl Flow {
         if self.sent.is_empty() {
             return None;
         }
+        let mut asking = false;
         if self.selective {
             self.find_lost(now);
-            if self.timeout_at() <= now {
-                self.stirred = now;
-                self.timeouts += 1;
-                if self.timeouts > 1 {
-                    self.path.begin_again(self.longest);
-                }
+            asking = self.timeout_at() <= now;
+        }
+        if asking {
+            self.stirred = now;
+            self.timeouts += 1;
+            if self.timeouts == 1 {
+                // It asks what has arrived.
                 if let Some(first) = self.sent.iter_mut().find(|sent| sent.state == State::UnderWay) {
                     first.state = State::Lost;
                 }
+            } else {
+                // Nobody says, so nothing has. What was said to have arrived out of order may be forgotten, too (RFC 2018).
+                for sent in self.sent.iter_mut().filter(|sent| sent.state != State::Waiting) {
+                    sent.state = State::Lost;
+                }
+                self.path.begin_again(self.longest);
             }
         }
         let (mut way, _) = self.under_way();
-        let rate = self.path.spread();
+        let rate = self.path.spread(self.longest);
         let mut due = None;
         for sent in self.sent.iter_mut().filter(|sent| matches!(sent.state, State::Waiting | State::Lost)) {
             let length = sent.length as usize;
-            if way > 0 && way + length > self.path.window {
+            if way > 0 && way + length > self.path.window && !asking {
                 break;
             }
-            if let Some(rate) = rate {
-                if self.free_at > now {
+            if let Some(rate) = rate.filter(|_| !asking) {
+                if self.free_at > now + AT_ONCE {
                     due = Some(self.free_at);
                     break;
                 }
-                let begins = self.free_at.max(now.checked_sub(AT_ONCE).unwrap_or(now));
-                self.free_at = begins + Duration::from_secs_f64(f64::from(sent.length) / rate);
+                self.free_at = self.free_at.max(now) + Duration::from_secs_f64(f64::from(sent.length) / rate);
             }
+            asking = false;
             way += length;
             outgoing.push(sent.packet.clone());
             sent.again = sent.state == State::Lost;
@@ -442,7 +454,13 @@ fn arrive(sent: &mut Sent, latest: &mut Option<Latest>, rounds: &mut Rounds, now
     rounds.arrived += u64::from(sent.length);
     rounds.arrived_at = now;
     if latest.as_ref().is_none_or(|latest| !sent.was_before((latest.at, latest.number))) {
-        *latest = Some(Latest { at: sent.at, number: sent.number, again: sent.again, arrived: sent.arrived, arrived_at: sent.arrived_at });
+        *latest = Some(Latest {
+            at: sent.at,
+            number: sent.number,
+            again: sent.again,
+            arrived: sent.arrived,
+            arrived_at: sent.arrived_at,
+        });
     }
 }
 
@@ -488,10 +506,13 @@ impl Path {
         self.smooth.map_or(TIMEOUT, |smooth| (smooth * 2 + self.variation * 4).max(SHORTEST_TIMEOUT))
     }
 
-    /// In bytes a second, how what may be sent is spread, so that no queue on the way need take it all at once.
-    fn spread(&self) -> Option<f64> {
-        let rate = self.rate.max(self.rate_before);
-        (rate > 0.0).then_some(rate * if self.full { 1.25 } else { 3.0 })
+    /// In bytes a second, how what may be sent is spread, so that no queue on the way need take it all at once. Whoever has said
+    /// little so far may still say as much as in the beginning.
+    fn spread(&self, longest: usize) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
+        let first = (FIRST * longest) as f64 / self.smooth?.as_secs_f64().max(1e-6);
+        let reserve = if self.full { 1.25 } else { 3.0 };
+        Some((self.rate.max(self.rate_before) * reserve).max(first))
     }
 
     /// How much may be under way from now on. A round tells something when it ends and had its window filled.
@@ -526,12 +547,11 @@ impl Path {
         self.window = if self.full { window } else { self.window.max(window) };
     }
 
-    /// A round has ended, and lost more than happens by chance, or not.
+    /// A round has ended, and lost more than happens by chance, or not. A path that loses so much is full.
     fn lost(&mut self, much: bool) {
-        if self.full {
-            let reserve = if much { self.reserve * TAKES } else { self.reserve + GIVES };
-            self.reserve = reserve.clamp(RESERVE.1, RESERVE.0);
-        }
+        let reserve = if much { self.reserve * TAKES } else { self.reserve + GIVES };
+        self.reserve = reserve.clamp(RESERVE.1, RESERVE.0);
+        self.full |= much;
     }
 
     /// Whether the round trip is being measured, which takes that nothing waits in queues on the way.
@@ -558,6 +578,8 @@ impl Path {
     }
 }
 
+const TCP: u8 = 6;
+
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -573,8 +595,8 @@ struct Segment {
     /// Where it begins in the packet, and what it carries.
     at: usize,
     payload_at: usize,
-    source: u16,
-    destination: u16,
+    from: (IpAddr, u16),
+    to: (IpAddr, u16),
     number: u32,
     acknowledged: u32,
     flags: u8,
@@ -587,18 +609,27 @@ struct Segment {
 impl Segment {
     /// Nothing of what is no TCP, or is in pieces.
     fn read(packet: &[u8]) -> Option<Self> {
-        let (at, end) = match packet.first()? >> 4 {
+        let (protocol, at, end, from, to): (_, _, _, IpAddr, IpAddr) = match packet.first()? >> 4 {
             4 => {
-                let whole = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x3fff == 0;
-                let length = u16::from_be_bytes([packet[2], packet[3]]);
-                (*packet.get(9)? == 6 && whole).then_some((usize::from(packet[0] & 15) * 4, usize::from(length)))?
+                let header = packet.get(..20)?;
+                let address = |bytes: [u8; 4]| Ipv4Addr::from(bytes).into();
+                let is_piece = number(&header[6..8]) & 0x3fff > 0;
+                let protocol = if is_piece { 0 } else { header[9] };
+                let (from, to) = (header[12..16].try_into().ok()?, header[16..20].try_into().ok()?);
+                let at = usize::from(header[0] & 15) * 4;
+                (protocol, at, number(&header[2..4]) as usize, address(from), address(to))
             }
             6 => {
-                let length = u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]);
-                (*packet.get(6)? == 6).then_some((40, 40 + usize::from(length)))?
+                let header = packet.get(..40)?;
+                let address = |bytes: [u8; 16]| Ipv6Addr::from(bytes).into();
+                let (from, to) = (header[8..24].try_into().ok()?, header[24..40].try_into().ok()?);
+                (header[6], 40, 40 + number(&header[4..6]) as usize, address(from), address(to))
             }
             _ => return None,
         };
+        if protocol != TCP {
+            return None;
+        }
         let header = packet.get(at..at + 20)?;
         let payload_at = at + usize::from(header[12] >> 4) * 4;
         if payload_at < at + 20 || payload_at > end || end > packet.len() {
@@ -609,8 +640,8 @@ impl Segment {
         Some(Self {
             at,
             payload_at,
-            source: u16::from_be_bytes([header[0], header[1]]),
-            destination: u16::from_be_bytes([header[2], header[3]]),
+            from: (from, u16::from_be_bytes([header[0], header[1]])),
+            to: (to, u16::from_be_bytes([header[2], header[3]])),
             number: number(&header[4..8]),
             acknowledged: number(&header[8..12]),
             flags,

@@ -130,14 +130,16 @@ async fn a_flood_is_lost_on_the_way() {
     let connecting = connecting(&stack);
     let greeting = first(&link).await;
     let mut outgoing = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..5 {
         // Nobody asked for it: each is refused, by one packet that is no longer.
-        let mut flood = vec![reply(&[0; 40], OTHER, 0x10, &[], &[0; 1300]); 5000];
+        let mut flood = vec![reply(&[0; 40], OTHER, 0x10, &[], &[0; 1300]); 2000];
         link.deliver(&mut flood);
         assert!(link.shared.state().device.inbound.len() <= BACKLOG);
         link.turn(&mut outgoing);
         assert!(outgoing.len() <= BACKLOG + BURST);
-        assert!(outgoing.iter().all(|packet| packet.len() <= 40), "no more than came");
+        // The greeting may be said again meanwhile.
+        let is_short = |packet: &Vec<u8>| packet.len() <= 40 || packet[33] == 2;
+        assert!(outgoing.iter().all(is_short), "no more than came");
         assert!(link.shared.state().device.spare.len() <= BURST);
     }
     link.deliver(&mut vec![reply(&greeting, OTHER, 0x12, &[], &[])]);

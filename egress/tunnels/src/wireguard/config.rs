@@ -76,6 +76,7 @@ impl Config {
     }
 
     /// Where the server is.
+    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -99,7 +100,8 @@ struct Draft {
     preshared_key: Option<Key>,
     allowed: Vec<IpNet>,
     endpoint: Option<Endpoint>,
-    keepalive: Option<Option<u16>>,
+    /// In seconds; 0 is off.
+    keepalive: Option<u16>,
 }
 
 impl Draft {
@@ -157,7 +159,7 @@ impl Draft {
                 let seconds = if off { Some(0) } else { value.parse::<u16>().ok() };
                 let seconds =
                     seconds.ok_or_else(|| error("PersistentKeepalive", "is neither off nor at most 65535 seconds"))?;
-                once(&mut self.keepalive, "PersistentKeepalive", Some(seconds).filter(|seconds| *seconds > 0))
+                once(&mut self.keepalive, "PersistentKeepalive", seconds)
             }
             (Section::Interface, _) => Err(error(spelled(name, number), "is not known in [Interface]")),
             (Section::Peer, _) => Err(error(spelled(name, number), "is not known in [Peer]")),
@@ -199,7 +201,7 @@ impl Draft {
             public_key: self.public_key.ok_or_else(|| error("PublicKey", "is missing"))?,
             preshared_key: self.preshared_key,
             allowed,
-            keepalive: self.keepalive.flatten(),
+            keepalive: self.keepalive.filter(|seconds| *seconds > 0),
             endpoint: self.endpoint.ok_or_else(|| error("Endpoint", "is missing"))?,
         })
     }

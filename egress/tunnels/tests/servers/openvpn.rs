@@ -31,8 +31,8 @@ const WITHIN: Duration = Duration::from_secs(10);
 /// What a server has in its file that sets no server of names.
 const WITHOUT_NAMES: &str = "# without names";
 
-fn alice(password: &str) -> Option<Credentials> {
-    Some(Credentials { username: "alice".into(), password: Zeroizing::new(password.into()) })
+fn alice(password: &str) -> Credentials {
+    Credentials { username: "alice".into(), password: Zeroizing::new(password.into()) }
 }
 
 /// Who signs certificates, and the name that all of them have.
@@ -160,7 +160,7 @@ impl Server {
 
     /// With lines of its own in the profile.
     async fn tunnel_with(&self, lines: &str) -> Tunnel {
-        let opened = profile(&(lines.to_owned() + &self.profile)).open(SERVER, alice("s3cret"), WITHIN).await;
+        let opened = profile(&(lines.to_owned() + &self.profile)).open(SERVER, Some(alice("s3cret")), WITHIN).await;
         opened.unwrap_or_else(|error| panic!("{error}: {}", self.log()))
     }
 
@@ -257,7 +257,7 @@ fn a_tunnel_leads_to_what_is_behind_it() {
 fn who_is_not_taken_is_told_so() {
     in_a_network_of_its_own("openvpn::who_is_not_taken_is_told_so", async {
         let server = Server::start("udp", Guard::Crypt, "data-ciphers AES-256-GCM").await;
-        assert_eq!(server.refusal(&server.profile, alice("wrong")).await, OpenError::Refused);
+        assert_eq!(server.refusal(&server.profile, Some(alice("wrong"))).await, OpenError::Refused);
         assert_eq!(server.refusal(&server.profile, None).await, OpenError::Refused);
         let strangers = Authority::new();
         let (certificate, key) = strangers.issue("customer", ExtendedKeyUsagePurpose::ClientAuth);
@@ -267,11 +267,17 @@ fn who_is_not_taken_is_told_so() {
         };
         // Another authority; another name; a certificate that is a client's.
         let distrusted = OpenError::Protocol("its certificate is not what the profile trusts");
-        assert_eq!(server.refusal(&(without("ca") + &block("ca", &strangers.pem)), alice("s3cret")).await, distrusted);
-        assert_eq!(server.refusal(&server.profile.replace("CN=vpn-1", "CN=vpn-2"), alice("s3cret")).await, distrusted);
+        assert_eq!(
+            server.refusal(&(without("ca") + &block("ca", &strangers.pem)), Some(alice("s3cret"))).await,
+            distrusted
+        );
+        assert_eq!(
+            server.refusal(&server.profile.replace("CN=vpn-1", "CN=vpn-2"), Some(alice("s3cret"))).await,
+            distrusted
+        );
         // No cipher that both know.
         assert_eq!(
-            server.refusal(&("data-ciphers AES-128-GCM\n".to_owned() + &server.profile), alice("s3cret")).await,
+            server.refusal(&("data-ciphers AES-128-GCM\n".to_owned() + &server.profile), Some(alice("s3cret"))).await,
             OpenError::Refused
         );
         // A certificate of somebody else's: the server writes that to its log, and says nothing.
@@ -279,12 +285,12 @@ fn who_is_not_taken_is_told_so() {
         let (before, rest) = own.split_once("<key>\n").expect("a key");
         let own = before.to_owned() + rest.split_once("</key>\n").expect("its end").1;
         let stranger = own + &block("cert", &certificate) + &block("key", &key);
-        assert_eq!(server.refusal(&stranger, alice("s3cret")).await, OpenError::TimedOut);
+        assert_eq!(server.refusal(&stranger, Some(alice("s3cret"))).await, OpenError::TimedOut);
         server.hears("VERIFY ERROR").await;
         // Another key around control packets: it says nothing to that either.
         let folder = TempDir::new().expect("a folder");
         let (other, _) = guarded(folder.path(), Guard::Crypt);
-        assert_eq!(server.refusal(&(without("tls-crypt") + &other), alice("s3cret")).await, OpenError::TimedOut);
+        assert_eq!(server.refusal(&(without("tls-crypt") + &other), Some(alice("s3cret"))).await, OpenError::TimedOut);
         // All that was the server's to say; none of it keeps others out.
         download(site(&server.tunnel().await).await, 1000).await.expect("all of it");
     });
@@ -313,7 +319,7 @@ fn a_client_of_the_same_authority_is_no_server() {
             .replace("remote-cert-tls server\n", "")
             .replace("verify-x509-name 'O=Example, CN=vpn-1'\n", "");
         let at = SocketAddr::new(SERVER.ip(), 1195);
-        let refused = profile(&lax).open(at, alice("s3cret"), WITHIN).await.map(drop);
+        let refused = profile(&lax).open(at, Some(alice("s3cret")), WITHIN).await.map(drop);
         assert_eq!(refused, Err(OpenError::Protocol("its certificate is not what the profile trusts")));
         let _ = (imposter.kill(), imposter.wait());
     });
@@ -331,7 +337,7 @@ fn what_cannot_be_kept_to_is_no_tunnel() {
         ] {
             let server = Server::start("udp", Guard::Crypt, lines).await;
             assert_eq!(
-                server.refusal(&(client.to_owned() + &server.profile), alice("s3cret")).await,
+                server.refusal(&(client.to_owned() + &server.profile), Some(alice("s3cret"))).await,
                 OpenError::Protocol(expected)
             );
             if lines == WITHOUT_NAMES {
@@ -353,7 +359,7 @@ async fn a_server_that_is_none_is_told_in_time() {
     let limit = Duration::from_millis(1500);
     let nobody = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 9);
     for profile in [&udp, &tcp] {
-        let refused = profile.open(nobody, alice("x"), limit).await.map(drop);
+        let refused = profile.open(nobody, Some(alice("x")), limit).await.map(drop);
         assert_eq!(refused, Err(OpenError::Unreachable));
     }
     // Nonsense, an echo, and resets that begin nothing.
@@ -371,7 +377,7 @@ async fn a_server_that_is_none_is_told_in_time() {
             for reply in [
                 &b"nonsense"[..],
                 &[],
-                &[0x40; 60_000],
+                &vec![0x40; 60_000],
                 &[0x48; 30],
                 &datagram[..length],
                 &reset[..20],
@@ -386,7 +392,7 @@ async fn a_server_that_is_none_is_told_in_time() {
         }
     });
     let began = Instant::now();
-    let refused = udp.open(address, alice("x"), limit).await.map(drop).expect_err("no tunnel");
+    let refused = udp.open(address, Some(alice("x")), limit).await.map(drop).expect_err("no tunnel");
     assert!(matches!(refused, OpenError::Protocol(_)), "{refused}");
     assert!(began.elapsed() < limit + Duration::from_secs(1));
     talking.abort();
@@ -404,11 +410,11 @@ async fn a_server_that_is_none_is_told_in_time() {
             let _ = connection.read(&mut [0; 1024]).await;
             let _ = connection.write_all(reply).await;
             if !hangs_up {
-                sleep(Duration::from_secs(60)).await;
+                std::future::pending::<()>().await;
             }
         });
         let began = Instant::now();
-        assert_eq!(tcp.open(address, alice("x"), limit).await.map(drop), Err(expected), "{reply:?}");
+        assert_eq!(tcp.open(address, Some(alice("x")), limit).await.map(drop), Err(expected), "{reply:?}");
         assert!(began.elapsed() < limit + Duration::from_secs(1));
         serving.abort();
     }
@@ -530,8 +536,11 @@ fn a_way_that_loses_packets_is_a_way() {
         let server = Server::start("udp", Guard::CryptV2, "").await;
         let relay = Relay::to(SERVER, Duration::from_millis(5), 100).await;
         for _ in 0..3 {
-            let tunnel =
-                server.profile().open(relay.address, alice("s3cret"), Duration::from_secs(30)).await.expect("a tunnel");
+            let tunnel = server
+                .profile()
+                .open(relay.address, Some(alice("s3cret")), Duration::from_secs(30))
+                .await
+                .expect("a tunnel");
             download(site(&tunnel).await, 200_000).await.expect("all of it");
         }
     });
@@ -559,8 +568,10 @@ fn nothing_is_left_of_a_tunnel() {
             // Whoever does not wait for a tunnel leaves nothing either.
             let profile = server.profile();
             server.signal(Signal::SIGSTOP);
-            assert!(timeout(Duration::from_millis(300), profile.open(SERVER, alice("s3cret"), WITHIN)).await.is_err());
-            assert!(profile.open(SERVER, alice("s3cret"), Duration::from_millis(300)).await.is_err());
+            assert!(
+                timeout(Duration::from_millis(300), profile.open(SERVER, Some(alice("s3cret")), WITHIN)).await.is_err()
+            );
+            assert!(profile.open(SERVER, Some(alice("s3cret")), Duration::from_millis(300)).await.is_err());
             server.signal(Signal::SIGCONT);
             let deadline = Instant::now() + Duration::from_secs(10);
             // The site's own tasks end when their connections do.

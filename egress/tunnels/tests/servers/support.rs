@@ -143,19 +143,20 @@ async fn serve(listener: TcpListener) {
     }
 }
 
+static CHUNK: [u8; 256 << 10] = [b'.'; 256 << 10];
+
 /// A line says what is wanted: `down BYTES` sends so many, `up` says how many came, `echo` says the same.
 async fn converse(connection: TcpStream) -> std::io::Result<()> {
     let (reader, mut writer) = connection.into_split();
-    let mut reader = BufReader::with_capacity(256 << 10, reader);
+    let mut reader = BufReader::with_capacity(16 << 10, reader);
     let mut line = String::new();
     reader.read_line(&mut line).await?;
     match line.trim().split_once(' ') {
         Some(("down", bytes)) => {
             let mut left: usize = bytes.parse().expect("a number");
-            let chunk = vec![b'.'; 256 << 10];
             while left > 0 {
-                let length = left.min(chunk.len());
-                writer.write_all(&chunk[..length]).await?;
+                let length = left.min(CHUNK.len());
+                writer.write_all(&CHUNK[..length]).await?;
                 left -= length;
             }
         }

@@ -129,6 +129,7 @@ fn the_first_server_is_taken_and_the_others_are_only_checked() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn whatever_runs_reads_writes_or_leads_elsewhere_is_refused_by_name() {
     for line in [
         "up /bin/sh",
@@ -364,7 +365,7 @@ fn what_is_set_is_kept_to() {
                  dns server 1 address 1.1.1.1\ndata-ciphers ?AES-192-GCM:CHACHA20-POLY1305:aes-256-gcm\ncipher AES-256-CBC\n";
     let profile = profile(&with(lines));
     assert_eq!((profile.ping, profile.ping_restart), (Some(Duration::from_secs(7)), Some(Duration::from_secs(30))));
-    assert_eq!((profile.renewal.after, profile.renewal.bytes), (Some(Duration::from_secs(600)), 1000));
+    assert_eq!((profile.renewal.after, profile.renewal.bytes), (Some(Duration::from_mins(10)), 1000));
     assert_eq!((profile.mtu, profile.dns.len()), (1300, 3));
     assert_eq!((profile.ciphers, profile.cipher), (vec![Cipher::Chacha20Poly1305, Cipher::Aes256Gcm], None));
     for (lines, mtu) in [

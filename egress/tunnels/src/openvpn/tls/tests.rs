@@ -32,7 +32,9 @@ impl Authority {
     ) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(Vec::new()).expect("names");
         params.distinguished_name = DistinguishedName::new();
-        names.iter().for_each(|(kind, name)| params.distinguished_name.push(kind.clone(), *name));
+        for (kind, name) in names {
+            params.distinguished_name.push(kind.clone(), *name);
+        }
         params.extended_key_usages = purpose.to_vec();
         params.key_usages = usage.to_vec();
         let key = KeyPair::generate().expect("a key");

@@ -10,7 +10,8 @@ const PRIVATE: &str = "yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=";
 const PUBLIC: &str = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=";
 const SHARED: &str = "FpCyhws9cxwWoV4xELtfJvjJN+zQVRPISllRWgeopVE=";
 
-const INTERFACE: &str = "[Interface]\nPrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=\nAddress = 10.0.0.2/32\nDNS = 10.0.0.1\n";
+const INTERFACE: &str =
+    "[Interface]\nPrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=\nAddress = 10.0.0.2/32\nDNS = 10.0.0.1\n";
 const PEER: &str = "[Peer]\nPublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=\nAllowedIPs = 0.0.0.0/0\nEndpoint = vpn.example.com:51820\n";
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -19,6 +20,11 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 
 fn whole() -> String {
     format!("{INTERFACE}{PEER}")
+}
+
+/// A text without the lines that begin so.
+fn without(text: &str, name: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !line.starts_with(name)).collect()
 }
 
 /// What is refused, and by which name.
@@ -62,7 +68,8 @@ fn all_there_can_be_as_wg_quick_takes_it() {
 
 #[test]
 fn what_cannot_be_kept_to_is_refused_by_name() {
-    let device = ["PreUp", "PostUp", "PreDown", "PostDown", "Table", "SaveConfig", "FwMark", "ListenPort", "postup", "Frob"];
+    let device =
+        ["PreUp", "PostUp", "PreDown", "PostDown", "Table", "SaveConfig", "FwMark", "ListenPort", "postup", "Frob"];
     for name in device {
         assert_eq!(refused(&format!("{INTERFACE}{name} = touch /tmp/x\n{PEER}")), name);
     }
@@ -80,7 +87,7 @@ fn what_cannot_be_kept_to_is_refused_by_name() {
         ("PresharedKey = x", "PresharedKey"),
         ("DNS = 1.1.1.1", "DNS"),
     ] {
-        let peer: String = PEER.lines().filter(|kept| !kept.starts_with(name)).map(|kept| format!("{kept}\n")).collect();
+        let peer = without(PEER, name);
         assert_eq!(refused(&format!("{INTERFACE}{peer}{line}\n")), name);
     }
     for (line, name) in [
@@ -101,7 +108,7 @@ fn what_cannot_be_kept_to_is_refused_by_name() {
 #[test]
 fn what_is_missing_is_named() {
     for name in ["PrivateKey", "Address", "DNS", "PublicKey", "AllowedIPs", "Endpoint"] {
-        let text: String = whole().lines().filter(|line| !line.starts_with(name)).map(|line| format!("{line}\n")).collect();
+        let text = without(&whole(), name);
         assert_eq!(refused(&text), name);
     }
     assert_eq!(refused(INTERFACE), "[Peer]");

@@ -1,0 +1,332 @@
+//! Against a server that says whatever a test wants.
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, KeyPair};
+use rustls::crypto::ring;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection};
+use zeroize::Zeroizing;
+
+use super::super::data::{Cipher, DataChannel, Format};
+use super::super::generation::Peer;
+use super::super::keys::{Source, derived, fingerprint};
+use super::super::packets::{Body, Head, Opcode, SessionId};
+use super::super::profile::{Profile, Renewal};
+use super::super::reliable::Reliable;
+use super::super::wrapping::{Guard, Wrapper};
+use super::super::{Failure, Offer};
+use super::{Entering, Session, Terms};
+use crate::Credentials;
+
+const FORMAT: Format = Format { cipher: Cipher::Chacha20Poly1305, peer: Some(5) };
+
+/// Its control channel; it confirms everything, and checks nothing.
+struct Far {
+    wrapper: Wrapper,
+    session: SessionId,
+    client: Option<SessionId>,
+    settings: Arc<ServerConfig>,
+    key: u8,
+    reliable: Reliable,
+    tls: ServerConnection,
+    /// What the client has said.
+    heard: Vec<u8>,
+    randoms: [[u8; 32]; 2],
+}
+
+impl Far {
+    /// With a client that knows it.
+    fn new() -> (Self, Entering) {
+        let key = KeyPair::generate().expect("a key");
+        let certificate = CertificateParams::new(Vec::new()).expect("names").self_signed(&key).expect("a certificate");
+        let known = hex::encode(fingerprint(certificate.der()));
+        let text =
+            format!("client\ndev tun\nremote x\nauth-user-pass\n<peer-fingerprint>\n{known}\n</peer-fingerprint>\n");
+        let credentials = Credentials { username: "alice".into(), password: Zeroizing::new("s3cret".into()) };
+        let offer = Offer::new(&Profile::parse(&text).expect("a profile"), Some(credentials));
+        let entering = Entering::new(Peer::new(Wrapper::new(Guard::None), offer)).expect("a client");
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let settings = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .expect("a certificate");
+        let settings = Arc::new(settings);
+        let far = Self {
+            wrapper: Wrapper::new(Guard::None),
+            session: *b"far away",
+            client: None,
+            tls: ServerConnection::new(Arc::clone(&settings)).expect("TLS"),
+            settings,
+            key: 0,
+            reliable: Reliable::beginning_with(Opcode::HardResetServer),
+            heard: Vec::new(),
+            randoms: [[7; 32], [9; 32]],
+        };
+        (far, entering)
+    }
+
+    /// Begins to agree on other keys.
+    fn renew(&mut self, key: u8) {
+        self.key = key;
+        self.reliable = Reliable::beginning_with(Opcode::SoftReset);
+        self.tls = ServerConnection::new(Arc::clone(&self.settings)).expect("TLS");
+        self.heard.clear();
+    }
+
+    fn receive(&mut self, packet: &[u8]) {
+        let (head, bytes) = self.wrapper.unwrap(packet).expect("a packet");
+        if head.key != self.key || head.opcode == Opcode::DataV2 {
+            return;
+        }
+        self.client = Some(head.session);
+        let body = Body::read(head.opcode, &bytes).expect("a body");
+        body.confirmed.iter().for_each(|number| self.reliable.confirmed(*number));
+        if let Some((number, bytes)) = body.message {
+            self.reliable.came(number, bytes);
+        }
+        while let Some((number, bytes)) = self.reliable.take() {
+            let mut bytes = if number == 0 { &[][..] } else { &bytes };
+            while !bytes.is_empty() {
+                self.tls.read_tls(&mut bytes).expect("TLS");
+                self.tls.process_new_packets().expect("TLS");
+            }
+            let mut buffer = [0; 8192];
+            while let Ok(length) = self.tls.reader().read(&mut buffer) {
+                self.heard.extend_from_slice(&buffer[..length]);
+            }
+        }
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        self.tls.writer().write_all(bytes).expect("TLS");
+    }
+
+    /// Its part of the keys.
+    fn agree(&mut self) {
+        let hello = [&[0, 0, 0, 0, 2][..], self.randoms.as_flattened(), &[0, 3, b'V', b'4', 0, 0, 0, 0, 0]].concat();
+        self.say(&hello);
+    }
+
+    /// As the client has made them, from what it said.
+    fn data(&self, key: u8) -> DataChannel {
+        let mut ours = Source::new();
+        ours.secret.copy_from_slice(&self.heard[5..53]);
+        ours.randoms.as_flattened_mut().copy_from_slice(&self.heard[53..117]);
+        let client = self.client.expect("a client");
+        let mut keys = derived(&ours, &self.randoms, [&client, &self.session]);
+        keys.rotate_left(128);
+        DataChannel::new(key, &keys, FORMAT)
+    }
+
+    fn drive(&mut self) -> Vec<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut bytes).expect("TLS");
+        }
+        bytes.chunks(1100).for_each(|chunk| self.reliable.queue(Opcode::Control, chunk.to_vec()));
+        let mut packets = Vec::new();
+        while let Some(due) = self.reliable.due(tokio::time::Instant::now()) {
+            packets.push(self.pack(due.opcode, Some((due.number, &due.bytes))));
+        }
+        while !self.reliable.to_confirm.is_empty() {
+            packets.push(self.pack(Opcode::Confirm, None));
+        }
+        packets
+    }
+
+    fn pack(&mut self, opcode: Opcode, message: Option<(u32, &[u8])>) -> Vec<u8> {
+        let body = Body::write(&self.reliable.confirmations(), self.client, message);
+        self.wrapper.wrap(&Head { opcode, key: self.key, session: self.session }, &body)
+    }
+}
+
+/// Carries packets between them until neither has any.
+fn talk(far: &mut Far, entering: &mut Entering) -> Result<(), Failure> {
+    loop {
+        let mut out = Vec::new();
+        entering.drive(&mut out)?;
+        for packet in &out {
+            far.receive(packet);
+        }
+        let back = if far.client.is_some() { far.drive() } else { Vec::new() };
+        back.iter().try_for_each(|packet| entering.receive(packet))?;
+        if out.is_empty() && back.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// A client to which the server has said its part of the keys, and these words.
+fn told(words: &[u8]) -> Result<(Far, Entering), Failure> {
+    let (mut far, mut entering) = Far::new();
+    talk(&mut far, &mut entering)?;
+    far.agree();
+    for part in words.chunks(8 << 10) {
+        far.say(part);
+        talk(&mut far, &mut entering)?;
+    }
+    talk(&mut far, &mut entering)?;
+    Ok((far, entering))
+}
+
+fn entered() -> (Far, Session) {
+    let (far, mut entering) = told(b"PUSH_REPLY,ifconfig 10.0.0.2 255.0.0.0\0").expect("a client");
+    assert_eq!(
+        entering.options().expect("options").as_deref().map(String::as_str),
+        Some(",ifconfig 10.0.0.2 255.0.0.0")
+    );
+    let renewal = Renewal { after: None, bytes: u64::MAX, packets: u64::MAX };
+    let terms = Terms { format: FORMAT, exports_keys: false, exit_by_control: true, renewal };
+    (far, entering.enter(terms).expect("a session"))
+}
+
+fn carry(far: &mut Far, session: &mut Session) -> Result<(), Failure> {
+    loop {
+        let (mut out, mut incoming) = (Vec::new(), Vec::new());
+        session.drive(&mut out)?;
+        for packet in &out {
+            far.receive(packet);
+        }
+        let back = far.drive();
+        for packet in &back {
+            session.receive(packet, &mut incoming)?;
+        }
+        if out.is_empty() && back.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_says_who_it_is_and_what_it_can() {
+    let (far, _) = told(b"").expect("a client");
+    let said = String::from_utf8_lossy(&far.heard[117..]).into_owned();
+    assert!(said.contains("\0\u{6}alice\0\0\u{7}s3cret\0"), "{said:?}");
+    assert!(
+        said.contains("IV_CIPHERS=AES-256-GCM:AES-128-GCM:CHACHA20-POLY1305\n") && said.ends_with("IV_PROTO=142\n\0"),
+        "{said:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_goes_both_ways_and_other_words_are_not_packets() {
+    let (mut far, mut session) = entered();
+    let mut data = far.data(0);
+    let (mut sealed, mut incoming) = (Vec::new(), Vec::new());
+    session.seal(b"to the server", &mut sealed).expect("sealed");
+    assert_eq!(data.open(&sealed).as_deref(), Some(&b"to the server"[..]));
+    for (packet, comes) in
+        [(&b"to the client"[..], true), (&super::PING, false), (&[super::FOR_THE_END, [0; 16]].concat(), false)]
+    {
+        data.seal(packet, &mut sealed).expect("sealed");
+        assert!(session.receive(&sealed, &mut incoming).expect("genuine"));
+        assert_eq!(std::mem::take(&mut incoming), if comes { vec![packet.to_vec()] } else { Vec::new() });
+        assert!(!session.receive(&sealed, &mut incoming).expect("nothing"), "a second time");
+    }
+    data.seal(&[&super::FOR_THE_END[..], &[super::EXIT]].concat(), &mut sealed).expect("sealed");
+    assert!(matches!(session.receive(&sealed, &mut incoming), Err(Failure::Ended)));
+    // A sign of life is asked for, and given by whoever confirms what it has.
+    assert!(!session.answers());
+    let ask = session.ask();
+    far.receive(&ask);
+    carry(&mut far, &mut session).expect("a session");
+    assert!(session.answers());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_too_much_is_not_listened_to() {
+    let ends = |words: &[u8]| told(words).and_then(|(_, mut entering)| entering.options().map(|_| ()));
+    assert!(matches!(ends(&b"x".repeat(200 << 10)), Err(Failure::Protocol(_))), "one endless word");
+    let endless = b"PUSH_REPLY,route 10.0.0.0,push-continuation 2\0".repeat(100);
+    assert!(matches!(ends(&endless), Err(Failure::Protocol(_))), "one endless reply");
+    let long = [&b"PUSH_REPLY,"[..], &b"x".repeat(60 << 10), b",push-continuation 2\0"].concat().repeat(2);
+    assert!(matches!(ends(&long), Err(Failure::Protocol(_))), "one that is too long");
+    assert!(matches!(ends(b"AUTH_PENDING,timeout 300\0"), Err(Failure::Protocol(_))));
+    assert!(matches!(ends(b"AUTH_FAILED,CRV1:R:x\0"), Err(Failure::Refused)));
+    for end in ["RESTART,[N]", "HALT", "EXIT"] {
+        assert!(matches!(ends(format!("{end}\0").as_bytes()), Err(Failure::Ended)), "{end}");
+    }
+    // Empty words, and words for people, are nothing.
+    for nothing in [&vec![0; 100 << 10][..], b"INFO,hello\0", b"\xff\xfe\0", b"PUSH_REPL\0"] {
+        ends(nothing).expect("nothing");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_may_have_new_keys_when_it_uses_the_last_ones() {
+    let (mut far, mut session) = entered();
+    let mut sealed = Vec::new();
+    // At once is too soon.
+    far.renew(1);
+    let reset = far.drive();
+    assert_eq!(session.generation.key, 0);
+    session.receive(&reset[0], &mut Vec::new()).expect("a session");
+    assert_eq!(session.generation.key, 0);
+    for key in [1, 2, 3, 4, 5, 6, 7, 1, 2] {
+        tokio::time::advance(Duration::from_secs(3)).await;
+        far.renew(key);
+        carry(&mut far, &mut session).expect("a session");
+        far.agree();
+        carry(&mut far, &mut session).expect("a session");
+        // The old ones are used until it is seen to have the new ones, or some time has passed.
+        let old = session.data.key;
+        assert_ne!(old, key);
+        let mut data = far.data(key);
+        if key % 2 == 0 {
+            data.seal(b"new", &mut sealed).expect("sealed");
+            assert!(session.receive(&sealed, &mut Vec::new()).expect("genuine"));
+        } else {
+            tokio::time::advance(Duration::from_millis(1100)).await;
+            session.drive(&mut Vec::new()).expect("a session");
+        }
+        session.seal(b"new", &mut sealed).expect("sealed");
+        assert_eq!(data.open(&sealed).as_deref(), Some(&b"new"[..]));
+    }
+    // Other numbers than the next are nobody's.
+    tokio::time::advance(Duration::from_secs(3)).await;
+    far.renew(5);
+    carry(&mut far, &mut session).expect("a session");
+    assert_eq!(session.generation.key, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_are_never_agreed_end_the_tunnel() {
+    let (mut far, mut session) = entered();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    far.renew(1);
+    carry(&mut far, &mut session).expect("a session");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    assert!(matches!(session.drive(&mut Vec::new()), Err(Failure::Ended)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_can_have_said_is_as_if_it_had_not_come() {
+    let (mut far, mut entering) = Far::new();
+    let mut out = Vec::new();
+    entering.drive(&mut out).expect("a reset");
+    far.receive(&out[0]);
+    let reset = far.drive().remove(0);
+    // It confirms what another has asked.
+    let mut other = reset.clone();
+    let at = other
+        .windows(8)
+        .position(|window| Some(window) == far.client.as_ref().map(|client| &client[..]))
+        .expect("our id");
+    other[at] ^= 1;
+    for packet in [&other[..], &reset[..reset.len() - 5], b"", &[0x40], &[0xff; 2000], &[0x20; 9]] {
+        entering.receive(packet).expect("nothing");
+        assert!(entering.peer.theirs.is_none());
+    }
+    entering.receive(&reset).expect("a reset");
+    assert_eq!(entering.peer.theirs, Some(far.session));
+    // Another server comes too late.
+    far.session = *b"somebody";
+    let late = far.pack(Opcode::HardResetServer, Some((0, &[])));
+    entering.receive(&late).expect("nothing");
+    assert_eq!(entering.peer.theirs, Some(*b"far away"));
+}
