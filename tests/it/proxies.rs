@@ -53,7 +53,7 @@ fn openvpn(host: &str) -> String {
 
 /// The same with some members changed, or without those that are to be absent.
 fn with(mut body: Value, members: Value) -> Value {
-    let changes = members.as_object().expect("members").clone();
+    let Value::Object(changes) = members else { panic!("members") };
     body.as_object_mut().expect("a body").extend(changes);
     body
 }
