@@ -316,6 +316,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         webhooks: config.webhooks()?,
         byok_reminder_after: config.agents.byok_reminder_after,
         agents: config.agents(),
+        models: config.models()?,
         stores: config.stores()?,
         limits: config.limits.clone(),
     })

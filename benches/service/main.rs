@@ -16,6 +16,7 @@ mod profiles;
 mod report;
 mod service;
 mod site;
+mod turns;
 mod webdriver;
 mod webhooks;
 
@@ -46,6 +47,9 @@ async fn main() -> Result<()> {
     }
     if wants("profiles") {
         profiles::run().await?;
+    }
+    if wants("turns") {
+        turns::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

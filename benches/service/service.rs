@@ -226,6 +226,19 @@ impl Client {
         self.make("/v1/sessions", serde_json::json!({"profile_id": profile})).await
     }
 
+    /// An agent session, and its driver session.
+    pub async fn agent(&self) -> Result<(String, String)> {
+        let made = self.call(Method::POST, "/v1/agent-sessions", Some(serde_json::json!({}))).await?;
+        let id = |of: &str| made.body[of].as_str().map(ToOwned::to_owned).ok_or("an answer without an id");
+        Ok((id("id")?, id("session_id")?))
+    }
+
+    /// Has an agent session do something.
+    pub async fn say(&self, agent: &str, message: &str) -> Result<Answer> {
+        let body = serde_json::json!({"message": message});
+        self.call(Method::POST, &format!("/v1/agent-sessions/{agent}/message"), Some(body)).await
+    }
+
     pub async fn profile(&self) -> Result<String> {
         self.make("/v1/profiles", serde_json::json!({"name": "Bench"})).await
     }

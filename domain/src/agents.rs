@@ -5,6 +5,7 @@
 //! looks; that it is written down, and in the audit log, follows within seconds.
 
 pub mod approvals;
+pub mod consulting;
 pub mod creates;
 pub mod decomposers;
 pub mod grammar;
@@ -35,6 +36,7 @@ pub(crate) const AREA: Area = Area {
     kept: &[
         ("agent_turns", "purged with their agent sessions"),
         ("agent_steps", "purged with their turns"),
+        ("agent_model_uses", "purged with their turns"),
         ("agent_message_receipts", "purged with their agent sessions"),
     ],
     purges: &[
@@ -44,6 +46,7 @@ pub(crate) const AREA: Area = Area {
         Purge::new("agents", "agent_sessions", |conn, terms, limit| Box::pin(purge(conn, terms.agent_sessions, limit))),
     ],
     actions: &[
+        "agent.decompose.claude",
         "agent.decompose.deterministic",
         "agent_session.created",
         "agent_session.destroyed",
@@ -100,6 +103,9 @@ pub const SWEEP_PAIR_HEARTBEATS: Chain = Chain { name: "sweep_pair_heartbeats", 
 /// Closes agent sessions whose driver session has ended.
 pub const CLOSE_ENDED: Chain = Chain { name: "close_agent_sessions", period: 5 };
 
+/// Characters of a message (contract: agents 15).
+pub const MESSAGE_CHARS: usize = 10_000;
+
 /// What an operator may choose of agent sessions.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -111,12 +117,18 @@ pub struct Settings {
     pub max_token_budget: u32,
     /// Steps of one turn.
     pub max_steps_per_turn: usize,
+    /// How often a model may be asked for one message.
+    pub max_model_calls_per_turn: u32,
     /// How long an element that is described in words may take to appear.
     pub locate_timeout: Duration,
     /// How long a turn may take before it begins no further step.
     pub turn_timeout: Duration,
     /// Bytes of what the steps of a turn come to, as JSON. What is beyond is withheld, and ends the turn.
     pub turn_result_bytes: usize,
+    /// Messages that an agent session takes.
+    pub max_turns: u32,
+    /// Bytes that are kept of them, with their receipts: an agent session that has more takes no further one.
+    pub max_transcript_bytes: u64,
 }
 
 impl Default for Settings {
@@ -126,9 +138,12 @@ impl Default for Settings {
             default_token_budget: 200_000,
             max_token_budget: 1_000_000,
             max_steps_per_turn: 20,
+            max_model_calls_per_turn: 8,
             locate_timeout: Duration::from_secs(2),
             turn_timeout: Duration::from_mins(5),
             turn_result_bytes: 16 * 1024 * 1024,
+            max_turns: 1_000,
+            max_transcript_bytes: 64 * 1024 * 1024,
         }
     }
 }

@@ -31,7 +31,7 @@ pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target};
 pub use self::navigate::{BrowserUrl, Navigate, Navigated, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome};
 pub use self::results::{OperationResult, StoredResult};
-pub use self::snapshot::PageSnapshot;
+pub use self::snapshot::{PageSnapshot, Snapshot};
 pub use self::state::{Cookie, PageError, PageErrorKind, PageStanding, PageState, SessionState};
 pub use self::wait::{Condition, ConditionKind, Wait, Waited};
 use crate::limits::Limits;
@@ -54,7 +54,7 @@ pub enum Operation {
     /// Read values out of the page.
     Extract(Extract),
     /// Read what the page shows.
-    Snapshot,
+    Snapshot(Snapshot),
     /// Find out which elements are meant.
     Locate(Locate),
     /// Fill in and submit a search form.
@@ -75,7 +75,7 @@ impl Operation {
             Self::Wait(_) => "wait",
             Self::StateCapture => "state_capture",
             Self::Capture(_) => "capture",
-            Self::Extract(_) | Self::Snapshot | Self::Locate(_) => "extract",
+            Self::Extract(_) | Self::Snapshot(_) | Self::Locate(_) => "extract",
             Self::Search(_) => "search",
             Self::Login(_) => "login",
         }
@@ -90,7 +90,9 @@ impl Operation {
             Self::Wait(wait) => wait.timeout,
             Self::Search(search) => search.work,
             Self::Login(login) => login.work,
-            Self::StateCapture | Self::Capture(_) | Self::Extract(_) | Self::Snapshot | Self::Locate(_) => READ_BUDGET,
+            Self::StateCapture | Self::Capture(_) | Self::Extract(_) | Self::Snapshot(_) | Self::Locate(_) => {
+                READ_BUDGET
+            }
         }
     }
 

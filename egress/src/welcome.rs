@@ -39,7 +39,9 @@ async fn answer(browser: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> 
     let mut head = (&mut browser).take(HEAD_BYTES);
     // Up to the empty line, or as far as a head may go.
     while head.read_until(b'\n', &mut request).await? > 0 && !request.ends_with(b"\r\n\r\n") {}
-    let (status, page) = if request.starts_with(b"GET / ") { ("200 OK", PAGE) } else { ("404 Not Found", "") };
+    // Its form comes back to it, with a query.
+    let is_asked_for = request.starts_with(b"GET / ") || request.starts_with(b"GET /?");
+    let (status, page) = if is_asked_for { ("200 OK", PAGE) } else { ("404 Not Found", "") };
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n\
          Cache-Control: no-store\r\nConnection: close\r\n\r\n{page}",
@@ -69,6 +71,7 @@ mod tests {
     async fn the_page_is_at_the_root_and_nothing_beside_it() {
         let page = asked("GET / HTTP/1.1\r\nHost: welcome.kitfleet.internal\r\n\r\n").await;
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with(PAGE), "{page}");
+        assert_eq!(asked("GET /?name=Ada HTTP/1.1\r\n\r\n").await, page);
         let icon = asked("GET /favicon.ico HTTP/1.1\r\n\r\n").await;
         assert!(icon.starts_with("HTTP/1.1 404 Not Found\r\n"), "{icon}");
     }

@@ -29,7 +29,7 @@ const APPROVAL: &str = "ask_approval";
 pub enum Reading {
     /// Something done.
     Plan {
-        /// What, in this order.
+        /// What, in this order. When there is nothing to do, or nothing any more, the reply says all.
         steps: Vec<Step>,
         /// What it says about that; may be empty.
         reply: String,
@@ -184,7 +184,7 @@ pub enum Unusable {
     #[error("it does not have the form that was asked for")]
     Form,
     /// It wants more than one message may.
-    #[error("it has {0} steps, which is none or too many")]
+    #[error("it has {0} steps, which is nothing said or too much")]
     Steps(usize),
     /// A step is of no kind that there is, or lacks something, or has something else.
     #[error("step {0} is none that there is")]
@@ -227,7 +227,8 @@ pub fn read(call: Value, ask: &Ask<'_>) -> Result<Reading, Unusable> {
         }
         return Ok(if kind == Kind::Clarify { Reading::Clarify { reply } } else { Reading::Refuse { reply } });
     }
-    if steps.is_empty() || steps.len() > ask.most_steps {
+    // Without steps it is an answer: what was asked for is on the page, or done already.
+    if steps.is_empty() && reply.is_empty() || steps.len() > ask.most_steps {
         return Err(Unusable::Steps(steps.len()));
     }
     let refs = ask.page.map(|page| refs(page.snapshot)).unwrap_or_default();
@@ -367,7 +368,8 @@ pub fn schema(most_steps: usize) -> Value {
         "properties": {
             "kind": {
                 "enum": ["plan", "clarify", "refuse"],
-                "description": "plan: do the steps; clarify: ask the person; refuse: do nothing, and say why",
+                "description": "plan: do the steps, or without any say in reply what came of it; clarify: ask the person; refuse: do \
+                                nothing, and say why",
             },
             "reply": {"type": "string", "description": "A sentence for the person; needed unless kind is plan"},
             "steps": {"type": "array", "items": {"anyOf": steps}, "maxItems": most_steps},
@@ -540,5 +542,7 @@ mod tests {
         let back = json!({"kind": "plan", "steps": [{"kind": "back"}], "look_again": true});
         let steps = vec![Step { action: Action::Back {}, needs_approval: false }];
         assert_eq!(read(back), Ok(Reading::Plan { steps, reply: String::new(), look_again: true }));
+        let answer = Reading::Plan { steps: Vec::new(), reply: "It costs 3 €.".to_owned(), look_again: false };
+        assert_eq!(read(json!({"kind": "plan", "reply": "It costs 3 €."})), Ok(answer));
     }
 }

@@ -210,10 +210,16 @@ impl Models {
         u64::try_from(bytes / 3).unwrap_or(u64::MAX).saturating_add(ends::MOST_OUTPUT.into())
     }
 
-    /// Asks a model what to do. Nothing is done yet. What the deployment pays for is counted
+    /// Which of a provider's models is asked.
+    #[must_use]
+    pub fn model(&self, provider: Provider) -> &str {
+        &self.end(provider).1.model
+    }
+
+    /// Asks a model what to do, and waits no longer than `within`. Nothing is done yet. What the deployment pays for is counted
     /// (`service_bundled_llm_request_total`).
-    pub async fn ask(&self, with: &Credential, ask: &Ask<'_>) -> Asked {
-        let asked = self.asked(with, ask).await;
+    pub async fn ask(&self, with: &Credential, ask: &Ask<'_>, within: Duration) -> Asked {
+        let asked = self.asked(with, ask, within.min(self.settings.timeout)).await;
         let outcome = asked.reading.as_ref().err().map_or("ok", Failure::outcome);
         let (provider, model) = (with.provider.name(), &asked.model);
         tracing::info!(provider, model, outcome, tokens = asked.usage.total(), "a model was asked");
@@ -223,11 +229,11 @@ impl Models {
         asked
     }
 
-    async fn asked(&self, with: &Credential, ask: &Ask<'_>) -> Asked {
+    async fn asked(&self, with: &Credential, ask: &Ask<'_>, within: Duration) -> Asked {
         let (end, settings) = self.end(with.provider);
         let question = Question::of(ask, &settings.model);
         let request = self.exchange.request(end.as_ref(), settings, &with.key, &end.body(&question));
-        let answered = self.exchange.twice_at_most(request, self.settings.timeout).await;
+        let answered = self.exchange.twice_at_most(request, within).await;
         let told = answered.map_err(|refusal: Refusal| refusal.failure()).and_then(|body| end.read(&body));
         let (usage, reading) = match told {
             Ok(told) => (told.usage, told.call.and_then(|call| Ok(answers::read(call, ask)?))),

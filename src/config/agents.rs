@@ -31,6 +31,10 @@ pub struct Agents {
     pub turn_timeout: Duration,
     /// Bytes of what the steps of a turn come to, as JSON.
     pub turn_result_bytes: usize,
+    /// Messages that an agent session takes.
+    pub max_turns: u32,
+    /// Bytes that are kept of them: an agent session that has more takes no further one.
+    pub max_transcript_bytes: u64,
     /// How long a model may take to answer.
     #[serde(with = "duration")]
     pub model_timeout: Duration,
@@ -59,8 +63,10 @@ impl Default for Agents {
             locate_timeout: defaults.locate_timeout,
             turn_timeout: defaults.turn_timeout,
             turn_result_bytes: defaults.turn_result_bytes,
+            max_turns: defaults.max_turns,
+            max_transcript_bytes: defaults.max_transcript_bytes,
             model_timeout: timeout,
-            max_model_calls_per_turn: 8,
+            max_model_calls_per_turn: defaults.max_model_calls_per_turn,
             byok_reminder_after: Duration::from_hours(60 * 24),
             anthropic: anthropic.into(),
             openai: openai.into(),
@@ -174,6 +180,9 @@ impl Config {
         if agents.model_timeout.is_zero() {
             return Err(ConfigError("`agents.model_timeout` must be longer than nothing".to_owned()));
         }
+        if agents.max_model_calls_per_turn == 0 {
+            return Err(ConfigError("`agents.max_model_calls_per_turn` must be at least 1".to_owned()));
+        }
         Ok(kitfleet_models::Settings {
             anthropic: agents.anthropic.settings("anthropic")?,
             openai: agents.openai.settings("openai")?,
@@ -190,9 +199,12 @@ impl Config {
             default_token_budget: agents.default_token_budget,
             max_token_budget: agents.max_token_budget,
             max_steps_per_turn: agents.max_steps_per_turn,
+            max_model_calls_per_turn: agents.max_model_calls_per_turn,
             locate_timeout: agents.locate_timeout,
             turn_timeout: agents.turn_timeout,
             turn_result_bytes: agents.turn_result_bytes,
+            max_turns: agents.max_turns,
+            max_transcript_bytes: agents.max_transcript_bytes,
         }
     }
 }

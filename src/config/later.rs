@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{BaseUrl, Secret, secret};
 
 /// Everything that can be set and is not used, as it is spelled: sections, and keys of sections that are in use.
-pub(super) const KEYS: [&str; 4] =
-    ["agents.max_model_calls_per_turn", "agents.bundled", "billing", "limits.form_teardown"];
+pub(super) const KEYS: [&str; 2] = ["billing", "limits.form_teardown"];
 
 /// `billing.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

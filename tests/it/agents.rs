@@ -3,6 +3,7 @@
 mod creating;
 mod faults;
 mod lanes;
+mod models;
 mod receipts;
 mod turns;
 

@@ -176,7 +176,11 @@ async fn the_tier_of_a_credentials_own_account_counts() {
 /// absent, any other account is 403 whether it exists or not; elsewhere it is ignored.
 #[tokio::test]
 async fn the_account_header_reaches_no_other_account() {
-    let app = App::simulated().set("rate_limits.byok_test_per_minute", "1000").start().await;
+    let app = App::simulated()
+        .set("rate_limits.byok_test_per_minute", "1000")
+        .set("rate_limits.proxy_check_per_minute", "1000")
+        .start()
+        .await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
     let other = app.account(Tier::Enterprise).await;

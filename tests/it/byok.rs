@@ -25,11 +25,11 @@ fn route(provider: &str) -> String {
 }
 
 impl Client {
-    async fn set_key(&self, provider: &str, key: &str) -> Answer {
+    pub async fn set_key(&self, provider: &str, key: &str) -> Answer {
         self.send(self.request(Method::PUT, &route(provider)).json(&json!({"key": key}))).await
     }
 
-    async fn clear_key(&self, provider: &str) -> Answer {
+    pub async fn clear_key(&self, provider: &str) -> Answer {
         self.delete(&route(provider)).await
     }
 
@@ -44,7 +44,7 @@ impl Client {
         tested.body["outcome"].as_str().expect("an outcome").to_owned()
     }
 
-    async fn consent(&self, body: Value) -> Answer {
+    pub async fn consent(&self, body: Value) -> Answer {
         self.send(self.request(Method::PUT, "/v1/account/me/bundled-llm-consent").json(&body)).await
     }
 }

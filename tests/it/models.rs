@@ -19,6 +19,8 @@ use crate::support::model_provider::{
 use crate::support::{eventually, plain_http};
 
 const KEY: &str = "sk-ant-api03-in-a-header-only";
+/// Longer than any provider here is waited for.
+const LONG: Duration = Duration::from_mins(1);
 const PROVIDERS: [Provider; 2] = [Provider::Anthropic, Provider::Openai];
 const PAGE: Page<'static> = Page {
     url: "https://shop.example/cart",
@@ -51,7 +53,7 @@ async fn asked(provider: Provider, reply: Reply) -> (Asked, usize) {
     let double = ModelProvider::start().await;
     double.answer(reply);
     let models = asking(&double.base_url, Duration::from_secs(30));
-    (models.ask(&with(provider), &ask("buy it")).await, double.asked().len())
+    (models.ask(&with(provider), &ask("buy it"), LONG).await, double.asked().len())
 }
 
 /// Contract: byok 10, 13, 15. Both providers are asked in their own words and understood, and what they took is counted as they charge for it.
@@ -85,7 +87,7 @@ async fn both_providers_are_asked_and_understood() {
         ];
         let ask = Ask { history: &history, ..ask("use SPRING, and buy it") };
         let models = asking(&double.base_url, Duration::from_secs(30));
-        let asked = models.ask(&with(provider), &ask).await;
+        let asked = models.ask(&with(provider), &ask, LONG).await;
         assert_eq!(asked.reading, Ok(wanted.clone()));
         let guessed = models.guess_tokens(provider, &ask);
         assert!((8_192..16_384).contains(&guessed), "{guessed}");
@@ -175,7 +177,7 @@ async fn what_is_no_answer_is_told_apart_and_seldom_repeated() {
     let models = asking(&double.base_url, Duration::from_secs(30));
     // Refused once, and answered then; and refused twice.
     double.answer(Reply::Later(529, "0", busy.clone()));
-    let answered = models.ask(&with(anthropic), &ask("x")).await;
+    let answered = models.ask(&with(anthropic), &ask("x"), LONG).await;
     assert_eq!(answered.reading, Ok(Reading::Refuse { reply: "No.".to_owned() }));
     assert_eq!(double.asked().len(), 2);
     assert_eq!(double.asked()[0].body, double.asked()[1].body);
@@ -183,7 +185,7 @@ async fn what_is_no_answer_is_told_apart_and_seldom_repeated() {
         double.answer(Reply::Later(429, "1", openai_error("tokens", "rate_limit_exceeded", "wait")));
     }
     let begun = Instant::now();
-    assert_eq!(models.ask(&with(openai), &ask("x")).await.reading, Err(Failure::Busy));
+    assert_eq!(models.ask(&with(openai), &ask("x"), LONG).await.reading, Err(Failure::Busy));
     assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert_eq!(double.asked().len(), 4);
 }
@@ -196,13 +198,13 @@ async fn nobody_waits_for_a_provider_for_long() {
     let begun = Instant::now();
     for reply in [Reply::Hang, Reply::Stall, Reply::Later(429, "10", anthropic_error("rate_limit_error", "wait"))] {
         double.answer(reply.clone());
-        let late = models.ask(&with(Provider::Anthropic), &ask("x")).await;
+        let late = models.ask(&with(Provider::Anthropic), &ask("x"), LONG).await;
         assert_eq!(late.reading, Err(Failure::Late), "{reply:?}");
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(double.asked().len(), 3);
     let nobody = asking("http://127.0.0.1:9", Duration::from_secs(10));
-    let lost = nobody.ask(&with(Provider::Openai), &ask("x")).await;
+    let lost = nobody.ask(&with(Provider::Openai), &ask("x"), LONG).await;
     assert_eq!(lost.reading, Err(Failure::Unreachable));
 }
 
@@ -271,7 +273,7 @@ async fn somebody_elses_double_is_understood() {
     assert_eq!(models.test(Provider::Anthropic, &anthropic.key).await, TestOutcome::Ok);
     // It has no Responses API.
     assert_eq!(models.test(Provider::Openai, &anthropic.key).await, TestOutcome::Unknown);
-    let asked = models.ask(&anthropic, &ask("please buy it")).await;
+    let asked = models.ask(&anthropic, &ask("please buy it"), LONG).await;
     let tap = Step { action: Action::Tap { target: Ref("e1".to_owned()) }, needs_approval: false };
     assert_eq!(asked.reading, Ok(Reading::Plan { steps: vec![tap], reply: String::new(), look_again: false }));
     assert!(asked.usage.total() > 0);
@@ -282,7 +284,7 @@ async fn somebody_elses_double_is_understood() {
         ("be overloaded", Failure::Busy),
         ("be out of credit", Failure::QuotaExceeded),
     ] {
-        assert_eq!(models.ask(&anthropic, &ask(message)).await.reading, Err(failure), "{message}");
+        assert_eq!(models.ask(&anthropic, &ask(message), LONG).await.reading, Err(failure), "{message}");
     }
     double.kill().await.expect("it ends");
 }

@@ -459,7 +459,7 @@ async fn recipes_need_the_deployments_key() {
         client.delete(&format!("/v1/recipes/{}", unknown_id("rec"))).await,
     ] {
         let body = answer.problem(503, "feature-unavailable").body;
-        assert!(body["detail"].as_str().expect("a text").contains("recipe storage is not enabled"), "{body}");
+        assert!(body["detail"].as_str().expect("a text").contains("which recipes need"), "{body}");
     }
     assert_eq!(client.suggestion(&agent).await.expect(200).body["intent_count"], 0);
     app.stop().await;

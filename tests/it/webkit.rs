@@ -12,11 +12,13 @@ mod locating;
 mod locators;
 mod menus;
 mod miniwob;
+mod models;
 mod navigation;
 pub mod processes;
 mod profiles;
 mod reading;
 mod snapshots;
+mod turns;
 mod waiting;
 
 use std::time::Duration;

@@ -4,6 +4,7 @@
 //! like any other, whose id the plan has. So a worker that dies leaves a plan of which each step's operation tells what
 //! became of it, and whoever finds the worker dead ends the turn by that.
 
+mod models;
 mod steps;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use kitfleet_domain::agents::grammar::{self, Rules};
 use kitfleet_domain::agents::steps::{Step, StepStatus};
 use kitfleet_domain::agents::turns::{self, Decomposer, Ending, Said, TurnKind, Waiting};
 use kitfleet_domain::agents::wishes::Reading;
-use kitfleet_domain::agents::{Sealer, hiding};
+use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer, hiding};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, StepId, TurnId};
 use kitfleet_domain::operations::Candidate;
@@ -24,9 +25,6 @@ use tracing::Instrument as _;
 
 use self::steps::Went;
 use crate::Context;
-
-/// Characters of a message.
-pub(crate) const MESSAGE_CHARS: usize = 10_000;
 
 pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), BoxDynError> {
     let id = job.turn;
@@ -56,22 +54,28 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
     let read = || async { turns::waiting(&mut *context.db.acquire().await?, sealer, id).await };
     let Some(waiting) = persist("read a message", read).await? else { return Ok(()) };
     let turn = Turn { context: &context, sealer, waiting, since: Instant::now() };
-    let ending = if turn.waiting.request.approvals.is_empty() { turn.obey().await? } else { turn.go_on().await? };
+    let ending = if !turn.waiting.request.approvals.is_empty() {
+        turn.go_on().await?
+    } else if let Some(means) = turn.means().await? {
+        turn.consult(means).await?
+    } else {
+        turn.obey().await?
+    };
     match ending {
         Some(ending) => turn.end(&ending).await,
         None => Ok(()),
     }
 }
 
-/// Who reads a message, and what it comes to.
-fn decompose(context: &Context, message: &str) -> (Decomposer, Reading) {
+/// What a message comes to that no model reads.
+fn decompose(context: &Context, message: &str) -> Reading {
     let rules = Rules {
         destinations: &context.config.destinations,
         limits: &context.config.limits,
         most_steps: context.config.agents.max_steps_per_turn,
         most_characters: MESSAGE_CHARS,
     };
-    (Decomposer::Deterministic, grammar::read(message, &rules))
+    grammar::read(message, &rules)
 }
 
 /// A turn under way.
@@ -90,10 +94,10 @@ struct Ran {
 }
 
 impl Turn<'_> {
-    /// Reads the message, and does what it says. `None` when somebody else has begun the turn.
+    /// Reads the message by the grammar, and does what it says. `None` when somebody else has begun the turn.
     async fn obey(&self) -> sqlx::Result<Option<Ending>> {
         let message = &self.waiting.request.message;
-        let (decomposer, reading) = decompose(self.context, message);
+        let (decomposer, reading) = (Decomposer::Deterministic, decompose(self.context, message));
         let shown = hiding::shown(message, &reading);
         let answered = |kind, reply| {
             let said = Said { message: shown.clone(), reply, candidates: Vec::new() };
@@ -139,24 +143,29 @@ impl Turn<'_> {
         read: Option<(Decomposer, TurnKind)>,
     ) -> sqlx::Result<Option<Ending>> {
         let write = || async {
-            let mut tx = begin(&self.context.db).await?;
-            let begun = turns::begin(&mut tx, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await?;
-            tx.commit().await?;
-            Ok(begun)
+            let mut conn = self.context.lazy.acquire().await?;
+            turns::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
         };
         if !persist("begin a turn", write).await? {
             return Ok(None);
         }
-        let Ran { kind, reply, candidates } = self.run(&mut steps, approved).await?;
+        let mut room = self.context.config.agents.turn_result_bytes;
+        let Ran { kind, reply, candidates } = self.run(&mut steps, 0, approved, &mut room).await?;
         let said = Said { message: shown, reply, candidates };
         Ok(Some(Ending { kind, said, steps, read }))
     }
 
-    /// Runs the steps in their order, until one is not to be run.
-    async fn run(&self, steps: &mut [Step], approved: Option<StepId>) -> sqlx::Result<Ran> {
+    /// Runs the steps from `first` on in their order, until one is not to be run. What they come to has to fit into `room`.
+    async fn run(
+        &self,
+        steps: &mut [Step],
+        first: usize,
+        approved: Option<StepId>,
+        room: &mut usize,
+    ) -> sqlx::Result<Ran> {
         let plan = |reply: String| Ran { kind: TurnKind::Plan, reply, candidates: Vec::new() };
-        let (count, mut room) = (steps.len(), self.context.config.agents.turn_result_bytes);
-        for at in 0..count {
+        let count = steps.len();
+        for at in first..count {
             let place = if count == 1 { String::new() } else { format!("Step {} of {count}: ", at + 1) };
             let (step, behind) = steps[at..].split_first_mut().unwrap_or_else(|| unreachable!("there are so many"));
             let skip_rest = |behind: &mut [Step]| {
@@ -170,18 +179,18 @@ impl Turn<'_> {
                 return Ok(plan(format!("{place}not begun, because the turn has taken its time already.")));
             }
             let is_approved = approved == Some(step.id);
-            match self.step(step, is_approved, &mut room).await? {
+            match self.step(step, is_approved, room).await? {
                 Went::Well => {}
                 Went::Wrong => {
                     skip_rest(behind);
-                    let error = step.end.error.as_deref().unwrap_or_default();
+                    let error = step.end.error.as_deref().unwrap_or_default().trim_end_matches('.');
                     let rest = if behind.is_empty() { "" } else { " What was to follow was left out." };
                     return Ok(plan(format!("{place}{error}.{rest}")));
                 }
                 Went::Asks => {
-                    let about = step.shown.first().map(|shown| shown.description.clone()).unwrap_or_default();
+                    let why = steps::why_it_asks(step);
                     return Ok(plan(format!(
-                        "{place}this submits data ({about}) and waits for approval: send a message with approvals [\"{}\"].",
+                        "{place}{why} and waits for approval: send a message with approvals [\"{}\"].",
                         step.id
                     )));
                 }
@@ -202,11 +211,9 @@ impl Turn<'_> {
 
     async fn end(&self, ending: &Ending) -> sqlx::Result<()> {
         let write = || async {
-            let mut tx = begin(&self.context.db).await?;
             let receipts = self.context.config.webhooks.vault.as_ref();
-            let channel = turns::end(&mut tx, self.sealer, receipts, &self.waiting, ending).await?;
-            tx.commit().await?;
-            Ok(channel)
+            let mut conn = self.context.db.acquire().await?;
+            turns::end(&mut conn, self.sealer, receipts, &self.waiting, ending).await
         };
         if let Some(channel) = persist("end a turn", write).await? {
             tell_of_end(&self.context.wakeups, &channel, Work::Turn(self.waiting.id));

@@ -76,6 +76,8 @@ pub struct WorkerConfig {
     pub byok_reminder_after: Duration,
     /// How agent sessions are driven.
     pub agents: Settings,
+    /// How models are asked.
+    pub models: kitfleet_models::Settings,
 }
 
 /// How customers' proxies are measured.

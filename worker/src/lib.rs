@@ -37,6 +37,7 @@ use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
+use kitfleet_models::{ClientError, Models};
 use kitfleet_profiles::Stores;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
@@ -84,6 +85,9 @@ pub enum RunError {
     /// The database failed while the worker started.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
+    /// No HTTP client can be made.
+    #[error("models cannot be asked: {0}")]
+    Models(#[from] ClientError),
     /// A queue's worker ended.
     #[error("the worker of a job queue ended: {0}")]
     Queue(String),
@@ -102,6 +106,8 @@ pub(crate) struct Context {
     pub(crate) replies: Replies,
     /// What turns are sealed with, fetched when the first one comes.
     pub(crate) sealer: OnceCell<Sealer>,
+    /// Who reads messages for accounts that pay for it, or consent.
+    pub(crate) models: Models,
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
@@ -156,6 +162,7 @@ async fn run_with(
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
     let (replies, sealer) = (Replies::new(db.clone(), wakeups.clone()), OnceCell::new());
+    let models = Models::new(config.models.clone())?;
     let _hearing = AbortOnDropHandle::new(tokio::spawn(replies.clone().listen()));
     let _rereading = AbortOnDropHandle::new(tokio::spawn(replies.clone().reread()));
     let context = Arc::new(Context {
@@ -166,6 +173,7 @@ async fn run_with(
         wakeups,
         replies,
         sealer,
+        models,
         browsers,
         opener,
         stores,

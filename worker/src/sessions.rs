@@ -21,7 +21,7 @@ use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_egress::Way;
 use kitfleet_jobs::operations::OperationJob;
 use kitfleet_profiles::{SaveError, Saved};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -51,6 +51,7 @@ pub(crate) struct Sessions {
 #[derive(Clone)]
 struct Handle {
     orders: mpsc::Sender<Order>,
+    looks: mpsc::Sender<Look>,
     close: CancellationToken,
 }
 
@@ -59,6 +60,14 @@ struct Order {
     intent: IntentId,
     operation: Operation,
     span: tracing::Span,
+}
+
+/// A look at the page, which changes nothing: it is nobody's operation and has no claim, and comes between two that have.
+struct Look {
+    operation: Operation,
+    /// Told when it begins, which it does not for somebody who has given up.
+    begun: oneshot::Sender<()>,
+    answer: oneshot::Sender<Ended>,
 }
 
 impl Sessions {
@@ -71,6 +80,18 @@ impl Sessions {
         if let Some(handle) = self.get(session) {
             handle.close.cancel();
         }
+    }
+
+    /// Has a session's actor look at its page. `None` when it has none, ends meanwhile, or is busy for longer than `patience`.
+    pub(crate) async fn look(&self, session: SessionId, operation: Operation, patience: Duration) -> Option<Ended> {
+        let looks = self.get(session)?.looks;
+        let ((begun, has_begun), (answer, answered)) = (oneshot::channel(), oneshot::channel());
+        let asking = async {
+            looks.send(Look { operation, begun, answer }).await.ok()?;
+            has_begun.await.ok()
+        };
+        timeout(patience, asking).await.ok()??;
+        answered.await.ok()
     }
 
     /// Closes the browsers of sessions that ended without this worker having heard of it.
@@ -120,19 +141,20 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
 
 /// Opens the browser of a session that is being created, and starts its actor.
 fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: OpenRequest, span: tracing::Span) {
-    let (orders, inbox) = mpsc::channel(1);
+    let ((orders, inbox), (looks, asked)) = (mpsc::channel(1), mpsc::channel(1));
     let close = CancellationToken::new();
     {
         let mut live = context.sessions.lock();
         if live.contains_key(&session) {
             return;
         }
-        live.insert(session, Handle { orders, close: close.clone() });
+        live.insert(session, Handle { orders, looks, close: close.clone() });
     }
     let mut actor = Actor {
         context: Arc::clone(context),
         session,
         inbox,
+        asked,
         close,
         last: None,
         has_profile: false,
@@ -179,6 +201,7 @@ struct Actor {
     context: Arc<Context>,
     session: SessionId,
     inbox: mpsc::Receiver<Order>,
+    asked: mpsc::Receiver<Look>,
     close: CancellationToken,
     /// The last intent that was carried out.
     last: Option<IntentId>,
@@ -285,6 +308,10 @@ impl Actor {
                 biased;
                 () = self.close.cancelled() => break After::Close,
                 order = self.inbox.recv() => order,
+                Some(look) = self.asked.recv() => match self.look(&mut browser, look).await {
+                    Some(after) => break after,
+                    None => continue,
+                },
                 failure = browser.died() => break self.fail_idle(failure).await,
             };
             let Some(order) = order else { break After::Close };
@@ -307,6 +334,31 @@ impl Actor {
         }
     }
 
+    /// Looks at the page. A browser that fails at that is as good as dead.
+    async fn look(&mut self, browser: &mut Browser, look: Look) -> Option<After> {
+        let Look { operation, begun, answer } = look;
+        if begun.send(()).is_err() {
+            return None;
+        }
+        let ended = tokio::select! {
+            ended = timeout(operation.budget() + GRACE, browser.run(&operation)) => ended,
+            () = self.close.cancelled() => return Some(After::Close),
+        };
+        // A page that does not answer in time has done nothing, and is still there.
+        let failure = match &ended {
+            Ok(Ended::Failed(failure)) if failure.class != FailureClass::Timeout => Some(failure.clone()),
+            Ok(_) => None,
+            Err(_) => Some(out_of_time()),
+        };
+        let ended = ended.unwrap_or_else(|_| Ended::Failed(out_of_time()));
+        // Whoever asked may be gone.
+        let _ = answer.send(ended);
+        match failure {
+            Some(failure) => Some(self.fail_idle(failure).await),
+            None => None,
+        }
+    }
+
     /// Runs one operation.
     async fn obey(&self, browser: &mut Browser, order: Order) -> After {
         let Order { intent, operation, .. } = order;
@@ -321,7 +373,7 @@ impl Actor {
             Ok(Ended::Invalid { invalid, members }) => (Outcome::Invalid { errors: invalid.0, members }, None),
             Ok(Ended::Withheld { detail, members }) => (Outcome::Withheld { detail, members }, None),
             Ok(Ended::Failed(failure)) => (Outcome::Failed { failure }, None),
-            Err(_) => (failed(FailureClass::Timeout, "the operation did not end in time"), None),
+            Err(_) => (Outcome::Failed { failure: out_of_time() }, None),
         };
         if let Outcome::Failed { failure } = &outcome {
             tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
@@ -403,7 +455,7 @@ impl Actor {
         }
     }
 
-    /// A browser that dies between operations errors its session. When an operation was claimed just then, that
+    /// A browser that dies between operations, or cannot be looked at, errors its session. When an operation was claimed just then, that
     /// operation fails instead: its order finds no actor.
     async fn fail_idle(&mut self, failure: Failure) -> After {
         tracing::warn!(session = %self.session, detail = failure.detail, "the browser died");
@@ -442,6 +494,10 @@ fn reason(error: &NotSaved) -> Reason {
         NotSaved::Store(SaveError::TooLarge(_)) => Reason::TooLarge,
         NotSaved::Store(SaveError::Upload(_)) => Reason::UploadFailed,
     }
+}
+
+fn out_of_time() -> Failure {
+    Failure { class: FailureClass::Timeout, detail: "the operation did not end in time".to_owned() }
 }
 
 fn failed(class: FailureClass, detail: &str) -> Outcome {

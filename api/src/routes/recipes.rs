@@ -15,7 +15,6 @@ use kitfleet_domain::ids::{AgentSessionId, RecipeId};
 use kitfleet_domain::recipes::suggestions::suggest;
 use kitfleet_domain::recipes::{self, CreateError, Keys, ReadError, SourceError, Words};
 use kitfleet_domain::teams::Role;
-use kitfleet_domain::vault::Vault;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
@@ -38,6 +37,9 @@ const WRITE_RECIPES: Rule = Rule::scope(Scope::WriteAgents);
 /// A suggestion tells of an agent session, and is for whoever may read that.
 const READ_AGENTS: Rule = Rule::scope(Scope::ReadAgents).for_team(Role::Admin).open_to_free_devices();
 
+/// What needs a key of the deployment's own: one that is kept beside what it seals would not seal it.
+const SEALED: &str = "recipes";
+
 pub fn routes() -> Routes {
     Routes::new()
         .allow(WRITE_RECIPES, routes!(create))
@@ -45,14 +47,6 @@ pub fn routes() -> Routes {
         .allow(READ_RECIPES, routes!(get))
         .allow(WRITE_RECIPES, routes!(delete))
         .allow(READ_AGENTS, routes!(suggestion))
-}
-
-/// What recipes are sealed with. A key that is kept beside what it seals would not seal it.
-fn vault(app: &App) -> Result<&Vault> {
-    app.config.auth.vault.as_ref().ok_or_else(|| {
-        let detail = "recipe storage is not enabled: this deployment has no MFA_ENCRYPTION_KEY, which recipes need";
-        Problem::new(&kinds::FEATURE_UNAVAILABLE, detail)
-    })
 }
 
 impl From<SourceError> for Problem {
@@ -122,7 +116,7 @@ async fn create(
     State(app): State<App>,
     Json(body): Json<CreateRecipe>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Recipe>)> {
-    let keys = Keys { agents: app.agents().await?, recipes: vault(&app)? };
+    let keys = Keys { agents: app.agents().await?, recipes: app.own_vault(SEALED)? };
     let limits = &app.config.limits;
     let words = Words::parse(&body.label, body.description.as_deref(), limits)?;
     let of = body.agent_session_id.parse().map_err(|_| not_found::<AgentSessionId>())?;
@@ -147,7 +141,7 @@ impl Listed for Recipe {
     responses((status = 200, description = "A page", body = RecipeList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<RecipeList>> {
-    vault(&app)?;
+    app.own_vault(SEALED)?;
     let account = caller.account_id;
     let scope = CursorScope { account, list: "recipes", filters: &[] };
     let id_of = |recipe: &recipes::Recipe| recipe.id.as_uuid();
@@ -193,7 +187,7 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, que
                 .ok_or_else(|| Problem::invalid("format", "must be one of json, curl, python, typescript"))?,
         ),
     };
-    let vault = vault(&app)?;
+    let vault = app.own_vault(SEALED)?;
     let found = recipes::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?, vault).await?;
     let (recipe, steps) = found.ok_or_else(not_found::<RecipeId>)?;
     // What a customer can make long: both are in proportion to it.
@@ -216,7 +210,7 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, que
     responses((status = 204, description = "It is gone"), Restricted, NoRecipe, Database),
 )]
 async fn delete(caller: Caller, State(app): State<App>, path: IdPath<RecipeId>, _body: Unused) -> Result<StatusCode> {
-    vault(&app)?;
+    app.own_vault(SEALED)?;
     let mut tx = app.db.begin().await?;
     let known = recipes::delete(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;

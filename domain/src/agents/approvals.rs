@@ -72,7 +72,7 @@ pub fn is_consequential(name: &str) -> bool {
 #[must_use]
 pub fn submits(wish: &Wish, found: &Match) -> bool {
     match wish {
-        Wish::Tap { .. } => found.submits || is_a_control(found) && is_consequential(&found.name),
+        Wish::Tap { .. } | Wish::Check { .. } => found.submits || is_a_control(found) && is_consequential(&found.name),
         // A line's end in a field is Enter.
         Wish::Type { value, .. } => found.form_field && value.contains(['\n', '\r']),
         Wish::Press { key } => match key.rsplit('+').next().unwrap_or(key).to_ascii_lowercase().as_str() {
@@ -107,7 +107,8 @@ mod tests {
     fn found(role: &str, name: &str, submits: bool, form_field: bool) -> Match {
         let text = String::new;
         let (role, name) = (role.to_owned(), name.to_owned());
-        Match { selector: text(), description: text(), role, name, submits, form_field, fingerprint: text() }
+        let (selector, description, fingerprint) = (text(), text(), text());
+        Match { selector, description, role, name, submits, form_field, checked: None, fingerprint }
     }
 
     /// Contract: agents 19.

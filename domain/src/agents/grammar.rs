@@ -182,6 +182,7 @@ fn too_long(wish: &Wish, limits: &Limits) -> Option<String> {
     match wish {
         Wish::Navigate { url } => most("an address", url, limits.url_chars),
         Wish::Tap { target: sought }
+        | Wish::Check { target: sought, .. }
         | Wish::Select { target: sought, .. }
         | Wish::Wait { condition: WishedCondition::Visible(sought) | WishedCondition::Hidden(sought) } => {
             target(sought)

@@ -7,11 +7,13 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::Sealer;
 use super::hiding::HIDDEN;
+use super::turns::Waiting;
 use super::wishes::{Sought, Wish, WishedCondition};
-use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
+use crate::ids::{IntentId, StepId, TurnId};
 use crate::operations::StoredResult;
 
 /// Where a step stands.
@@ -56,7 +58,7 @@ pub struct Step {
 /// An element, as it was shown to whoever approves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// What runs.
+    /// What runs. Of a step that is about no element it is empty.
     pub selector: String,
     /// What it is, in our words.
     pub description: String,
@@ -105,14 +107,16 @@ impl Step {
         let shown = |at: usize| self.shown.get(at);
         match &self.wish {
             Wish::Navigate { url } => drop(about.insert("url".to_owned(), url.as_str().into())),
-            Wish::Tap { target } => drop(about.insert("target".to_owned(), target_of(target, shown(0)))),
+            Wish::Tap { target } | Wish::Check { target, .. } => {
+                about.insert("target".to_owned(), target_of(target, shown(0)));
+            }
             Wish::Type { target, .. } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
                 about.insert("value".to_owned(), HIDDEN.into());
             }
             Wish::Press { key } => {
                 about.insert("key".to_owned(), key.as_str().into());
-                if let Some(focused) = shown(0) {
+                if let Some(focused) = shown(0).filter(|focused| !focused.selector.is_empty()) {
                     about.insert("target".to_owned(), element(focused));
                 }
             }
@@ -157,7 +161,7 @@ impl Step {
 pub fn kind(wish: &Wish) -> &'static str {
     match wish {
         Wish::Navigate { .. } => "navigate",
-        Wish::Tap { .. } => "tap",
+        Wish::Tap { .. } | Wish::Check { .. } => "tap",
         Wish::Type { .. } => "type",
         Wish::Press { .. } => "press",
         Wish::Select { .. } => "select",
@@ -256,57 +260,103 @@ pub(super) fn seal(sealer: &Sealer, step: &Step) -> sqlx::Result<Sealed> {
     })
 }
 
-/// Writes the steps of a plan.
-pub(super) async fn insert(
+/// Begins a turn with the steps of its own plan. `false` when somebody else has begun or ended it.
+pub(super) async fn plan(
     conn: &mut PgConnection,
     sealer: &Sealer,
-    (turn, agent): (TurnId, AgentSessionId),
+    turn: &Waiting,
+    said: &[u8],
     steps: &[Step],
-) -> sqlx::Result<()> {
-    let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
-    let operations: Vec<_> = steps.iter().map(|step| step.operation.as_uuid()).collect();
+) -> sqlx::Result<bool> {
+    let (ids, operations) = ids(steps);
     let kinds: Vec<_> = steps.iter().map(|step| kind(&step.wish).to_owned()).collect();
     let wishes: Vec<_> =
         steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
-    sqlx::query!(
-        "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, sealed_wish)
-         select id, $5, $6, position::integer, kind, operation, wish
-         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[]) with ordinality
-              as step (id, kind, operation, wish, position)",
+    sqlx::query_scalar!(
+        r#"with begun as (
+               update agent_turns set status = 'running', started_at = now(), sealed_said = $3
+               where id = $1 and status = 'queued' returning id
+           ), left_out as (
+               update agent_steps s set status = 'skipped'
+               from begun where agent_session_id = $2 and turn_id <> $1 and s.status in ('needs_approval', 'planned')
+           ), planned as (
+               insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, sealed_wish)
+               select step.id, $1, $2, position::integer, kind, operation, wish
+               from begun, unnest($4::uuid[], $5::uuid[], $6::text[], $7::bytea[]) with ordinality
+                    as step (id, operation, kind, wish, position)
+           )
+           select exists (select from begun)
+                  or exists (select from agent_steps where turn_id = $1 and operation_id = any($5)) as "begun!""#,
+        turn.id as _,
+        turn.session as _,
+        said,
         &ids,
-        &kinds,
         &operations,
+        &kinds,
         &wishes,
-        turn as _,
-        agent as _,
     )
-    .execute(conn)
-    .await?;
-    Ok(())
+    .fetch_one(conn)
+    .await
 }
 
-/// Writes how steps stand.
-pub(super) async fn update(conn: &mut PgConnection, sealer: &Sealer, steps: &[Step]) -> sqlx::Result<()> {
-    let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
-    let statuses: Vec<_> = steps.iter().map(|step| <&str>::from(step.status).to_owned()).collect();
-    let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
-    let columns: Vec<_> = steps.iter().map(|step| seal(sealer, step)).collect::<Result<_, _>>()?;
-    let (shown, ends): (Vec<_>, Vec<_>) = columns.into_iter().map(|column| (column.shown, column.end)).unzip();
-    sqlx::query!(
-        "update agent_steps s
-         set status = step.status, needs_approval = step.needs_approval, sealed_shown = step.shown, sealed_result = step.result
-         from unnest($1::uuid[], $2::text[], $3::boolean[], $4::bytea[], $5::bytea[])
-              as step (id, status, needs_approval, shown, result)
-         where s.id = step.id",
+/// Begins a turn with the steps of the plan that it approves of. What was held back has been tried: it is carried out by another
+/// operation now. `false` when somebody else has begun or ended the turn.
+pub(super) async fn take_over(
+    conn: &mut PgConnection,
+    turn: &Waiting,
+    said: &[u8],
+    steps: &[Step],
+) -> sqlx::Result<bool> {
+    let (ids, operations) = ids(steps);
+    sqlx::query_scalar!(
+        r#"with begun as (
+               update agent_turns set status = 'running', started_at = now(), sealed_said = $2
+               where id = $1 and status = 'queued' returning id
+           ), taken as (
+               update agent_steps s set turn_id = $1, status = 'planned', operation_id = step.operation
+               from begun, unnest($3::uuid[], $4::uuid[]) as step (id, operation) where s.id = step.id
+           )
+           select exists (select from begun)
+                  or exists (select from agent_steps where turn_id = $1 and operation_id = any($4)) as "begun!""#,
+        turn.id as _,
+        said,
         &ids,
-        &statuses,
-        &approvals,
-        &shown as &[Option<Vec<u8>>],
-        &ends as &[Option<Vec<u8>>],
+        &operations,
     )
-    .execute(conn)
-    .await?;
-    Ok(())
+    .fetch_one(conn)
+    .await
+}
+
+fn ids(steps: &[Step]) -> (Vec<Uuid>, Vec<Uuid>) {
+    steps.iter().map(|step| (step.id.as_uuid(), step.operation.as_uuid())).unzip()
+}
+
+/// How steps stand, a column each.
+pub(super) struct Standing {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) statuses: Vec<String>,
+    pub(super) approvals: Vec<bool>,
+    pub(super) shown: Vec<Option<Vec<u8>>>,
+    pub(super) ends: Vec<Option<Vec<u8>>>,
+}
+
+impl Standing {
+    pub(super) fn of(sealer: &Sealer, steps: &[Step]) -> sqlx::Result<Self> {
+        let columns: Vec<_> = steps.iter().map(|step| seal(sealer, step)).collect::<Result<_, _>>()?;
+        let (shown, ends) = columns.into_iter().map(|column| (column.shown, column.end)).unzip();
+        Ok(Self {
+            ids: ids(steps).0,
+            statuses: steps.iter().map(|step| <&str>::from(step.status).to_owned()).collect(),
+            approvals: steps.iter().map(|step| step.needs_approval).collect(),
+            shown,
+            ends,
+        })
+    }
+
+    /// How much is kept of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.shown.iter().chain(&self.ends).flatten().map(Vec::len).sum()
+    }
 }
 
 /// Steps of turns, with the content of captures as long as that is kept. In the order of their turns and plans.

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::receipts::{self, NewReceipt, Receipt};
-use super::steps::{self, Intent, Step, StepStatus};
-use super::{CloseReason, Mode, Sealer, close_if_ended, lanes};
-use crate::audit::{self, Actor, Entry};
+use super::steps::{self, Intent, Standing, Step, StepStatus};
+use super::{CloseReason, Mode, Sealer, Settings, close_if_ended, consulting, lanes};
+use crate::audit::{self, Actor, Entry, Line};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
 use crate::operations::Candidate;
 use crate::sessions::intents::ReplyTo;
@@ -119,6 +119,8 @@ pub enum Accepted {
     HumanDrives,
     /// Another message is under way.
     Busy,
+    /// It has taken all the messages that it may.
+    Full(Full),
     /// The driver session is still opening.
     Opening,
     /// The driver session's worker died during an operation, of which nobody knows what it did.
@@ -127,8 +129,38 @@ pub enum Accepted {
     WorkerSilent,
 }
 
+/// Of what an agent session has as much as it may.
+#[derive(Debug, Clone, Copy)]
+pub enum Full {
+    /// Messages.
+    Turns {
+        /// How many it took.
+        current: i32,
+        /// How many it may take.
+        limit: u32,
+    },
+    /// Bytes of what is kept of them.
+    Bytes {
+        /// How many there are.
+        current: i64,
+        /// From how many on it takes no more.
+        limit: u64,
+    },
+}
+
+impl Full {
+    fn of(turns: i32, bytes: i64, settings: &Settings) -> Option<Self> {
+        let (turn_limit, byte_limit) = (settings.max_turns, settings.max_transcript_bytes);
+        if u32::try_from(turns).is_ok_and(|turns| turns >= turn_limit) {
+            return Some(Self::Turns { current: turns, limit: turn_limit });
+        }
+        let is_full = u64::try_from(bytes).is_ok_and(|bytes| bytes >= byte_limit);
+        is_full.then_some(Self::Bytes { current: bytes, limit: byte_limit })
+    }
+}
+
 /// Takes a message, if the agent session takes one now; `conn` is in a transaction that is committed whatever is answered. A human
-/// who was not heard of for `patience` does not drive.
+/// who was not heard of for long does not drive.
 ///
 /// # Errors
 /// When the database fails.
@@ -136,12 +168,12 @@ pub async fn accept(
     conn: &mut PgConnection,
     sealer: &Sealer,
     new: &NewTurn<'_>,
-    patience: Duration,
+    settings: &Settings,
 ) -> sqlx::Result<Accepted> {
     let found = sqlx::query!(
         r#"select a.status = 'active' as "active!", a.close_reason as "close_reason: CloseReason", a.mode as "mode: Mode",
                   a.turn_id is not null as "busy!", a.driver is not null as "driven!",
-                  coalesce(a.heard_at <= now() - make_interval(secs => $3), false) as "lapsed!",
+                  coalesce(a.heard_at <= now() - make_interval(secs => $3), false) as "lapsed!", a.turns, a.kept_bytes,
                   s.id as "driver?: SessionId", coalesce(s.live, false) as "live!", s.status as "status?: SessionStatus",
                   s.worker_id as "worker?: WorkerId", coalesce(w.status in ('active', 'draining'), false) as "stands!",
                   coalesce(w.last_seen_at > now() - make_interval(secs => $4), false) as "heard!"
@@ -149,7 +181,7 @@ pub async fn accept(
            where a.id = $1 and a.account_id = $2 for update of a"#,
         new.session as _,
         new.account as _,
-        patience.as_secs_f64(),
+        settings.heartbeat_timeout.as_secs_f64(),
         LEASE.as_secs_f64(),
     )
     .fetch_optional(&mut *conn)
@@ -181,6 +213,9 @@ pub async fn accept(
     if found.busy {
         return Ok(Accepted::Busy);
     }
+    if let Some(full) = Full::of(found.turns, found.kept_bytes, settings) {
+        return Ok(Accepted::Full(full));
+    }
     if found.status == Some(SessionStatus::Creating) {
         return Ok(Accepted::Opening);
     }
@@ -205,6 +240,8 @@ pub async fn accept(
     Ok(Accepted::Turn(worker))
 }
 
+/// Writes the turn. Its commit does not wait for the disk: what a crash of the database can forget is a message of which nothing was
+/// done, since the first claim of a step waits for all that was committed before.
 async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, worker: WorkerId) -> sqlx::Result<()> {
     let id = new.id.to_string();
     let said = Said { message: new.shown.clone(), ..Said::default() };
@@ -214,7 +251,8 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
                  (id, agent_session_id, worker_id, sealed_request, sealed_said, receipt_key, reply_channel, request_id)
              values ($1, $2, $3, $4, $5, $6, $7, $8)
          )
-         update agent_sessions set turn_id = $1, updated_at = clock_timestamp() where id = $2",
+         update agent_sessions set turn_id = $1, turns = turns + 1, updated_at = clock_timestamp() where id = $2
+         returning set_config('synchronous_commit', 'off', true)",
         new.id as _,
         new.session as _,
         worker as _,
@@ -224,7 +262,7 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
         new.reply.channel,
         new.reply.request_id,
     )
-    .execute(conn)
+    .fetch_one(conn)
     .await?;
     Ok(())
 }
@@ -296,10 +334,12 @@ pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSes
 }
 
 /// Begins what a message comes to: writes its plan, or takes over the one that it approves of. What else still waited for approval
-/// is left out from now on. `false` when somebody has begun or ended the turn. `conn` is in a transaction.
+/// is left out from now on. `false` when somebody else has begun or ended the turn. It is one statement, which is a transaction of
+/// its own, and may commit without waiting for the disk: what it writes is there before the first step is claimed, and that commit waits
+/// for both. `conn` is in none.
 ///
 /// # Errors
-/// When the database fails.
+/// When the database fails. Then it can be tried again with the same steps.
 pub async fn begin(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -309,46 +349,12 @@ pub async fn begin(
     goes_on: bool,
 ) -> sqlx::Result<bool> {
     let said = Said { message: shown.to_owned(), ..Said::default() };
-    let begun = sqlx::query!(
-        "update agent_turns set status = 'running', started_at = now(), sealed_said = $2 where id = $1 and status = 'queued'",
-        turn.id as _,
-        sealer.seal(&turn.id.to_string(), &said)?,
-    )
-    .execute(&mut *conn)
-    .await?;
-    if begun.rows_affected() == 0 {
-        return Ok(false);
-    }
+    let said = sealer.seal(&turn.id.to_string(), &said)?;
     if goes_on {
-        // What was held back has been tried: it is carried out by another operation now.
-        let (ids, operations): (Vec<_>, Vec<_>) =
-            steps.iter().map(|step| (step.id.as_uuid(), step.operation.as_uuid())).unzip();
-        sqlx::query!(
-            "update agent_steps s set turn_id = $3, status = 'planned', operation_id = step.operation
-             from unnest($1::uuid[], $2::uuid[]) as step (id, operation) where s.id = step.id",
-            &ids,
-            &operations,
-            turn.id as _,
-        )
-        .execute(conn)
-        .await?;
+        steps::take_over(conn, turn, &said, steps).await
     } else {
-        forget_pending(&mut *conn, turn).await?;
-        steps::insert(conn, sealer, (turn.id, turn.session), steps).await?;
+        steps::plan(conn, sealer, turn, &said, steps).await
     }
-    Ok(true)
-}
-
-async fn forget_pending(conn: &mut PgConnection, turn: &Waiting) -> sqlx::Result<()> {
-    sqlx::query!(
-        "update agent_steps set status = 'skipped'
-         where agent_session_id = $1 and turn_id <> $2 and status in ('needs_approval', 'planned')",
-        turn.session as _,
-        turn.id as _,
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }
 
 /// Why a turn goes no further.
@@ -388,14 +394,21 @@ pub async fn step(
     if noted.rows_affected() > 0 {
         return Ok(None);
     }
-    let active = sqlx::query_scalar!(
-        r#"select exists(select from agent_sessions where id = $1 and status = 'active' and turn_id = $2) as "active!""#,
+    let driven = sqlx::query_scalar!(
+        r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) as "driven!"
+           from agent_sessions where id = $1 and status = 'active' and turn_id = $2"#,
         turn.session as _,
         turn.id as _,
+        patience.as_secs_f64(),
     )
-    .fetch_one(conn)
+    .fetch_optional(conn)
     .await?;
-    Ok(Some(if active { Stop::Driven } else { Stop::Closed }))
+    match driven {
+        None => Ok(Some(Stop::Closed)),
+        Some(true) => Ok(Some(Stop::Driven)),
+        // Its plan is not there: the database crashed before it had reached the disk.
+        Some(false) => Err(sqlx::Error::RowNotFound),
+    }
 }
 
 /// How a turn ended.
@@ -412,7 +425,7 @@ pub struct Ending {
 }
 
 /// Ends a turn, and answers the channel on which it is waited for. `None`, and nothing is done, when it has ended already. With a
-/// receipt, `receipts` seals it. `conn` is in a transaction.
+/// receipt, `receipts` seals it; otherwise it is one statement, which is a transaction of its own. `conn` is in none.
 ///
 /// # Errors
 /// When the database fails.
@@ -423,46 +436,87 @@ pub async fn end(
     turn: &Waiting,
     ending: &Ending,
 ) -> sqlx::Result<Option<String>> {
-    let channel = sqlx::query_scalar!(
-        "with ended as (
-             update agent_turns
-             set status = 'done', kind = $3, decomposer = $4, sealed_said = $5, sealed_request = null, done_at = clock_timestamp()
-             where id = $1 and status <> 'done' returning reply_channel
-         ), released as (
-             update agent_sessions set turn_id = null, updated_at = clock_timestamp()
-             where id = $2 and turn_id = $1 and exists (select from ended)
-         )
-         select reply_channel from ended",
+    let (Some(key), Some(vault)) = (&turn.receipt, receipts) else {
+        return write_end(conn, sealer, turn, ending).await;
+    };
+    let mut tx = conn.begin().await?;
+    let Some(channel) = write_end(&mut tx, sealer, turn, ending).await? else { return Ok(None) };
+    if let Some(answer) = answer(&mut tx, sealer, turn.session, turn.id).await? {
+        let body = serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        let body = receipts::seal(vault, turn.account, key, &body);
+        receipts::complete(&mut tx, turn.account, key, &body).await?;
+    }
+    tx.commit().await?;
+    Ok(Some(channel))
+}
+
+async fn write_end(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    turn: &Waiting,
+    ending: &Ending,
+) -> sqlx::Result<Option<String>> {
+    let read = match ending.read {
+        Some((Decomposer::Deterministic, kind)) => {
+            let payload = json!({"agent_session_id": turn.session, "turn_id": turn.id, "result_kind": kind});
+            let target = Some(turn.session.to_string());
+            Some((Entry { action: "agent.decompose.deterministic", target, payload }, kind))
+        }
+        Some((Decomposer::Claude, kind)) => {
+            consulting::entry(&mut *conn, (turn.id, turn.session), kind).await?.map(|entry| (entry, kind))
+        }
+        None => None,
+    };
+    let audited = read.map(|(entry, kind)| (Line::new(turn.account, &Actor::System, entry), kind));
+    // Whoever says something else has thought better of what waits; who only approves of the wrong step may still find it.
+    let leaves_out = ending.steps.is_empty() && ending.read.is_some();
+    let steps = Standing::of(sealer, &ending.steps)?;
+    let said = sealer.seal(&turn.id.to_string(), &ending.said)?;
+    let kept = i64::try_from(said.len() + steps.bytes()).unwrap_or(i64::MAX);
+    let ended = sqlx::query!(
+        r#"with ended as (
+               update agent_turns
+               set status = 'done', kind = $3, decomposer = $4, sealed_said = $5, sealed_request = null,
+                   done_at = clock_timestamp()
+               where id = $1 and status <> 'done' returning reply_channel
+           ), released as (
+               update agent_sessions a
+               set turn_id = null, kept_bytes = a.kept_bytes + $13, updated_at = clock_timestamp()
+               from ended where a.id = $2 and a.turn_id = $1
+           ), stand as (
+               update agent_steps s
+               set status = step.status, needs_approval = step.needs_approval, sealed_shown = step.shown,
+                   sealed_result = step.result
+               from ended, unnest($6::uuid[], $7::text[], $8::boolean[], $9::bytea[], $10::bytea[])
+                    as step (id, status, needs_approval, shown, result)
+               where s.id = step.id
+           ), left_out as (
+               update agent_steps s set status = 'skipped'
+               from ended
+               where $11 and agent_session_id = $2 and turn_id <> $1 and s.status in ('needs_approval', 'planned')
+           )
+           select reply_channel, case when $12::jsonb is not null then write_audit($12) end as audited from ended"#,
         turn.id as _,
         turn.session as _,
         ending.kind as _,
         ending.read.map(|(decomposer, _)| decomposer) as _,
-        sealer.seal(&turn.id.to_string(), &ending.said)?,
+        said,
+        &steps.ids,
+        &steps.statuses,
+        &steps.approvals,
+        &steps.shown as &[Option<Vec<u8>>],
+        &steps.ends as &[Option<Vec<u8>>],
+        leaves_out,
+        audited.as_ref().map(|(line, _)| &line.columns),
+        kept,
     )
-    .fetch_optional(&mut *conn)
+    .fetch_optional(conn)
     .await?;
-    let Some(channel) = channel else { return Ok(None) };
-    if !ending.steps.is_empty() {
-        steps::update(&mut *conn, sealer, &ending.steps).await?;
-    } else if ending.read.is_some() {
-        // Whoever says something else has thought better of what waits; who only approves of the wrong step may still find it.
-        forget_pending(&mut *conn, turn).await?;
-    }
-    if let Some((Decomposer::Deterministic, kind)) = ending.read {
-        let payload = json!({"agent_session_id": turn.session, "turn_id": turn.id, "result_kind": kind});
-        let target = Some(turn.session.to_string());
-        let entry = Entry { action: "agent.decompose.deterministic", target, payload };
-        audit::record(&mut *conn, turn.account, &Actor::System, entry).await?;
+    if let (Some(_), Some((line, kind))) = (&ended, audited) {
+        line.count();
         metrics::counter!("service_agent_decompose_total", "result_kind" => kind.name()).increment(1);
     }
-    if let (Some(key), Some(vault)) = (&turn.receipt, receipts)
-        && let Some(answer) = answer(&mut *conn, sealer, turn.session, turn.id).await?
-    {
-        let body = serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))?;
-        let body = receipts::seal(vault, turn.account, key, &body);
-        receipts::complete(conn, turn.account, key, &body).await?;
-    }
-    Ok(Some(channel))
+    Ok(ended.map(|row| row.reply_channel))
 }
 
 /// Ends turns that their workers left when they died or stopped, at most `limit`, and tells of their steps what their operations tell.
@@ -504,19 +558,28 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!(
-        "with ended as (
-             update agent_turns t
-             set status = 'done', lost = true, sealed_request = null, done_at = clock_timestamp(),
-                 kind = case when exists (select from agent_steps s where s.turn_id = t.id) then 'plan' else 'clarify' end
-             where id = $1 and status <> 'done' returning id, agent_session_id
-         )
-         update agent_sessions a set turn_id = null, updated_at = clock_timestamp()
-         from ended where a.id = ended.agent_session_id and a.turn_id = ended.id",
+    let ended = sqlx::query!(
+        r#"with ended as (
+               update agent_turns t
+               set status = 'done', lost = true, sealed_request = null, done_at = clock_timestamp(),
+                   kind = case when exists (select from agent_steps s where s.turn_id = t.id) then 'plan' else 'clarify' end
+               where id = $1 and status <> 'done' returning id, agent_session_id, kind
+           ), released as (
+               update agent_sessions a set turn_id = null, updated_at = clock_timestamp()
+               from ended where a.id = ended.agent_session_id and a.turn_id = ended.id
+           )
+           select a.id as "session: AgentSessionId", a.account_id as "account: AccountId", ended.kind as "kind!: TurnKind"
+           from ended join agent_sessions a on a.id = ended.agent_session_id"#,
         id as _,
     )
-    .execute(conn)
+    .fetch_optional(&mut *conn)
     .await?;
+    if let Some(ended) = ended
+        && let Some(entry) = consulting::entry(&mut *conn, (id, ended.session), ended.kind).await?
+    {
+        audit::record(conn, ended.account, &Actor::System, entry).await?;
+        metrics::counter!("service_agent_decompose_total", "result_kind" => ended.kind.name()).increment(1);
+    }
     Ok(())
 }
 

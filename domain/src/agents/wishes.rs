@@ -17,6 +17,13 @@ pub enum Wish {
         /// The element.
         target: Sought,
     },
+    /// A checkbox, or what is like one, as it should stand. One that stands so is left as it is.
+    Check {
+        /// The element.
+        target: Sought,
+        /// How it should stand.
+        checked: bool,
+    },
     /// Text into an element.
     Type {
         /// The element.
@@ -112,10 +119,10 @@ pub struct WishedItem {
 }
 
 impl WishedItem {
-    /// Whether somebody has to find out which one element is meant.
+    /// Whether somebody has to find out which one element is meant: of what a selector says nobody looks for the one.
     #[must_use]
     pub fn is_one_in_words(&self) -> bool {
-        !self.list && matches!(self.target, Sought::Described { .. })
+        !self.list && !matches!(self.target, Sought::Css(_))
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Match {
     pub submits: bool,
     /// Whether Enter in it would submit a form.
     pub form_field: bool,
+    /// Whether it is checked; `None` when it cannot be, or is so in part.
+    pub checked: Option<bool>,
     /// Another when its tag, type, role, name, the action of its form, or the page's origin is another.
     pub fingerprint: String,
 }

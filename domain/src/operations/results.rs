@@ -73,7 +73,7 @@ impl OperationResult {
                 storage.chain(cookies).sum()
             }
             Self::Extract(extracted) => extracted.value.values().map(weight).sum(),
-            Self::Snapshot(page) => page.snapshot.len(),
+            Self::Snapshot(page) => page.snapshot.len() + page.links.iter().map(String::len).sum::<usize>(),
             _ => 0,
         }
     }
@@ -188,6 +188,7 @@ mod tests {
             truncated: false,
             url: URL.to_owned(),
             duration_ms: 4,
+            links: Vec::new(),
         };
         assert_kept(
             OperationResult::Snapshot(page.clone()),

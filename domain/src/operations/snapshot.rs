@@ -3,6 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// `POST /v1/sessions/:id/snapshot`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Whether it is also told where the links lead, for those who act for a customer: no caller asks for that.
+    #[serde(default)]
+    pub links: bool,
+}
+
 /// What a page shows
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
@@ -21,4 +29,8 @@ pub struct PageSnapshot {
     /// The page's address
     pub url: String,
     pub duration_ms: u64,
+    /// Where its links lead, each once: addresses of the web of at most 2,048 characters, of which there are 500 at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(ignore)]
+    pub links: Vec<String>,
 }

@@ -59,7 +59,7 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
     let mut shown = shown.into_iter();
     match wish {
         Wish::Navigate { url } => Step::Navigate { url },
-        Wish::Tap { target } => Step::Tap(found(target, shown.next())),
+        Wish::Tap { target } | Wish::Check { target, .. } => Step::Tap(found(target, shown.next())),
         Wish::Type { target, value } => Step::Type { element: found(target, shown.next()), value },
         Wish::Press { key } => Step::Press { key },
         Wish::Select { target, option } => Step::Select { element: found(target, shown.next()), option },
@@ -68,8 +68,8 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
         }
         Wish::Wait { condition } => {
             let condition = match condition {
-                WishedCondition::Visible(what) => Condition::Selector(sought(what, None)),
-                WishedCondition::Hidden(what) => Condition::SelectorHidden(sought(what, None)),
+                WishedCondition::Visible(what) => Condition::Selector(sought(what, shown.next())),
+                WishedCondition::Hidden(what) => Condition::SelectorHidden(sought(what, shown.next())),
                 WishedCondition::Url(pattern) => Condition::UrlMatches { pattern },
                 WishedCondition::Time { ms } => Condition::Time { ms },
             };
@@ -77,10 +77,9 @@ fn step(wish: Wish, shown: Vec<Shown>) -> Step {
         }
         Wish::Capture { capture } => Step::Capture { capture },
         Wish::Extract { items } => {
-            let item = |WishedItem { name, target, attribute, list }| {
-                // Of several, and of what a selector says, nobody looks for the one.
-                let is_found = !list && matches!(target, Sought::Described { .. });
-                let element = if is_found { shown.next() } else { None };
+            let item = |item: WishedItem| {
+                let element = if item.is_one_in_words() { shown.next() } else { None };
+                let WishedItem { name, target, attribute, list } = item;
                 Item { name, sought: sought(target, element), attribute, list }
             };
             Step::Extract { items: items.into_iter().map(item).collect() }

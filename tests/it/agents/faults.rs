@@ -1,12 +1,13 @@
-//! Workers that die in a turn (contract: agents 25, 30).
+//! Workers and APIs that die in a turn (contract: agents 25, 27, 30).
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::id_of;
-use crate::support::{App, Role, eventually};
+use super::{driver_of, id_of};
+use crate::support::records::uuid_of;
+use crate::support::{App, Client, Role, eventually};
 
 /// Contract: agents 25; workers 4. What was done is done, of what was under way nobody knows, and the rest is left out; the agent session is
 /// told so, and can be closed.
@@ -50,5 +51,183 @@ async fn a_worker_that_dies_in_a_turn_leaves_the_truth() {
     .await;
     let turn = client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
     assert_eq!(turn["intents"][0]["status"], "done");
+    app.stop().await;
+}
+
+/// The moments at which a worker can die, each in an agent session of its own: a worker that comes there stops.
+struct Moment {
+    name: &'static str,
+    /// The table that it is about to write to, what it does to it, and when that counts; `{agent}` and `{driver}` are ids.
+    write: (&'static str, &'static str, &'static str),
+    /// Whether the database has taken that all the same when the worker is dead.
+    lands: bool,
+    kind: &'static str,
+    /// How the two steps stand in the end.
+    steps: &'static [&'static str],
+    /// Operations of the steps that there are.
+    operations: usize,
+}
+
+const CLAIM: &str = "new.session_id = '{driver}' and new.kind = 'interact'";
+const FINISH: &str = "new.session_id = '{driver}' and new.kind = 'interact' and new.status = 'done'";
+const FIRST: &str = "new.agent_session_id = '{agent}' and new.status = 'running' and new.position = 1";
+const SECOND: &str = "new.agent_session_id = '{agent}' and new.status = 'running' and new.position = 2";
+const BEGIN: &str = "new.agent_session_id = '{agent}' and new.status = 'running'";
+const END: &str = "new.agent_session_id = '{agent}' and new.status = 'done'";
+
+const MOMENTS: [Moment; 9] = [
+    Moment::new("before the claim", ("intents", "insert", CLAIM), false, &["skipped", "skipped"], 0),
+    Moment::new("behind the claim", ("intents", "insert", CLAIM), true, &["failed", "skipped"], 1),
+    Moment::new("before the end of a step", ("intents", "update", FINISH), false, &["failed", "skipped"], 1),
+    Moment::new("behind the end of a step", ("intents", "update", FINISH), true, &["done", "skipped"], 1),
+    Moment::new("before the receipt", ("agent_turns", "update", END), false, &["done", "done"], 2),
+    Moment::new("behind the end", ("agent_turns", "update", END), true, &["done", "done"], 2),
+    // What is written lazily, of which few stop at once.
+    Moment { kind: "clarify", ..Moment::new("before the plan", ("agent_turns", "update", BEGIN), false, &[], 0) },
+    Moment::new("behind the first note", ("agent_steps", "update", FIRST), true, &["skipped", "skipped"], 0),
+    Moment::new("between two steps", ("agent_steps", "update", SECOND), false, &["done", "skipped"], 1),
+];
+
+impl Moment {
+    const fn new(
+        name: &'static str,
+        write: (&'static str, &'static str, &'static str),
+        lands: bool,
+        steps: &'static [&'static str],
+        operations: usize,
+    ) -> Self {
+        Self { name, write, lands, kind: "plan", steps, operations }
+    }
+
+    /// Stops whoever comes there, for the first time, as long as somebody else holds this lock.
+    async fn set(&self, app: &App, lock: i64, agent: &Value) {
+        let (table, event, when) = self.write;
+        let (driver, agent) = (uuid_of(&driver_of(agent)), uuid_of(&id_of(agent)));
+        let when = when.replace("{driver}", &driver.to_string()).replace("{agent}", &agent.to_string());
+        let sql = format!(
+            "create sequence moment_{lock};
+             create function stop_{lock}() returns trigger language plpgsql as $$
+             begin
+                 if nextval('moment_{lock}') = 1 then perform pg_advisory_xact_lock({lock}); end if;
+                 return new;
+             end $$;
+             create trigger moment_{lock} before {event} on {table} for each row when ({when}) execute function stop_{lock}();"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&app.database.pool).await.expect("a trigger");
+    }
+}
+
+/// Contract: agents 25, 28, 30. Wherever in a plan its worker dies, each step is told as it stands, none runs twice, and the receipt says
+/// no more than is known.
+#[tokio::test]
+async fn wherever_a_worker_dies_the_truth_is_told() {
+    let mut app = App::simulated().with_second_factors().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client().await;
+    let mut holder = app.database.pool.acquire().await.expect("a connection");
+    let mut set = Vec::new();
+    // No trigger can be made any more when somebody has stopped at one.
+    for (lock, moment) in (1..).zip(&MOMENTS) {
+        sqlx::query("select pg_advisory_lock($1)").bind(lock).execute(&mut *holder).await.expect("a lock");
+        let agent = client.agent_session(json!({})).await;
+        moment.set(&app, lock, &agent).await;
+        set.push((lock, moment, agent));
+    }
+    let mut stopped = Vec::new();
+    for (lock, moment, agent) in set {
+        let request = message(&client, &id_of(&agent), moment, "tap 'Next', tap 'Next'");
+        let sending = client.clone();
+        let said = tokio::spawn(async move { sending.send(request).await });
+        eventually(Duration::from_secs(20), moment.name, async || waiting_for(&app, lock).await).await;
+        stopped.push((lock, moment, agent, said));
+    }
+    app.signal(1, Signal::SIGKILL).await;
+    for (lock, moment, ..) in &stopped {
+        if !moment.lands {
+            let backend = waiting_for(&app, *lock).await.expect("it waits");
+            sqlx::query("select pg_terminate_backend($1, 5000)")
+                .bind(backend)
+                .execute(&mut *holder)
+                .await
+                .expect("it ends");
+        }
+        sqlx::query("select pg_advisory_unlock($1)").bind(lock).execute(&mut *holder).await.expect("a lock");
+    }
+    for (_, moment, agent, said) in stopped {
+        let Moment { name, kind, steps, operations, .. } = moment;
+        let turn = said.await.expect("a task").expect(200).body;
+        let stands: Value =
+            turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].clone()).collect();
+        assert_eq!((&turn["kind"], stands), (&json!(kind), json!(steps)), "{name}: {turn}");
+        let ran = app.intents(&driver_of(&agent)).await.into_iter().filter(|intent| intent.kind == "interact").count();
+        assert_eq!(ran, *operations, "{name}");
+        let path = format!("/v1/agent-sessions/{}", id_of(&agent));
+        let told = client.get(&format!("{path}/transcript")).await.expect(200).body;
+        assert_eq!(told["data"][1]["intents"], turn["intents"], "{name}");
+        if has_receipt(moment) {
+            let again = client.send(message(&client, &id_of(&agent), moment, "tap 'Next', tap 'Next'")).await;
+            assert_eq!(again.problem(409, "conflict").body["idempotency_status"], "in_progress", "{name}");
+        } else {
+            assert_eq!(turn["reply"], "Done, all 2 steps.", "{name}");
+        }
+        client.delete(&path).await.expect(204);
+    }
+    drop(holder);
+    app.stop().await;
+}
+
+/// Its end is one statement without a receipt, which lands whole; with one it is more, and nobody commits them.
+fn has_receipt(moment: &Moment) -> bool {
+    moment.name != "behind the end"
+}
+
+fn message(client: &Client, agent: &str, moment: &Moment, text: &str) -> reqwest::RequestBuilder {
+    let path = format!("/v1/agent-sessions/{agent}/message");
+    let request = client.request(reqwest::Method::POST, &path).json(&json!({"message": text}));
+    if has_receipt(moment) { request.header("idempotency-key", moment.name.replace(' ', "-")) } else { request }
+}
+
+/// The process of the database that waits for this lock.
+async fn waiting_for(app: &App, lock: i64) -> Option<i32> {
+    sqlx::query_scalar(
+        "select pid from pg_locks where locktype = 'advisory' and objid::bigint = $1 and not granted
+         and database = (select oid from pg_database where datname = current_database())",
+    )
+    .bind(lock)
+    .fetch_optional(&app.database.pool)
+    .await
+    .expect("locks")
+}
+
+/// Contract: agents 25, 27. Of an API that dies while somebody waits the turn ends all the same: the transcript has it, and the same key tells
+/// it.
+#[tokio::test]
+async fn a_turn_ends_without_the_api_that_took_it() {
+    let mut app = App::simulated().with_second_factors().in_processes().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    let path = format!("/v1/agent-sessions/{agent}");
+    let (other, address) = app.start_another_api().await;
+    let elsewhere = Client { base_url: address, ..client.clone() };
+    let send = |client: &Client| {
+        let request = client.request(reqwest::Method::POST, &format!("{path}/message")).header("idempotency-key", "k");
+        request.json(&json!({"message": "wait 1 second, tap 'Next'"}))
+    };
+    let said = tokio::spawn(send(&elsewhere).send());
+    eventually(Duration::from_secs(20), "a step is under way", async || {
+        (app.count("select count(*) from intents where kind = 'wait' and status = 'running'").await > 0).then_some(())
+    })
+    .await;
+    app.signal(other, Signal::SIGKILL).await;
+    assert!(said.await.expect("a task").is_err(), "nobody is left to answer");
+    let told = eventually(Duration::from_secs(20), "the turn has ended", async || {
+        let told = client.get(&format!("{path}/transcript")).await.expect(200).body;
+        (told["data"].as_array()?.len() == 2).then_some(told)
+    })
+    .await;
+    let again = client.send(send(&client)).await.expect(200).body;
+    assert_eq!((&again["turn_id"], &again["intents"]), (&told["data"][1]["turn_id"], &told["data"][1]["intents"]));
+    let stands: Vec<_> = again["intents"].as_array().expect("steps").iter().map(|step| &step["status"]).collect();
+    assert_eq!(stands, ["done", "done"]);
+    assert_eq!(app.count("select count(*) from agent_turns").await, 1);
     app.stop().await;
 }

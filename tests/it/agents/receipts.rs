@@ -53,7 +53,7 @@ async fn a_message_with_a_key_is_done_once() {
     client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
     // What was refused left no receipt.
     say(&client, &agent, "refused", &message("tap 'Next'")).await.expect(200);
-    assert_eq!(app.intents(&driver_of(&made)).await.len(), done + 2);
+    assert_eq!(app.intents(&driver_of(&made)).await.len(), done + 1);
     client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
     assert_eq!(say(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
     assert_eq!(app.tables_with("iVBORw0KGgo").await, <[&str; 0]>::default());

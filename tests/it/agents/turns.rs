@@ -47,10 +47,10 @@ async fn a_message_is_done_step_by_step() {
     assert_eq!(tap["result"]["kind"], "tap");
     assert_eq!(typed["value"], "•••");
     assert!(!turn.to_string().contains("hunter2"), "{turn}");
-    // Two looks for elements, and the three operations.
+    // To look for an element is none.
     let mut kinds: Vec<_> = app.intents(&driver_of(&made)).await.into_iter().map(|intent| intent.kind).collect();
     kinds.sort_unstable();
-    assert_eq!(kinds, ["extract", "extract", "interact", "interact", "navigate", "open"]);
+    assert_eq!(kinds, ["interact", "interact", "navigate", "open"]);
     assert_eq!(app.tables_with("hunter2").await, <[&str; 0]>::default());
 
     let picture = say(&client, &agent, "take a screenshot").await;
@@ -285,5 +285,38 @@ async fn a_transcript_tells_everything_but_what_was_typed() {
     client.get(&format!("{path}?cursor=x")).await.invalid("cursor");
     app.client().await.get(&path).await.problem(404, "not-found");
     app.execute("update agent_sessions set updated_at = now() where id = $1", uuid_of(&agent)).await;
+    app.stop().await;
+}
+
+/// Contract: agents 32. An agent session takes so many messages and keeps so much; what was said before can still be repeated.
+#[tokio::test]
+async fn an_agent_session_takes_no_more_than_it_may() {
+    let app = App::simulated().with_second_factors().set("agents.max_turns", "2").start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    let path = format!("/v1/agent-sessions/{agent}/message");
+    let keyed = || {
+        let request = client.request(reqwest::Method::POST, &path).header("idempotency-key", "k");
+        client.send(request.json(&json!({"message": "tap 'Next'"})))
+    };
+    let first = keyed().await.expect(200).body;
+    say(&client, &agent, "make me a sandwich").await;
+    let full = client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict").body;
+    assert_eq!((&full["current_turns"], &full["limit"]), (&json!(2), &json!(2)));
+    assert_eq!(keyed().await.expect(200).body, first);
+    assert_eq!(client.see(&agent).await["status"], "active");
+    say(&client, &client.agent().await, "tap 'Next'").await;
+    app.stop().await;
+
+    let app = App::simulated().set("agents.max_transcript_bytes", "300").start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    say(&client, &agent, "tap 'Next'").await;
+    let full = client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict").body;
+    assert!(full["current_bytes"].as_i64().is_some_and(|bytes| bytes >= 300), "{full}");
+    assert_eq!(full["limit"], 300);
+    let kept = "select sum(coalesce(length(t.sealed_said), 0)) + (select sum(coalesce(length(s.sealed_shown), 0) + coalesce(length(s.sealed_result), 0))
+                from agent_steps s)::bigint from agent_turns t";
+    assert_eq!(app.count(kept).await, full["current_bytes"].as_i64().expect("a number"));
     app.stop().await;
 }

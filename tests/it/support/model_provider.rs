@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, Response, Uri};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::app::Builder;
@@ -49,6 +50,8 @@ pub enum Reply {
     Endless(u16),
     /// A head that says that the body is longer than anybody reads.
     Huge,
+    /// Nothing until it is told to, and then this.
+    When(Arc<Notify>, Value),
     /// Nothing, ever.
     Hang,
     /// A body that begins and does not go on.
@@ -163,6 +166,10 @@ async fn answer(State(seen): State<Arc<Seen>>, uri: Uri, headers: HeaderMap, bod
         Reply::Huge => response
             .header("content-length", (1 << 30).to_string())
             .body(Body::from_stream(stream::pending::<std::io::Result<Bytes>>())),
+        Reply::When(told, body) => {
+            told.notified().await;
+            response.body(Body::from(body.to_string()))
+        }
         Reply::Hang => std::future::pending().await,
         Reply::Stall => response.body(Body::from_stream(stream::pending::<std::io::Result<Bytes>>())),
         Reply::Redirect(to) => response.status(307).header("location", to).body(Body::empty()),

@@ -98,6 +98,6 @@ pub async fn hold(browser: &Rc<Browser>, hold: bool) {
 
 /// Whether a page was kept from submitting a form since this was last asked, or is in a moment.
 pub async fn held(browser: &Rc<Browser>) -> bool {
-    navigation::give_a_moment(browser).await;
+    navigation::give_a_turn(browser).await;
     browser.submissions.held.take()
 }

@@ -1,18 +1,18 @@
 //! Carrying out one step of a turn's plan (contract: agents 17 to 21): find who is meant, ask for approval where the page says so, then
-//! one operation.
+//! one operation. Finding only looks, so that it is none: the turn runs beside the browser, and asks its actor.
 
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
-use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe};
+use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::turns::{self, Stop};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::operations::{
-    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Interact, Interacted, Locate, LocateBy,
-    Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take, Target, Wait,
-    WaitUntil, Waited,
+    Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate,
+    LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take,
+    Target, Wait, WaitUntil, Waited,
 };
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::sessions::intents::Ending;
@@ -21,6 +21,7 @@ use kitfleet_jobs::driving::{DriveError, Driven, Driving};
 use tokio::time::sleep;
 
 use super::Turn;
+use crate::browser::Ended;
 
 /// How long a step waits for an operation of the customer's own to end.
 const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
@@ -64,6 +65,11 @@ impl Turn<'_> {
     pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
         match self.find(step, approved).await? {
             Found::Not(went) => return Ok(went),
+            Found::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
+                show(step, &found, &origin);
+                step.status = StepStatus::Skipped;
+                return Ok(Went::Well);
+            }
             Found::Them(found, origin) => {
                 step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
                 show(step, &found, &origin);
@@ -71,6 +77,7 @@ impl Turn<'_> {
         }
         if step.needs_approval && !approved {
             step.status = StepStatus::NeedsApproval;
+            self.show_focused(step).await?;
             return Ok(Went::Asks);
         }
         let operation = match self.operation(step, approved) {
@@ -91,20 +98,32 @@ impl Turn<'_> {
             Some(Stop::Closed) => return Ok(Went::Stopped("the agent session was closed")),
         }
         let went = self.carry_out_one(step, operation, room).await?;
-        if matches!(went, Went::Asks) && step.shown.is_empty() {
-            // What was held back is approved of by what it is.
+        if matches!(went, Went::Asks) {
+            self.show_focused(step).await?;
+        }
+        Ok(went)
+    }
+
+    /// Of a step that is approved of by what it is done to, and for which nobody has had to look yet, looks for that.
+    async fn show_focused(&self, step: &mut Step) -> sqlx::Result<()> {
+        if step.shown.is_empty() && !is_its_own_word(&step.wish) {
             let sought = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
             if let Found::Them(found, origin) = self.look(sought).await? {
                 show(step, &found[..found.len().min(1)], &origin);
+                if found.is_empty() {
+                    let text = String::new;
+                    let description = "the page".to_owned();
+                    step.shown = vec![Shown { selector: text(), description, fingerprint: text(), origin }];
+                }
             }
         }
-        Ok(went)
+        Ok(())
     }
 
     /// Finds whom the step means, where somebody has to look for that before anything is done. Of a step that was approved it has to
     /// be who was shown.
     async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<Found> {
-        if approved {
+        if approved && !is_its_own_word(&step.wish) {
             return self.find_again(step).await;
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
@@ -114,6 +133,8 @@ impl Turn<'_> {
                     them.extend(found);
                     origin = of;
                 }
+                // Whether it is there is what is waited for.
+                Found::Not(Went::Unclear { .. }) if matches!(step.wish, Wish::Wait { .. }) => {}
                 not @ Found::Not(_) => return Ok(not),
             }
         }
@@ -125,6 +146,17 @@ impl Turn<'_> {
             unclear("the page has changed since this was shown, so that it was not done. Say anew what is to be done.")
         };
         let Some(shown) = step.shown.first() else { return Ok(changed()) };
+        if shown.selector.is_empty() {
+            return Ok(match self.look(LocateBy::Focused).await? {
+                Found::Them(focused, origin)
+                    if origin == shown.origin && (focused.is_empty() || !matches!(step.wish, Wish::Press { .. })) =>
+                {
+                    Found::Them(Vec::new(), origin)
+                }
+                Found::Them(..) => changed(),
+                not @ Found::Not(_) => not,
+            });
+        }
         let sought = match step.wish {
             Wish::Press { .. } => LocateBy::Focused,
             _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
@@ -176,27 +208,23 @@ impl Turn<'_> {
         let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
         let waits = matches!(by, LocateBy::Described { .. });
         loop {
-            let operation = Operation::Locate(Locate { sought: by.clone() });
-            let ending = match self.drive(IntentId::generate(), operation).await? {
-                Ok(ending) => ending,
-                Err(error) => return Ok(Found::Not(not_begun(&error))),
+            let look = Operation::Locate(Locate { sought: by.clone() });
+            let located: Located = match self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await {
+                Some(Ended::Done(result)) => result.read().map_err(|error| sqlx::Error::Decode(error.into()))?,
+                Some(Ended::Invalid { invalid, .. }) => {
+                    return Ok(unclear(format!("it cannot be looked for: {invalid}.")));
+                }
+                Some(Ended::Withheld { detail, .. } | Ended::Failed(Failure { detail, .. })) => {
+                    return Ok(Found::Not(not_begun(&detail)));
+                }
+                None => return Ok(Found::Not(not_begun("its browser is busy or gone"))),
             };
-            match ending {
-                Ending { outcome: Outcome::Done, result: Some(result), .. } => {
-                    let located: Located = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
-                    let patient = since.elapsed() < self.context.config.agents.locate_timeout;
-                    if located.matches.is_empty() && waits && patient {
-                        sleep(pause).await;
-                        pause = (pause * 2).min(LOOK_AGAIN.1);
-                        continue;
-                    }
-                    return Ok(Found::Them(located.matches, located.origin));
-                }
-                Ending { outcome: Outcome::Invalid { errors, .. }, .. } => {
-                    return Ok(unclear(format!("it cannot be looked for: {}", Invalid(errors))));
-                }
-                Ending { outcome, .. } => return Ok(Found::Not(not_begun(&what_befell(&outcome)))),
+            let patient = since.elapsed() < self.context.config.agents.locate_timeout;
+            if !(located.matches.is_empty() && waits && patient) {
+                return Ok(Found::Them(located.matches, located.origin));
             }
+            sleep(pause).await;
+            pause = (pause * 2).min(LOOK_AGAIN.1);
         }
     }
 
@@ -212,7 +240,7 @@ impl Turn<'_> {
                 return Ok(Went::Wrong);
             }
         };
-        let happened = happened(&step.wish, &result);
+        let happened = happened(step, &result);
         if let Happened::Held = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
@@ -234,7 +262,7 @@ impl Turn<'_> {
     }
 
     /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
-    async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
+    pub(super) async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
         let Turn { context, waiting, .. } = self;
         let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies };
         let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
@@ -269,14 +297,19 @@ impl Turn<'_> {
             interact.hold_submissions = !approved;
             Ok(Operation::Interact(interact))
         };
-        let element = |sought: &Sought| element_of(sought, step.shown.first());
+        // What was named by a ref is that element and no other, and no page can be so large that it has to be looked for. What was approved
+        // of is what was shown.
+        let meant = |sought: &Sought, shown: Option<&Shown>| {
+            element_of(sought, shown.filter(|_| approved || !matches!(sought, Sought::Ref(_))))
+        };
+        let element = |sought: &Sought| meant(sought, step.shown.first());
         match &step.wish {
             Wish::Navigate { url } => {
                 let destinations = &self.context.config.destinations;
                 let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
                 Ok(Operation::Navigate(load))
             }
-            Wish::Tap { target } => interact(Action::Tap { element: element(target) }),
+            Wish::Tap { target } | Wish::Check { target, .. } => interact(Action::Tap { element: element(target) }),
             Wish::Type { target, value } => {
                 let (element, text) = (element(target), value.clone());
                 interact(Action::Type { element, text, delay_ms: None, sensitive: true })
@@ -306,7 +339,7 @@ impl Turn<'_> {
                 let mut shown = step.shown.iter();
                 let mut extraction = |item: &WishedItem| Extraction {
                     name: item.name.clone(),
-                    element: element_of(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
+                    element: meant(&item.target, if item.is_one_in_words() { shown.next() } else { None }),
                     take: match (&item.attribute, item.list) {
                         (_, true) => Take::List,
                         (Some(_), false) => Take::Attribute,
@@ -337,8 +370,8 @@ enum Happened {
     Held,
 }
 
-fn happened(wish: &Wish, result: &StoredResult) -> Happened {
-    match wish {
+fn happened(step: &Step, result: &StoredResult) -> Happened {
+    match &step.wish {
         Wish::Navigate { .. } | Wish::Capture { .. } | Wish::Extract { .. } => Happened::Yes,
         Wish::Wait { .. } => match result.read::<Waited>() {
             Ok(Waited { matched: false, .. }) => {
@@ -350,7 +383,9 @@ fn happened(wish: &Wish, result: &StoredResult) -> Happened {
             Ok(Interacted { submission_held: true, .. }) => Happened::Held,
             Ok(Interacted { ok: false, .. }) => Happened::Not(match step_target(wish) {
                 Some(target) => {
-                    let target = describe(target);
+                    // A ref says nothing to whoever reads this.
+                    let found = step.shown.first().filter(|_| matches!(target, Sought::Ref(_)));
+                    let target = found.map_or_else(|| describe(target), |found| found.description.clone());
                     format!("nothing could be done to {target} in time: it is not there, or cannot be reached")
                 }
                 None => "it was not done in time".to_owned(),
@@ -372,6 +407,24 @@ fn what_befell(outcome: &Outcome) -> String {
     }
 }
 
+/// Whether what a step says of itself is what is approved of, on whatever page it is done.
+fn is_its_own_word(wish: &Wish) -> bool {
+    matches!(wish, Wish::Navigate { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. })
+}
+
+/// Why a step waits for approval, in words. What is named by a ref a model may have asked about.
+pub(super) fn why_it_asks(step: &Step) -> String {
+    match (&step.wish, step.shown.first()) {
+        (Wish::Navigate { url }, _) => format!("this leads to an address that has to be agreed to ({url})"),
+        (wish, Some(Shown { selector, description, .. })) => match step_target(wish) {
+            Some(Sought::Ref(_)) => format!("this has to be agreed to ({description})"),
+            None if selector.is_empty() => format!("this has to be agreed to ({})", kind(wish)),
+            _ => format!("this submits data ({description})"),
+        },
+        (wish, None) => format!("this has to be agreed to ({})", kind(wish)),
+    }
+}
+
 /// Whom somebody has to look for before a step.
 #[derive(Clone, Copy)]
 enum Before<'a> {
@@ -382,9 +435,15 @@ enum Before<'a> {
 /// Whom somebody has to look for before a step: who is only described, and who says whether it submits data.
 fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
     match wish {
-        Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => vec![Before::Element(target)],
+        Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
+            vec![Before::Element(target)]
+        }
         Wish::Scroll { target: Some(target), .. } if !matches!(target, Sought::Css(_)) => vec![Before::Element(target)],
         Wish::Press { key } if depends_on_focus(key) => vec![Before::Focused],
+        // A ref says nothing to whoever reads of it, or does it again.
+        Wish::Wait {
+            condition: WishedCondition::Visible(what @ Sought::Ref(_)) | WishedCondition::Hidden(what @ Sought::Ref(_)),
+        } => vec![Before::Element(what)],
         Wish::Extract { items } => {
             let one_in_words = items.iter().filter(|item| item.is_one_in_words());
             one_in_words.map(|item| Before::Element(&item.target)).collect()
@@ -395,10 +454,17 @@ fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
 
 fn step_target(wish: &Wish) -> Option<&Sought> {
     match wish {
-        Wish::Tap { target } | Wish::Type { target, .. } | Wish::Select { target, .. } => Some(target),
+        Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
+            Some(target)
+        }
         Wish::Scroll { target, .. } => target.as_ref(),
         _ => None,
     }
+}
+
+/// Whether nothing is to be done, because it is so already (contract: agent-grammar 7).
+fn stands_as_wished(wish: &Wish, found: &[Match]) -> bool {
+    matches!((wish, found), (Wish::Check { checked, .. }, [found]) if found.checked == Some(*checked))
 }
 
 /// Notes who was found, as it is shown to whoever approves.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::operations::{Locate, LocateBy, Located, Match, PageSnapshot, locate};
+use kitfleet_domain::operations::{Locate, LocateBy, Located, Match, PageSnapshot, Snapshot, locate};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -10,7 +10,8 @@ use super::Ended;
 use super::page::{self, Sought};
 use super::webkit::{Webkit, milliseconds};
 
-/// How long the script of a snapshot may look at one page; what it has not seen by then is missing.
+/// How long a script may look at one page. What a snapshot has not seen by then is missing; of whoever is sought it is said that there is
+/// too much to look at.
 const LOOK_FOR: Duration = Duration::from_secs(3);
 
 /// What [`page::SNAPSHOT`] answers.
@@ -19,6 +20,7 @@ struct Shown {
     snapshot: String,
     nodes: u64,
     truncated: bool,
+    links: Vec<String>,
     /// How many refs there are now.
     given: u64,
 }
@@ -39,19 +41,21 @@ struct FoundMatch {
     name: String,
     submits: bool,
     form_field: bool,
+    checked: Option<bool>,
     traits: Vec<String>,
 }
 
 impl Webkit {
-    pub(super) async fn snapshot(&mut self, started: Instant) -> Result<PageSnapshot, Ended> {
+    pub(super) async fn snapshot(&mut self, wanted: &Snapshot, started: Instant) -> Result<PageSnapshot, Ended> {
         let (characters, nodes) = (self.limits.snapshot_chars, self.limits.snapshot_nodes);
-        let within_ms = u64::try_from(LOOK_FOR.as_millis()).unwrap_or(u64::MAX);
-        let input = self.input(json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms }));
+        let wanted =
+            json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms(), "links": wanted.links });
+        let input = self.input(wanted);
         let shown: Shown = page::read(&self.host, page::SNAPSHOT, &input).await?;
-        let Shown { snapshot, nodes, truncated, given } = shown;
+        let Shown { snapshot, nodes, truncated, links, given } = shown;
         self.refs = self.refs.max(given);
         let url = self.address().await?;
-        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started) })
+        Ok(PageSnapshot { snapshot, nodes, truncated, url, duration_ms: milliseconds(started), links })
     }
 
     pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, Ended> {
@@ -59,16 +63,21 @@ impl Webkit {
             LocateBy::Target(target) => Some(Sought::Target { target, field: "target" }),
             LocateBy::Described { .. } | LocateBy::Focused => None,
         };
-        let input = self.input(json!({ "by": locate.sought, "target": target }));
+        let input = self.input(json!({ "by": locate.sought, "target": target, "within_ms": within_ms() }));
         let Found { matches, total, origin } = page::read(&self.host, page::FIND, &input).await?;
         let matches = matches.into_iter().map(Match::from).collect();
         Ok(Located { matches, total, origin, url: self.address().await? })
     }
 }
 
+fn within_ms() -> u64 {
+    u64::try_from(LOOK_FOR.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl From<FoundMatch> for Match {
     fn from(found: FoundMatch) -> Self {
-        let FoundMatch { selector, description, role, name, submits, form_field, traits } = found;
-        Self { selector, description, role, name, submits, form_field, fingerprint: locate::fingerprint(&traits) }
+        let FoundMatch { selector, description, role, name, submits, form_field, checked, traits } = found;
+        let fingerprint = locate::fingerprint(&traits);
+        Self { selector, description, role, name, submits, form_field, checked, fingerprint }
     }
 }

@@ -91,12 +91,13 @@ impl Simulated {
                 let value = extract.extractions.iter().map(|item| (item.name.clone(), found(item))).collect();
                 OperationResult::Extract(Extracted { value })
             }
-            Operation::Snapshot => OperationResult::Snapshot(PageSnapshot {
+            Operation::Snapshot(wanted) => OperationResult::Snapshot(PageSnapshot {
                 snapshot: "heading \"Simulated\" [ref=e1] [level=1]\nbutton \"Simulated\" [ref=e2]".to_owned(),
                 nodes: 2,
                 truncated: false,
                 url,
                 duration_ms,
+                links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
             }),
             Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
             Operation::Search(search) => OperationResult::Search(SearchResult {
@@ -121,7 +122,7 @@ impl Simulated {
     }
 
     /// Whatever is sought is there, once, unless it is called `nothing`, `several`, or something that changes. Its selector says what
-    /// it is called, so that it is the same when it is sought by that.
+    /// it is called, so that it is the same when it is sought by that; a checkbox says itself how it stands.
     fn locate(&self, locate: &Locate) -> Located {
         let (role, name) = match &locate.sought {
             LocateBy::Target(Target::Role { role, name }) => (role.as_str(), name.as_deref().unwrap_or("Simulated")),
@@ -145,6 +146,7 @@ impl Simulated {
             name: name.to_owned(),
             submits: name.contains("submits"),
             form_field: role == "textbox",
+            checked: (role == "checkbox").then(|| name.starts_with("checked")),
             fingerprint: locate::fingerprint(&[role.to_owned(), name.to_owned(), moment.clone()]),
         };
         let total = match name {

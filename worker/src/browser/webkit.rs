@@ -138,7 +138,7 @@ impl Webkit {
                 OperationResult::Capture { captured, content }
             }
             Operation::Extract(extract) => OperationResult::Extract(self.extract(extract).await?),
-            Operation::Snapshot => OperationResult::Snapshot(self.snapshot(started).await?),
+            Operation::Snapshot(wanted) => OperationResult::Snapshot(self.snapshot(wanted, started).await?),
             Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
             Operation::Search(search) => OperationResult::Search(self.search(search, started).await?),
             Operation::Login(login) => OperationResult::Login(self.login(login, started).await?),

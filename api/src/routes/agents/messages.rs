@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
 use kitfleet_domain::agents::steps::Intent;
-use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, NewTurn, Request, Told, TurnAnswer, TurnKind};
-use kitfleet_domain::agents::{self as rows, hiding};
+use kitfleet_domain::agents::turns::{self, Accepted, Decomposer, Full, NewTurn, Request, Told, TurnAnswer, TurnKind};
+use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, hiding};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AgentSessionId, TurnId};
 use kitfleet_domain::operations::Candidate;
@@ -34,8 +34,6 @@ use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Characters of a message.
-const MESSAGE_CHARS: usize = 10_000;
 /// Steps that one message may approve of.
 const MOST_APPROVALS: usize = 100;
 /// Characters of a step's id, and of anything that is none.
@@ -94,11 +92,7 @@ async fn say(
     IdempotencyKey(key): IdempotencyKey,
     body: Result<Json<MessageBody>>,
 ) -> Result<Response> {
-    let vault = app.config.auth.vault.as_ref();
-    if key.is_some() && vault.is_none() {
-        let detail = "this deployment has no key to seal receipts with; without Idempotency-Key the message is taken";
-        return Err(Problem::new(&kinds::FEATURE_UNAVAILABLE, detail));
-    }
+    let sealing = key.map(|key| Ok::<_, Problem>((key, app.own_vault("receipts of messages")?))).transpose()?;
     let session = path.id()?;
     let request = match body.and_then(|Json(body)| Ok(body.check()?)) {
         Ok(request) => request,
@@ -108,7 +102,7 @@ async fn say(
             return Err(if theirs { problem } else { not_found::<AgentSessionId>() });
         }
     };
-    let receipt = key.zip(vault).map(|(key, vault)| {
+    let receipt = sealing.map(|(key, vault)| {
         let fingerprint = Fingerprint::of(vault, session, &request.message, &request.approvals);
         NewReceipt { key, fingerprint }
     });
@@ -153,7 +147,7 @@ async fn accept(
         reply: app.replies.address(&caller.request_id),
     };
     let mut tx = app.db.begin().await?;
-    let accepted = turns::accept(&mut tx, sealer, &new, app.config.agents.heartbeat_timeout).await?;
+    let accepted = turns::accept(&mut tx, sealer, &new, &app.config.agents).await?;
     if let Accepted::Turn(worker) = accepted {
         enqueue_untold(&mut tx, &TurnJob { worker, turn: id }).await?;
     }
@@ -172,6 +166,14 @@ fn refusal(refused: &Accepted) -> Problem {
         Accepted::Manual => conflict("the agent session is in manual mode: drive its driver session"),
         Accepted::HumanDrives => conflict("a human drives the agent session"),
         Accepted::Busy => conflict("another message is under way"),
+        Accepted::Full(Full::Turns { current, limit }) => {
+            let detail = "the agent session has taken all the messages that it may; make another";
+            conflict(detail).with("current_turns", current).with("limit", limit)
+        }
+        Accepted::Full(Full::Bytes { current, limit }) => {
+            let detail = "the agent session has kept as much of its messages as it may; make another";
+            conflict(detail).with("current_bytes", current).with("limit", limit)
+        }
         Accepted::Opening => conflict("the driver session is still creating"),
         Accepted::DriverLost => conflict(
             "the driver session is busy with an operation whose outcome is unknown, because its worker died; close the \
@@ -259,29 +261,27 @@ type Transcript = Page<Entry>;
 
 fn entries(told: Told) -> [Entry; 2] {
     let turn_id = told.id;
-    let user = Entry {
+    let blank = |role, created_at| Entry {
         turn_id,
-        role: "user",
-        message: Some(told.said.message),
+        role,
+        message: None,
         kind: None,
         reply: None,
         intents: None,
         candidates: None,
         decomposer: None,
         tokens_used: 0,
-        created_at: told.created_at,
+        created_at,
     };
+    let user = Entry { message: Some(told.said.message), ..blank("user", told.created_at) };
     let agent = Entry {
-        turn_id,
-        role: "agent",
-        message: None,
         kind: Some(told.kind),
         reply: Some(told.said.reply),
         intents: Some(told.intents),
         candidates: (!told.said.candidates.is_empty()).then_some(told.said.candidates),
         decomposer: told.decomposer,
         tokens_used: told.tokens_used,
-        created_at: told.done_at,
+        ..blank("agent", told.done_at)
     };
     [user, agent]
 }

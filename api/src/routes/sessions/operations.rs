@@ -8,7 +8,7 @@ use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::operations::{
     Capture, Captured, Condition, Extract, Extracted, Interact, Interacted, LoginResult, Navigate, Navigated,
-    Operation, PageSnapshot, SearchResult, SessionState, Wait, Waited,
+    Operation, PageSnapshot, SearchResult, SessionState, Snapshot, Wait, Waited,
 };
 use kitfleet_domain::teams::Role;
 use utoipa_axum::routes;
@@ -167,7 +167,7 @@ async fn snapshot(
     path: IdPath<SessionId>,
     Json(SnapshotBody {}): Json<SnapshotBody>,
 ) -> Result<Done> {
-    driving::run(&app, &caller, path.id()?, Operation::Snapshot).await
+    driving::run(&app, &caller, path.id()?, Operation::Snapshot(Snapshot::default())).await
 }
 
 /// Fill in and submit a search form

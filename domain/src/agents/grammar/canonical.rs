@@ -13,6 +13,9 @@ fn step(wish: &Wish) -> String {
     match wish {
         Wish::Navigate { url } => format!("open {}", quoted(url)),
         Wish::Tap { target } => format!("tap {}", sought(target)),
+        Wish::Check { target, checked } => {
+            format!("{} {}", if *checked { "check" } else { "uncheck" }, sought(target))
+        }
         Wish::Type { target, value } => format!("type {} into {}", quoted(value), sought(target)),
         Wish::Press { key } => format!("press the {} key", quoted(key)),
         Wish::Select { target, option } => format!("select {} in {}", quoted(option), sought(target)),

@@ -37,11 +37,17 @@ fn sought() -> impl Strategy<Value = Sought> {
     ]
 }
 
-fn item() -> impl Strategy<Value = WishedItem> {
-    (text(), sought(), prop::option::of(text()), any::<bool>()).prop_map(|(name, target, attribute, list)| {
-        let attribute = attribute.filter(|_| !list);
-        WishedItem { name, target, attribute, list }
+/// Without a role a checkbox is meant.
+fn checkable() -> impl Strategy<Value = Sought> {
+    sought().prop_map(|sought| match sought {
+        Sought::Described { role: None, words } => Sought::Described { role: Some("checkbox".to_owned()), words },
+        sought => sought,
     })
+}
+
+fn item() -> impl Strategy<Value = WishedItem> {
+    let parts = (text(), sought(), prop::option::of(text()), any::<bool>());
+    parts.prop_map(|(name, target, attribute, list)| WishedItem { name, target, attribute, list })
 }
 
 fn key() -> impl Strategy<Value = String> {
@@ -68,6 +74,7 @@ fn wish() -> impl Strategy<Value = Wish> {
             .prop_filter("blanks around it are none of it", |url| url.trim() == url)
             .prop_map(|url| Wish::Navigate { url }),
         sought().prop_map(|target| Wish::Tap { target }),
+        (checkable(), prop::bool::ANY).prop_map(|(target, checked)| Wish::Check { target, checked }),
         (sought(), text()).prop_map(|(target, value)| Wish::Type { target, value }),
         key().prop_map(|key| Wish::Press { key }),
         (sought(), text()).prop_map(|(target, option)| Wish::Select { target, option }),
@@ -151,7 +158,7 @@ fn said(plan: &[Wish]) -> Vec<String> {
     for wish in plan {
         match wish {
             Wish::Navigate { url } => texts.push(url.strip_prefix("https://").unwrap_or(url).to_owned()),
-            Wish::Tap { target: sought } => texts.push(target(sought)),
+            Wish::Tap { target: sought } | Wish::Check { target: sought, .. } => texts.push(target(sought)),
             Wish::Type { target: sought, value: text } | Wish::Select { target: sought, option: text } => {
                 texts.extend([target(sought), text.clone()]);
             }

@@ -44,7 +44,7 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
     match verb.act {
         Act::Open => open(rest, context),
         Act::Tap => Ok(Wish::Tap { target: whole(without_preposition(rest), false, context.message)? }),
-        Act::Check => check(rest, context),
+        Act::Check => check(said, rest, context),
         Act::Type => typed(said, rest, context),
         Act::Fill => filled(said, rest, context),
         Act::Press => press(rest, context),
@@ -99,12 +99,13 @@ fn without_preposition<'m>(rest: &'m [Token<'m>]) -> &'m [Token<'m>] {
     input.finish()
 }
 
-fn check(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
+fn check(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Wish> {
     let target = match whole(rest, false, context.message)? {
         Sought::Described { role: None, words } => Sought::Described { role: Some("checkbox".to_owned()), words },
         target => target,
     };
-    Ok(Wish::Tap { target })
+    let checked = !(said.is("uncheck") || said.is("untick"));
+    Ok(Wish::Check { target, checked })
 }
 
 /// A text to type or an option to choose: quoted, or what stands there.
@@ -303,10 +304,6 @@ fn item(rest: &[Token<'_>], context: Context<'_>) -> Parsed<WishedItem> {
     let mut input = TokenSlice::new(what);
     let attribute = opt(alt((attribute, text_of.value(None)))).parse_next(&mut input)?.flatten();
     let list = opt(phrase(ALL)).parse_next(&mut input)?.is_some();
-    if let (Some(attribute), true) = (attribute, list) {
-        let trouble = Trouble::says("can be read of one element only");
-        return stop(Complaint::at(attribute.span.clone(), trouble));
-    }
     let target = whole(input.finish(), list, context.message)?;
     let name = match (name, &target) {
         (Some(name), _) => text(name, context)?,

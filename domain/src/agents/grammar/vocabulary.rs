@@ -68,13 +68,12 @@ pub static VERBS: [Verb; 15] = [
     },
     Verb {
         act: Act::Check,
-        title: "Tap a checkbox",
+        title: "Check or uncheck",
         phrases: &["check", "uncheck", "tick", "untick"],
-        about: "It is one tap: whether the checkbox is checked already is not looked at. Without another word for what it is, \
-                a checkbox is meant.",
+        about: "What is checked already stays so. Without another word for what it is, a checkbox is meant.",
         examples: &[
-            (r#"check "I agree""#, r#"tap the checkbox "I agree""#),
-            ("uncheck the Newsletter checkbox", r#"tap the checkbox "Newsletter""#),
+            (r#"check "I agree""#, r#"check the checkbox "I agree""#),
+            ("uncheck the Newsletter checkbox", r#"uncheck the checkbox "Newsletter""#),
         ],
     },
     Verb {

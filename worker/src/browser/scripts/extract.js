@@ -42,7 +42,8 @@ const valueOf = (extraction) => {
   if (extraction.take !== 'list') return { one: read(found[0], extraction) };
   if (found.length > input.matches) throw new Overflow({ too_many: { matches: found.length } });
   if (!extraction.parts) {
-    return { list: Array.from(found, (match) => (count(1), textOf(match))) };
+    const take = extraction.attribute ? 'attribute' : 'text';
+    return { list: Array.from(found, (match) => (count(1), read(match, { take, attribute: extraction.attribute }))) };
   }
   return { objects: Array.from(found, (match) => (count(3), extraction.parts.map((part) => within(match, part)))) };
 };

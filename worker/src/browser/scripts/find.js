@@ -79,6 +79,13 @@ const submitsByEnter = (element) => {
   return controls.filter((control) => tagOf(control) === 'input' && takesText(control)).length <= 1;
 };
 
+const isChecked = (element, control, role) => {
+  if (control && ['checkbox', 'radio'].includes(control.type)) return control.indeterminate ? null : control.checked;
+  if (!['checkbox', 'menuitemcheckbox', 'menuitemradio', 'radio', 'switch'].includes(role)) return null;
+  const said = attributeOf(element, 'aria-checked') ?? 'false';
+  return said === 'mixed' ? null : said === 'true';
+};
+
 const matchOf = (element) => {
   const role = roleOf(element);
   const name = role ? nameOf(element, role) : cut(collapse(spoken(element, false)), LONGEST_NAME);
@@ -93,6 +100,7 @@ const matchOf = (element) => {
     name: clean(name),
     submits: submits(control),
     form_field: submitsByEnter(element),
+    checked: isChecked(element, control, role),
     traits: [tagOf(element), attributeOf(element, 'type') ?? '', role, name, ...action, ownAction, location.origin].map((text) => clean(text.slice(0, 2 * LONGEST_NAME))),
   };
 };

@@ -93,6 +93,16 @@ const isTouchable = (element, style) => {
   return style.cursor === 'pointer' && Boolean(around) && getComputedStyle(around).cursor !== 'pointer';
 };
 
+// Where what is shown leads.
+const MOST_LINKS = 500;
+const LONGEST_LINK = 2_048;
+const links = new Set();
+const noteLink = (element) => {
+  const { href } = element;
+  if (typeof href !== 'string' || href.length > LONGEST_LINK || links.size >= MOST_LINKS) return;
+  if (/^https?:/.test(href)) links.add(clean(href));
+};
+
 // Where the reading is, from the body to what is being read: each with the children that are left of it.
 const inside = [];
 const descend = (children, depth, named, shown, ends) => inside.push({ children, depth, named, shown, ends });
@@ -118,6 +128,7 @@ const enter = (element, depth, named) => {
   // A long content is not a name: what it holds follows.
   const name = ['generic', 'heading'].includes(role) && whole.length > LONGEST.name ? '' : whole;
   emit(depth, `${role}${name ? ` ${quoted(name, LONGEST.name)}` : ''} [ref=${refOf(element)}]${statesOf(element, role)}`);
+  if (input.links && (tag === 'a' || tag === 'area') && hasAttribute(element, 'href')) noteLink(element);
   if (tag === 'select') return optionsOf(element, depth + 1);
   if (['input', 'textarea', 'img', 'svg'].includes(tag) || (role === 'textbox' && isEditingHost(element))) return;
   if (isFrame(element)) {
@@ -143,4 +154,4 @@ for (let visited = 0; inside.length > 0 && !truncated; visited++) {
   if (type === 1) enter(node, depth, named);
 }
 flush();
-return { snapshot: lines.join('\n'), nodes: lines.length, truncated, given: refs().given };
+return { snapshot: lines.join('\n'), nodes: lines.length, truncated, links: [...links], given: refs().given };

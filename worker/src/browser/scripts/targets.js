@@ -51,15 +51,26 @@ const isSilenced = (element) => {
   return false;
 };
 
+// Whoever looks at each element of a page says so: a page may have more of them than there is time for, and what was not looked at may
+// be meant.
+const deadline = input.within_ms === undefined ? Infinity : Date.now() + input.within_ms;
+let looks = 0;
+const look = () => {
+  if (++looks % 256 === 0 && Date.now() > deadline) throw new Refusal('target', 'cannot be looked for on this page: it has too many elements');
+};
+
+// Who is called otherwise need not be visible, which takes longer to find out.
 const byRole = (wanted, holds) =>
   everyElement().filter((element) => {
+    look();
     const role = roleOf(element);
-    return wanted(role) && isVisible(element) && holds(nameOf(element, role)) && !isSilenced(element);
+    return wanted(role) && holds(nameOf(element, role)) && isVisible(element) && !isSilenced(element);
   });
 
 const LABELLED = 'button, input, meter, output, progress, select, textarea, [aria-label], [aria-labelledby]';
 const byLabel = (holds) =>
   everyElement().filter((element) => {
+    look();
     if (!matches(element, LABELLED)) return false;
     const label = writtenName(element) || labelsOf(element);
     return label !== '' && holds(label) && isVisible(element);
@@ -67,6 +78,7 @@ const byLabel = (holds) =>
 
 const byPlaceholder = (holds) =>
   everyElement().filter((element) => {
+    look();
     const placeholder = attributeOf(element, 'placeholder');
     return placeholder !== null && holds(placeholder.slice(0, 2 * LONGEST_NAME)) && isVisible(element);
   });
@@ -123,7 +135,7 @@ const byText = (words, holds) => {
     const next = last === from && pieces[from + 1] ? Math.max(at + 1, pieces[from + 1].start - words.length + 1) : at + 1;
     at = last === from && !pieces[from + 1] ? -1 : all.indexOf(words, next);
   }
-  const shown = [...found].filter(isVisible);
+  const shown = [...found].filter((element) => (look(), isVisible(element)));
   const around = new Set();
   for (const element of shown) {
     for (let outer = outerElement(element); outer && !around.has(outer); outer = outerElement(outer)) around.add(outer);

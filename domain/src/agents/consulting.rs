@@ -1,0 +1,243 @@
+//! Turns whose message a model reads (contract: byok 17 to 24): what is kept of them, and what they take.
+//!
+//! Such a turn begins before the model is asked, because asking is paid for: whoever else is given the turn finds that it has begun. Its
+//! plan grows by what each answer wants done, and what that is, is committed before any of it is. The tokens that an answer took are written
+//! as sums, so that writing them once more counts them once.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::Sealer;
+use super::steps::{Step, kind, seal};
+use super::turns::{Said, Stop, TurnKind, Waiting};
+use crate::audit::Entry;
+use crate::byok::Provider;
+use crate::ids::{AgentSessionId, TurnId};
+
+/// What models have taken for one turn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Taken {
+    /// Tokens that were read for the first time.
+    pub input: i64,
+    /// Tokens that were written.
+    pub output: i64,
+    /// Tokens that were read and kept for the next request.
+    pub cache_write: i64,
+    /// Tokens that had been kept.
+    pub cache_read: i64,
+    /// What they cost, in cents.
+    pub cost_cents: f64,
+}
+
+impl Taken {
+    /// All tokens: what counts against a budget.
+    #[must_use]
+    pub fn tokens(&self) -> i64 {
+        self.input.saturating_add(self.output).saturating_add(self.cache_write).saturating_add(self.cache_read)
+    }
+}
+
+/// Begins a turn whose message `model` is to read. What still waited for approval is left out from now on. `false` when somebody
+/// else, who has another `asker`, has begun the turn, or ended it.
+///
+/// # Errors
+/// When the database fails. Then it can be tried again.
+pub async fn begin(
+    conn: &mut PgConnection,
+    turn: &Waiting,
+    asker: Uuid,
+    (provider, model): (Provider, &str),
+) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"with begun as (
+               update agent_turns set status = 'running', started_at = now(), decomposer = 'claude'
+               where id = $1 and status = 'queued' returning id
+           ), left_out as (
+               update agent_steps s set status = 'skipped'
+               from begun where s.agent_session_id = $2 and s.turn_id <> $1 and s.status in ('needs_approval', 'planned')
+           ), noted as (
+               insert into agent_model_uses (turn_id, asker, provider, model) select id, $3, $4, $5 from begun
+           )
+           select exists (select from begun)
+                  or exists (select from agent_model_uses where turn_id = $1 and asker = $3) as "begun!""#,
+        turn.id as _,
+        turn.session as _,
+        asker,
+        provider as _,
+        model,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// How a turn's agent session stands.
+#[derive(Debug)]
+pub struct Standing {
+    /// Why the turn goes no further, if it does not.
+    pub stop: Option<Stop>,
+    /// Tokens of its budget that are left.
+    pub tokens_left: i64,
+}
+
+/// How the turn's agent session stands. A human who was not heard of for `patience` does not drive.
+///
+/// # Errors
+/// When the database fails.
+pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duration) -> sqlx::Result<Standing> {
+    let row = sqlx::query!(
+        r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) as "driven!",
+                  token_budget - tokens_used as "left!"
+           from agent_sessions where id = $1 and turn_id = $2 and status = 'active'"#,
+        turn.session as _,
+        turn.id as _,
+        patience.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(match row {
+        None => Standing { stop: Some(Stop::Closed), tokens_left: 0 },
+        Some(row) => Standing { stop: row.driven.then_some(Stop::Driven), tokens_left: row.left },
+    })
+}
+
+/// Notes what models have taken for the turn so far, on the turn and on its agent session, whatever has become of these.
+///
+/// # Errors
+/// When the database fails. Then it can be tried again.
+pub async fn note(
+    conn: &mut PgConnection,
+    turn: &Waiting,
+    (provider, model): (Provider, &str),
+    taken: &Taken,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with before as (
+             select id, tokens_used from agent_turns where id = $1 for update
+         ), used as (
+             update agent_model_uses
+             set provider = $4, model = $5, input_tokens = $6, output_tokens = $7, cache_write_tokens = $8,
+                 cache_read_tokens = $9, cost_cents = $10
+             where turn_id = $1
+         ), turn as (
+             update agent_turns t set tokens_used = $3 from before where t.id = before.id
+         )
+         update agent_sessions a set tokens_used = a.tokens_used + $3 - before.tokens_used from before where a.id = $2",
+        turn.id as _,
+        turn.session as _,
+        i32::try_from(taken.tokens()).unwrap_or(i32::MAX),
+        provider as _,
+        model,
+        taken.input,
+        taken.output,
+        taken.cache_write,
+        taken.cache_read,
+        taken.cost_cents,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes what an answer wants done behind the `before` steps that the plan has, and what transcripts show of the message now. `false` when
+/// somebody has ended the turn. `conn` is in a transaction.
+///
+/// # Errors
+/// When the database fails. Then it can be tried again.
+pub async fn extend(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    turn: &Waiting,
+    shown: &str,
+    (before, steps): (usize, &[Step]),
+) -> sqlx::Result<bool> {
+    let said = Said { message: shown.to_owned(), ..Said::default() };
+    let running = sqlx::query!(
+        "update agent_turns set sealed_said = $2 where id = $1 and status = 'running'",
+        turn.id as _,
+        sealer.seal(&turn.id.to_string(), &said)?,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if running.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
+    let operations: Vec<_> = steps.iter().map(|step| step.operation.as_uuid()).collect();
+    let kinds: Vec<_> = steps.iter().map(|step| kind(&step.wish).to_owned()).collect();
+    let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
+    let wishes: Vec<_> =
+        steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
+    sqlx::query!(
+        "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, needs_approval, sealed_wish)
+         select id, $6, $7, $8 + position::integer, kind, operation, asked, wish
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::boolean[], $5::bytea[]) with ordinality
+              as step (id, kind, operation, asked, wish, position)
+         on conflict (id) do nothing",
+        &ids,
+        &kinds,
+        &operations,
+        &approvals,
+        &wishes,
+        turn.id as _,
+        turn.session as _,
+        i32::try_from(before).unwrap_or(i32::MAX),
+    )
+    .execute(conn)
+    .await?;
+    Ok(true)
+}
+
+/// What was said in an agent session before, the oldest first: of the last `limit` turns that were answered.
+///
+/// # Errors
+/// When the database fails.
+pub async fn talk(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    session: AgentSessionId,
+    limit: i64,
+) -> sqlx::Result<Vec<Said>> {
+    let rows = sqlx::query!(
+        "select id, sealed_said from agent_turns
+         where agent_session_id = $1 and status = 'done' and not lost order by id desc limit $2",
+        session as _,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().rev().map(|row| sealer.open(&row.id.to_string(), &row.sealed_said)).collect()
+}
+
+/// What the audit log has of a turn whose message a model was to read (contract: byok 22); `None` when none was.
+pub(super) async fn entry(
+    conn: &mut PgConnection,
+    (turn, session): (TurnId, AgentSessionId),
+    kind: TurnKind,
+) -> sqlx::Result<Option<Entry>> {
+    let used = sqlx::query!(
+        r#"select provider as "provider: Provider", model, input_tokens, output_tokens, cache_write_tokens,
+                  cache_read_tokens, cost_cents
+           from agent_model_uses where turn_id = $1"#,
+        turn as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(used.map(|used| {
+        let payload = json!({
+            "agent_session_id": session,
+            "turn_id": turn,
+            "result_kind": kind,
+            "provider": used.provider.name(),
+            "model": used.model,
+            "input_tokens": used.input_tokens,
+            "output_tokens": used.output_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+            "cache_read_tokens": used.cache_read_tokens,
+            "cost_cents": used.cost_cents,
+        });
+        Entry { action: "agent.decompose.claude", target: Some(session.to_string()), payload }
+    }))
+}

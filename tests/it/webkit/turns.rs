@@ -1,0 +1,134 @@
+//! Turns of agent sessions on real pages.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{App, Site, eventually};
+use crate::webkit::Scene;
+
+/// An agent session, whose driver session is the scene's.
+struct Agent {
+    scene: Scene,
+    id: String,
+}
+
+impl Agent {
+    async fn start() -> Self {
+        let app = App::webkit().start().await;
+        let (site, client) = (Site::start().await, app.client().await);
+        let made = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+        let id = |of: &str| made[of].as_str().expect("an id").to_owned();
+        Self { id: id("id"), scene: Scene { session: id("session_id"), app, site, client } }
+    }
+
+    async fn tell(&self, body: Value) -> Value {
+        self.scene.client.post(&format!("/v1/agent-sessions/{}/message", self.id), body).await.expect(200).body
+    }
+
+    async fn say(&self, message: &str) -> Value {
+        self.tell(json!({"message": message})).await
+    }
+}
+
+fn stands(turn: &Value) -> Vec<&str> {
+    turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].as_str().expect("a status")).collect()
+}
+
+/// Contract: agents 19, 20, 21, 31. However a script submits a form behind a harmless tap, it is held back and asked about; approved of
+/// it goes through.
+#[tokio::test]
+async fn a_form_behind_a_harmless_tap_waits_for_approval() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    let page = "<form id=other action=/hit><input name=r></form><p id=log></p>
+        <button onclick='other.submit()'>Look</button>
+        <button onclick='other.requestSubmit()'>Glance</button>
+        <button onclick='setTimeout(() => other.submit())'>Peek</button>
+        <button onclick='Promise.resolve().then(() => other.submit())'>Glimpse</button>
+        <button onclick='log.textContent += `x`'>Nothing</button>
+        <button onclick='setTimeout(() => other.submit(), 300)'>Later</button>";
+    for (hits, name) in ["Look", "Glance", "Peek", "Glimpse"].into_iter().enumerate() {
+        scene.show(page).await;
+        let address = scene.state().await["url"].clone();
+        let asked = agent.say(&format!("tap '{name}'")).await;
+        assert_eq!(stands(&asked), ["needs_approval"], "{name}: {asked}");
+        assert_eq!(asked["intents"][0]["needs_approval"], true);
+        assert_eq!((scene.site.hits(), &scene.state().await["url"]), (hits, &address), "{name}");
+        let approved = json!({"message": "approved", "approvals": [asked["intents"][0]["id"]]});
+        assert_eq!(stands(&agent.tell(approved).await), ["done"], "{name}");
+        eventually(Duration::from_secs(5), "it is sent", async || (scene.site.hits() == hits + 1).then_some(())).await;
+    }
+    // One that takes its time is held as well, and told of with what is done next.
+    scene.show(page).await;
+    let hits = scene.site.hits();
+    let late = agent.say("tap 'Later', wait 1 second, tap 'Nothing'").await;
+    assert_eq!(stands(&late), ["done", "done", "needs_approval"], "{late}");
+    assert_eq!(scene.site.hits(), hits);
+    scene.assert_ready().await;
+    agent.scene.app.stop().await;
+}
+
+/// Contract: agent-grammar 7. A box that stands as it should is left as it is, and what follows goes on.
+#[tokio::test]
+async fn a_box_that_is_checked_stays_so() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    scene
+        .show(
+            "<p id=log></p><label><input type=checkbox checked onchange='log.textContent += 1'>News</label>
+             <input type=checkbox aria-label=Terms onchange='log.textContent += 2'>
+             <div role=switch aria-checked=true tabindex=0 onclick='this.ariaChecked = this.ariaChecked !== `true`; log.textContent += 3'>Sound</div>
+             <a href=/a>A</a><a href=/b>B</a><a>C</a>",
+        )
+        .await;
+    let turn = agent.say("check 'News', check 'Terms', check 'Terms', uncheck 'Sound', uncheck 'Sound'").await;
+    assert_eq!(stands(&turn), ["skipped", "done", "skipped", "done", "skipped"], "{turn}");
+    assert_eq!((turn["reply"].as_str(), scene.text("#log").await), (Some("Done, all 5 steps."), json!("23")));
+    assert_eq!((&turn["intents"][0]["kind"], &turn["intents"][0]["result"]), (&json!("tap"), &Value::Null));
+    let turn = agent.say("uncheck 'News', check 'Sound', extract the href of all links as addresses").await;
+    assert_eq!(stands(&turn), ["done", "done", "done"], "{turn}");
+    assert_eq!(scene.text("#log").await, "2313");
+    assert_eq!(turn["intents"][2]["result"]["value"]["addresses"], json!(["/a", "/b"]), "{turn}");
+    agent.scene.app.stop().await;
+}
+
+/// Contract: agents 17, 33. A page may name more controls than anybody looks through, or than its browser may hold: the turn ends
+/// all the same, nothing was done, and the next agent session is well.
+#[tokio::test]
+async fn a_page_of_very_many_controls_is_no_end() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    let page = "<script>document.write(Array.from({length: 100000}, (_, i) => `<button>Button ${i}</button>`).join(``))</script>";
+    scene.client.navigate(&scene.session, &scene.written(page)).await.expect(200);
+    let turn = agent.say("tap 'Button'").await;
+    assert_eq!(stands(&turn), ["skipped"], "{turn}");
+    scene.client.delete(&format!("/v1/agent-sessions/{}", agent.id)).await.expect(204);
+    let next = scene.client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+    let path = format!("/v1/agent-sessions/{}/message", next["id"].as_str().expect("an id"));
+    let turn = scene.client.post(&path, json!({"message": "open http://welcome.kitfleet.internal/"})).await.expect(200);
+    assert_eq!(stands(&turn.body), ["done"], "{}", turn.body);
+    agent.scene.app.stop().await;
+}
+
+/// What the README shows of a session in words, in a shell as it stands there, says what it shows.
+#[tokio::test]
+async fn a_session_in_words_is_as_the_readme_shows_it() {
+    let readme = include_str!("../../../README.md");
+    let (_, section) = readme.split_once("\n## A session in words\n").expect("a section");
+    let block = |kind: &str| {
+        section.split_once(&format!("```{kind}\n")).expect("a block").1.split("```").next().expect("its end")
+    };
+    let app = App::webkit().with_second_factors().start().await;
+    let (client, folder) = (app.client().await, tempfile::tempdir().expect("a folder"));
+    let call = "call() { curl -fsS -H \"Authorization: Bearer $KEY\" -H 'Content-Type: application/json' \"$@\"; }\n";
+    let mut shell = tokio::process::Command::new("bash");
+    shell.args(["-euc", &format!("{call}{}", block("sh"))]).current_dir(folder.path());
+    shell.env("URL", &client.base_url).env("KEY", client.key.as_ref().expect("a key")).env("NO_PROXY", "*");
+    let ran = shell.output().await.expect("a shell");
+    let said = String::from_utf8(ran.stdout).expect("text");
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    let step = said.split("step_").nth(1).and_then(|rest| rest.get(..36)).expect("a step");
+    assert_eq!(said.replace(step, "…"), block("text"));
+    app.stop().await;
+}

@@ -1,0 +1,350 @@
+//! Turns whose message a model reads (contract: byok 16, 17 to 24): it is shown the page, and what it wants done is done as what
+//! the grammar reads. Where it has to see what came of that, it is asked once more, within bounds.
+//!
+//! Nobody is asked instead of it. A provider that fails leaves a turn in which nothing was done, and which says so.
+
+use std::time::Duration;
+
+use kitfleet_domain::agents::consulting::{self, Standing, Taken};
+use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
+use kitfleet_domain::agents::hiding;
+use kitfleet_domain::agents::steps::{self, Step, StepStatus};
+use kitfleet_domain::agents::turns::{Decomposer, Ending, Said, Stop, TurnKind};
+use kitfleet_domain::agents::wishes::{self, Sought, Wish, WishedCondition, WishedItem};
+use kitfleet_domain::byok::Provider;
+use kitfleet_domain::database::{begin, persist};
+use kitfleet_domain::ids::IntentId;
+use kitfleet_domain::operations::{Operation, Outcome, PageSnapshot, Snapshot};
+use kitfleet_domain::sessions::intents;
+use kitfleet_models::{
+    self as models, Action, Ask, Asked, Condition, Credential, Item, Page, Payer, Reading, Ref, Speaker,
+};
+use uuid::Uuid;
+
+use super::{Ran, Turn};
+
+/// How many turns of what was said before a model is told at most.
+const REMEMBERED_TURNS: i64 = 20;
+/// Characters of what an extraction came to, as a model is told of it.
+const TOLD_CHARS: usize = 2_000;
+/// What a browser shows that has not been anywhere yet.
+const BLANK: &str = "about:blank";
+
+/// With what a model is asked.
+pub(super) struct Means {
+    provider: Provider,
+    /// `None` when the account's key was sealed with a key that this deployment does not have.
+    credential: Option<Credential>,
+}
+
+/// Why a model's word was not had. The text ends a sentence that begins with "because".
+enum Unheard {
+    /// It could not be asked, or did not answer.
+    Failed(String),
+    /// It would take more tokens than are left.
+    Budget(String),
+    /// The turn goes no further.
+    Stopped(String),
+}
+
+/// What a turn has come to so far.
+struct Progress {
+    steps: Vec<Step>,
+    taken: Taken,
+    /// What was said in the agent session before.
+    history: Vec<Said>,
+}
+
+impl Turn<'_> {
+    /// With what a model reads this message. `None` when nobody pays for one, or has consented to it.
+    pub(super) async fn means(&self) -> sqlx::Result<Option<Means>> {
+        let bundled = self.context.models.bundled();
+        let choose = || async {
+            let mut conn = self.context.lazy.acquire().await?;
+            decomposers::choose(&mut conn, self.waiting.account, bundled.is_some()).await
+        };
+        Ok(match persist("see who reads a message", choose).await? {
+            Reader::Deterministic { .. } => None,
+            Reader::Bundled => bundled.cloned().map(|key| Means { provider: key.provider, credential: Some(key) }),
+            Reader::OwnKey(sealed) => {
+                let provider = sealed.provider;
+                let opened = self.context.config.webhooks.vault.as_ref().and_then(|vault| sealed.open(vault).ok());
+                let credential = opened.map(|key| Credential { provider, key, payer: Payer::Account });
+                Some(Means { provider, credential })
+            }
+        })
+    }
+
+    /// Has a model read the message, and does what it says. `None` when somebody else has begun the turn, or ended it.
+    pub(super) async fn consult(&self, means: Means) -> sqlx::Result<Option<Ending>> {
+        let (asker, whom) = (Uuid::now_v7(), (means.provider, self.context.models.model(means.provider)));
+        let write = || async {
+            let mut conn = self.context.db.acquire().await?;
+            consulting::begin(&mut conn, &self.waiting, asker, whom).await
+        };
+        if !persist("begin a turn", write).await? {
+            return Ok(None);
+        }
+        let recall = || async {
+            let mut conn = self.context.lazy.acquire().await?;
+            consulting::talk(&mut conn, self.sealer, self.waiting.session, REMEMBERED_TURNS).await
+        };
+        let history = persist("read what was said before", recall).await?;
+        let mut progress = Progress { steps: Vec::new(), taken: Taken::default(), history };
+        let Some(ran) = self.converse(Some(means), &mut progress).await? else { return Ok(None) };
+        let Progress { steps, .. } = progress;
+        let message = &self.waiting.request.message;
+        let said = Said {
+            message: shown(message, &steps),
+            reply: hiding::said(&ran.reply, message, steps.iter().map(|step| &step.wish)),
+            candidates: ran.candidates,
+        };
+        Ok(Some(Ending { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
+    }
+
+    /// Asks, and does what is answered, as often as the model has to look again. `None` when somebody has ended the turn.
+    async fn converse(&self, mut means: Option<Means>, progress: &mut Progress) -> sqlx::Result<Option<Ran>> {
+        let agents = &self.context.config.agents;
+        let mut room = agents.turn_result_bytes;
+        let said = |kind, reply| Ok(Some(Ran { kind, reply, candidates: Vec::new() }));
+        for calls_left in (0..agents.max_model_calls_per_turn).rev() {
+            // Of a key that was taken back meanwhile no use is made.
+            let with = match means.take() {
+                Some(means) => Some(means),
+                None => self.means().await?,
+            };
+            let (wanted, reply, look_again) = match self.hear(with, progress).await? {
+                Ok(Reading::Plan { steps, reply, look_again }) => (steps, reply, look_again),
+                Ok(Reading::Clarify { reply }) => return said(TurnKind::Clarify, reply),
+                Ok(Reading::Refuse { reply }) => return said(TurnKind::Refuse, reply),
+                Err(unheard) => return Ok(Some(cut_short(unheard, &progress.steps))),
+            };
+            let first = progress.steps.len();
+            progress.steps.extend(wanted.into_iter().map(planned));
+            if first == progress.steps.len() {
+                return said(TurnKind::Plan, reply);
+            }
+            if !self.extend(&progress.steps, first).await? {
+                return Ok(None);
+            }
+            let mut ran = self.run(&mut progress.steps, first, None, &mut room).await?;
+            if progress.steps[first..].iter().any(|step| step.status != StepStatus::Done) {
+                return Ok(Some(ran));
+            }
+            if !reply.is_empty() {
+                ran.reply = reply;
+            }
+            if !look_again {
+                return Ok(Some(ran));
+            }
+            if calls_left == 0 || progress.steps.len() >= agents.max_steps_per_turn {
+                ran.reply = format!(
+                    "{} There may be more to do: one message has been taken as far as it may be. Say how to go on.",
+                    ran.reply
+                );
+                return Ok(Some(ran));
+            }
+        }
+        said(TurnKind::Clarify, "No model may be asked for a message.".to_owned())
+    }
+
+    /// Writes down what a model wants done, before any of it is. `false` when somebody has ended the turn.
+    async fn extend(&self, steps: &[Step], first: usize) -> sqlx::Result<bool> {
+        let shown = shown(&self.waiting.request.message, steps);
+        let write = || async {
+            let mut tx = begin(&self.context.db).await?;
+            let plan = (first, &steps[first..]);
+            let running = consulting::extend(&mut tx, self.sealer, &self.waiting, &shown, plan).await?;
+            tx.commit().await?;
+            Ok(running)
+        };
+        persist("write what a model wants done", write).await
+    }
+
+    /// Asks a model once, if it may be.
+    async fn hear(&self, means: Option<Means>, progress: &mut Progress) -> sqlx::Result<Result<Reading, Unheard>> {
+        let Some(Means { provider, credential }) = means else {
+            return Ok(Err(failed("there is no key any more to ask one with")));
+        };
+        let Some(credential) = credential else {
+            return Ok(Err(failed("this deployment cannot open the account's key; keep it anew")));
+        };
+        let agents = &self.context.config.agents;
+        let standing = || async {
+            let mut conn = self.context.lazy.acquire().await?;
+            consulting::standing(&mut conn, &self.waiting, agents.heartbeat_timeout).await
+        };
+        let Standing { stop, tokens_left } = persist("see how an agent session stands", standing).await?;
+        match stop {
+            Some(Stop::Driven) => return Ok(Err(stopped("a human drives the agent session now"))),
+            Some(Stop::Closed) => return Ok(Err(stopped("the agent session was closed"))),
+            None => {}
+        }
+        let page = match self.page().await? {
+            Ok(page) => page,
+            Err(unheard) => return Ok(Err(unheard)),
+        };
+        let within = agents.turn_timeout.saturating_sub(self.since.elapsed());
+        if within.is_zero() {
+            return Ok(Err(stopped("the turn has taken its time already")));
+        }
+        let done: Vec<_> = progress.steps.iter().map(told).collect();
+        let history = history(&progress.history);
+        let ask = Ask {
+            message: &self.waiting.request.message,
+            history: &history,
+            page: page.as_ref().map(|page| Page { url: &page.url, snapshot: &page.snapshot, links: &page.links }),
+            done: &done,
+            most_steps: agents.max_steps_per_turn.saturating_sub(progress.steps.len()),
+        };
+        let guessed = self.context.models.guess_tokens(provider, &ask);
+        if i64::try_from(guessed).unwrap_or(i64::MAX) > tokens_left {
+            if credential.payer == Payer::Deployment {
+                metrics::counter!("service_bundled_llm_error_total", "kind" => "budget_exhausted").increment(1);
+            }
+            let reply = format!(
+                "it could take {guessed} tokens, and of the agent session's token_budget {} are left",
+                tokens_left.max(0)
+            );
+            return Ok(Err(Unheard::Budget(reply)));
+        }
+        let Some(asked) = self.ask(&credential, &ask, within).await else {
+            return Ok(Err(stopped("the worker stops")));
+        };
+        drop(credential);
+        let heard = asked.reading;
+        let used = [asked.usage.input, asked.usage.output, asked.usage.cache_write, asked.usage.cache_read];
+        let [input, output, cache_write, cache_read] = used.map(i64::from);
+        let taken = &mut progress.taken;
+        taken.input += input;
+        taken.output += output;
+        taken.cache_write += cache_write;
+        taken.cache_read += cache_read;
+        taken.cost_cents = to_a_ten_thousandth(taken.cost_cents + asked.cost.cents());
+        let (which, taken) = ((provider, asked.model.as_str()), &progress.taken);
+        let note =
+            || async { consulting::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken).await };
+        persist("note what a model has taken", note).await?;
+        Ok(heard.map_err(|failure| failed(&failure.to_string())))
+    }
+
+    /// Asks, unless the worker stops.
+    async fn ask(&self, with: &Credential, ask: &Ask<'_>, within: Duration) -> Option<Asked> {
+        tokio::select! {
+            asked = self.context.models.ask(with, ask, within) => Some(asked),
+            () = self.context.stopping.cancelled() => None,
+        }
+    }
+
+    /// What the browser shows; `None` when it has not been anywhere yet.
+    async fn page(&self) -> sqlx::Result<Result<Option<PageSnapshot>, Unheard>> {
+        let look = Operation::Snapshot(Snapshot { links: true });
+        let ending = match self.drive(IntentId::generate(), look).await? {
+            Ok(ending) => ending,
+            Err(error) => return Ok(Err(stopped(&error))),
+        };
+        let intents::Ending { outcome: Outcome::Done, result: Some(result), .. } = ending else {
+            return Ok(Err(stopped("the page cannot be looked at: its browser has failed, or is gone")));
+        };
+        let page: PageSnapshot = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
+        Ok(Ok(Some(page).filter(|page| page.url != BLANK)))
+    }
+}
+
+fn failed(why: &str) -> Unheard {
+    Unheard::Failed(why.to_owned())
+}
+
+fn stopped(why: &str) -> Unheard {
+    Unheard::Stopped(why.to_owned())
+}
+
+/// What is answered where a model has not been heard.
+fn cut_short(unheard: Unheard, steps: &[Step]) -> Ran {
+    let so_far =
+        if steps.is_empty() { "Nothing was done" } else { "What was done so far stands, and nothing more was done" };
+    let (kind, reply) = match unheard {
+        Unheard::Failed(why) => (TurnKind::Clarify, format!("{so_far}, because the model could not be asked: {why}.")),
+        Unheard::Budget(why) => (TurnKind::Refuse, format!("{so_far}, because the model is not asked: {why}.")),
+        Unheard::Stopped(why) => {
+            let kind = if steps.is_empty() { TurnKind::Clarify } else { TurnKind::Plan };
+            (kind, format!("{so_far}, because {why}."))
+        }
+    };
+    Ran { kind, reply, candidates: Vec::new() }
+}
+
+/// What transcripts show of a message of which a model made these steps.
+fn shown(message: &str, steps: &[Step]) -> String {
+    if steps.is_empty() {
+        return hiding::unread(message);
+    }
+    let plan = steps.iter().map(|step| step.wish.clone()).collect();
+    hiding::shown(message, &wishes::Reading::Plan(plan))
+}
+
+/// What was said before, as a model is told. Nobody has said what is blank.
+fn history(said: &[Said]) -> Vec<models::Said<'_>> {
+    let both = |said| {
+        let Said { message, reply, .. }: &Said = said;
+        [(Speaker::Customer, message), (Speaker::Agent, reply)]
+    };
+    let said = said.iter().flat_map(both).filter(|(_, text)| !text.trim().is_empty());
+    said.map(|(by, text)| models::Said { by, text }).collect()
+}
+
+/// A step as a model is told what became of it.
+fn told(step: &Step) -> String {
+    let what = steps::kind(&step.wish);
+    let about = match (&step.wish, step.shown.first()) {
+        (Wish::Navigate { url }, _) => format!(" to {url}"),
+        (_, Some(shown)) => format!(" {}", shown.description),
+        (_, None) => String::new(),
+    };
+    let came_to = match (&step.wish, &step.end.result) {
+        (Wish::Extract { .. }, Some(result)) => result.get().chars().take(TOLD_CHARS).collect(),
+        _ => "done".to_owned(),
+    };
+    format!("{what}{about}: {came_to}")
+}
+
+/// A model's step, which asks for approval if the model or its address does.
+fn planned(step: models::Step) -> Step {
+    Step { needs_approval: step.needs_approval, ..Step::planned(wish(step.action)) }
+}
+
+fn wish(action: Action) -> Wish {
+    match action {
+        Action::Navigate { url } => Wish::Navigate { url },
+        Action::Tap { target } => Wish::Tap { target: sought(target) },
+        Action::Type { target, value } => Wish::Type { target: sought(target), value },
+        Action::Press { key } => Wish::Press { key },
+        Action::Select { target, option } => Wish::Select { target: sought(target), option },
+        Action::Scroll { delta_x, delta_y, target } => Wish::Scroll { delta_x, delta_y, target: target.map(sought) },
+        Action::Wait { condition } => {
+            let condition = match condition {
+                Condition::Visible { target } => WishedCondition::Visible(sought(target)),
+                Condition::Hidden { target } => WishedCondition::Hidden(sought(target)),
+                Condition::Url { pattern } => WishedCondition::Url(pattern),
+                Condition::Time { ms } => WishedCondition::Time { ms },
+            };
+            Wish::Wait { condition }
+        }
+        Action::Capture { capture } => Wish::Capture { capture },
+        Action::Extract { items } => {
+            let item =
+                |Item { name, target, attribute }| WishedItem { name, target: sought(target), attribute, list: false };
+            Wish::Extract { items: items.into_iter().map(item).collect() }
+        }
+        Action::Back {} => Wish::Back,
+        Action::Reload {} => Wish::Reload,
+    }
+}
+
+fn sought(target: Ref) -> Sought {
+    Sought::Ref(target.0)
+}
+
+fn to_a_ten_thousandth(cents: f64) -> f64 {
+    (cents * 1e4).round() / 1e4
+}
