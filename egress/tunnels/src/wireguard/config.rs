@@ -118,16 +118,18 @@ impl Draft {
 
     /// Case says nothing in names, as in wg-quick.
     fn take(&mut self, section: Option<Section>, name: &str, value: &str, number: usize) -> Result<(), ConfigError> {
+        use Section::{Interface, Peer};
+
         let Some(section) = section else {
             return Err(error(spelled(name, number), "stands before any section"));
         };
         match (section, name.to_ascii_lowercase().as_str()) {
-            (Section::Interface, "privatekey") => once(&mut self.private_key, "PrivateKey", key("PrivateKey", value)?),
-            (Section::Interface, "address") => {
+            (Interface, "privatekey") => once(&mut self.private_key, "PrivateKey", key("PrivateKey", value)?),
+            (Interface, "address") => {
                 self.addresses.extend(networks("Address", value)?);
                 Ok(())
             }
-            (Section::Interface, "dns") => {
+            (Interface, "dns") => {
                 for item in items(value) {
                     let address =
                         item.parse().map_err(|_| error("DNS", "takes addresses only, and no search domains"))?;
@@ -135,34 +137,32 @@ impl Draft {
                 }
                 Ok(())
             }
-            (Section::Interface, "mtu") => {
+            (Interface, "mtu") => {
                 let mtu = value.parse().ok().filter(|mtu| (SMALLEST[0]..=LARGEST).contains(mtu));
                 once(&mut self.mtu, "MTU", mtu.ok_or_else(|| error("MTU", "is not a number from 576 to 9000"))?)
             }
-            (Section::Interface, "preup" | "postup" | "predown" | "postdown") => {
+            (Interface, "preup" | "postup" | "predown" | "postdown") => {
                 Err(error(spelled(name, number), "commands are not run"))
             }
-            (Section::Interface, "table" | "saveconfig" | "fwmark" | "listenport") => {
+            (Interface, "table" | "saveconfig" | "fwmark" | "listenport") => {
                 Err(error(spelled(name, number), "is of a device, and there is none"))
             }
-            (Section::Peer, "publickey") => once(&mut self.public_key, "PublicKey", *key("PublicKey", value)?),
-            (Section::Peer, "presharedkey") => {
-                once(&mut self.preshared_key, "PresharedKey", key("PresharedKey", value)?)
-            }
-            (Section::Peer, "allowedips") => {
+            (Peer, "publickey") => once(&mut self.public_key, "PublicKey", *key("PublicKey", value)?),
+            (Peer, "presharedkey") => once(&mut self.preshared_key, "PresharedKey", key("PresharedKey", value)?),
+            (Peer, "allowedips") => {
                 self.allowed.extend(networks("AllowedIPs", value)?);
                 Ok(())
             }
-            (Section::Peer, "endpoint") => once(&mut self.endpoint, "Endpoint", endpoint(value)?),
-            (Section::Peer, "persistentkeepalive") => {
+            (Peer, "endpoint") => once(&mut self.endpoint, "Endpoint", endpoint(value)?),
+            (Peer, "persistentkeepalive") => {
                 let off = value.eq_ignore_ascii_case("off");
                 let seconds = if off { Some(0) } else { value.parse::<u16>().ok() };
                 let seconds =
                     seconds.ok_or_else(|| error("PersistentKeepalive", "is neither off nor at most 65535 seconds"))?;
                 once(&mut self.keepalive, "PersistentKeepalive", seconds)
             }
-            (Section::Interface, _) => Err(error(spelled(name, number), "is not known in [Interface]")),
-            (Section::Peer, _) => Err(error(spelled(name, number), "is not known in [Peer]")),
+            (Interface, _) => Err(error(spelled(name, number), "is not known in [Interface]")),
+            (Peer, _) => Err(error(spelled(name, number), "is not known in [Peer]")),
         }
     }
 
