@@ -564,6 +564,37 @@ async fn an_agent_session_leaves_through_a_proxy_of_its_account() {
     app.stop().await;
 }
 
+/// Contract: proxies 17. Two that leave through one WireGuard configuration would take each other's packets.
+#[tokio::test]
+async fn a_wireguard_configuration_is_for_one_session_at_a_time() {
+    let app = sealing().set("egress.allow_private_proxies", "true").start().await;
+    let client = app.client().await;
+    // Nobody answers here, so that whoever leaves through it is opening for a while.
+    let id = client.saved(json!({"label": "Home", "scheme": "wireguard", "config": wireguard("127.0.0.1").0})).await;
+    let leave = json!({"proxy_id": id});
+    let first = {
+        let (client, leave) = (client.clone(), leave.clone());
+        tokio::spawn(async move { client.post("/v1/agent-sessions", leave).await })
+    };
+    let agent = eventually(Duration::from_secs(10), "the first is made", async || {
+        client.get("/v1/agent-sessions").await.expect(200).body["data"][0]["id"].as_str().map(str::to_owned)
+    });
+    let agent = agent.await;
+    for refused in [client.post("/v1/agent-sessions", leave.clone()).await, client.check(&id).await] {
+        assert_eq!(refused.problem(409, "conflict").body["agent_session_id"], agent.as_str());
+    }
+    client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
+    first.await.expect("an answer").problem(410, "session-destroyed");
+    let second = tokio::spawn({
+        let client = client.clone();
+        async move { client.post("/v1/agent-sessions", leave).await }
+    });
+    let opening = async || (app.count("select count(*) from sessions where live").await == 1).then_some(());
+    eventually(Duration::from_secs(10), "the second is made", opening).await;
+    second.abort();
+    app.stop().await;
+}
+
 /// Contract: proxies 1, 15; authorization 9. Who acts on another's account leaves through that account's proxies, and does not see them.
 #[tokio::test]
 async fn a_team_leaves_through_its_owners_proxies() {
