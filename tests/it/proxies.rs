@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
 use crate::support::app::{Builder, Role};
@@ -570,7 +570,10 @@ async fn a_wireguard_configuration_is_for_one_session_at_a_time() {
     let app = sealing().set("egress.allow_private_proxies", "true").start().await;
     let client = app.client().await;
     // Nobody answers here, so that whoever leaves through it is opening for a while.
-    let id = client.saved(json!({"label": "Home", "scheme": "wireguard", "config": wireguard("127.0.0.1").0})).await;
+    let silent = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+    let server = silent.local_addr().expect("an address").to_string();
+    let config = wireguard("127.0.0.1").0.replace("127.0.0.1:51820", &server);
+    let id = client.saved(json!({"label": "Home", "scheme": "wireguard", "config": config})).await;
     let leave = json!({"proxy_id": id});
     let first = {
         let (client, leave) = (client.clone(), leave.clone());
