@@ -347,11 +347,7 @@ pub async fn delete(
         .fetch_optional(&mut *conn)
         .await?
         .ok_or(ChangeError::NoProxy)?;
-    let user = sqlx::query_scalar!(
-        "select a.id from sessions s join agent_sessions a on a.session_id = s.id where s.proxy_id = $1 and s.live limit 1",
-        id as _,
-    );
-    if let Some(user) = user.fetch_optional(&mut *conn).await? {
+    if let Some(user) = user_of(&mut *conn, id).await? {
         return Err(ChangeError::InUse(user));
     }
     let deleted = sqlx::query_as!(
@@ -364,6 +360,28 @@ pub async fn delete(
     .fetch_one(&mut *conn)
     .await?;
     Ok(audit::record(conn, account, actor, entry("proxy.deleted", &deleted)).await?)
+}
+
+/// A live agent session that leaves through the proxy.
+async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<AgentSessionId>> {
+    sqlx::query_scalar!(
+        "select a.id from sessions s join agent_sessions a on a.session_id = s.id where s.proxy_id = $1 and s.live limit 1",
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Whom somebody else would take the packets from who leaves through this proxy as well: a WireGuard server sends everything to
+/// whoever was heard of last with a key.
+///
+/// # Errors
+/// When the database fails.
+pub async fn would_rob(conn: &mut PgConnection, proxy: &Kept) -> sqlx::Result<Option<AgentSessionId>> {
+    match proxy.scheme {
+        Scheme::Wireguard => user_of(conn, proxy.id).await,
+        Scheme::Socks5 | Scheme::Http | Scheme::Openvpn => Ok(None),
+    }
 }
 
 /// Nobody can use the proxies of an account that is being deleted any more.

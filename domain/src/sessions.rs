@@ -23,7 +23,7 @@ use crate::accounts::{self, Tier};
 use crate::area::{Area, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::events::EventType;
-use crate::ids::{AccountId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
+use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
 use crate::operations::Outcome;
 use crate::timestamp::Timestamp;
@@ -180,6 +180,9 @@ pub enum CreateError {
     /// The account has no such saved proxy.
     #[error("there is no such saved proxy")]
     NoProxy,
+    /// A live session leaves through the proxy, which serves one at a time.
+    #[error("the agent session {0} leaves through the proxy; a WireGuard configuration is for one at a time")]
+    ProxyInUse(AgentSessionId),
     /// What the proxy keeps cannot be opened.
     #[error(transparent)]
     ProxySealed(#[from] CannotOpen),
@@ -241,6 +244,9 @@ pub async fn create(
     let proxy = match new.proxy {
         Some((id, vault)) => {
             let proxy = proxies::hold(&mut tx, new.account_id, id).await?.ok_or(CreateError::NoProxy)?;
+            if let Some(user) = proxies::would_rob(&mut tx, &proxy).await? {
+                return Err(CreateError::ProxyInUse(user));
+            }
             let secrets = proxy.open(vault)?;
             Some((proxy, secrets))
         }

@@ -54,7 +54,7 @@ pub struct Guard {
 }
 
 /// What each connection of a browser has to do with.
-struct Post {
+struct Sentry {
     way: Arc<Way>,
     record: Arc<Record>,
 }
@@ -118,8 +118,8 @@ impl Guard {
 
     fn serve(door: Door, port: Option<u16>, way: Arc<Way>, rules: &Rules) -> Self {
         let record = Arc::<Record>::default();
-        let post = Arc::new(Post { way, record: Arc::clone(&record) });
-        let serving = tokio::spawn(serve(door, rules.connections, post));
+        let sentry = Arc::new(Sentry { way, record: Arc::clone(&record) });
+        let serving = tokio::spawn(serve(door, rules.connections, sentry));
         Self { port, rules: rules.clone(), record, _serving: AbortOnDropHandle::new(serving) }
     }
 
@@ -146,7 +146,7 @@ impl Drop for Guard {
     }
 }
 
-async fn serve(door: Door, connections: usize, post: Arc<Post>) {
+async fn serve(door: Door, connections: usize, sentry: Arc<Sentry>) {
     static FAILED: Seldom = Seldom::new();
     let places = Arc::new(Semaphore::new(connections));
     // Its connections end with this task.
@@ -156,10 +156,10 @@ async fn serve(door: Door, connections: usize, post: Arc<Post>) {
         while connections.try_join_next().is_some() {}
         match door.accept().await {
             Ok(browser) => {
-                let post = Arc::clone(&post);
+                let sentry = Arc::clone(&sentry);
                 connections.spawn(async move {
                     let _place = place;
-                    if let Err(error) = pass(browser, &post).await {
+                    if let Err(error) = pass(browser, &sentry).await {
                         tracing::debug!(%error, "a connection of a browser ended");
                     }
                 });
@@ -174,7 +174,7 @@ async fn serve(door: Door, connections: usize, post: Arc<Post>) {
 }
 
 /// A connection, from what the browser wants to what comes of it.
-async fn pass(browser: Browser, post: &Post) -> Result<(), SocksServerError> {
+async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError> {
     let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
     let Wish { browser, command, target } = wish?;
     let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
@@ -189,17 +189,17 @@ async fn pass(browser: Browser, post: &Post) -> Result<(), SocksServerError> {
         if !matches!(command, Socks5Command::TCPConnect) {
             return Err(Refusal::Unsupported);
         }
-        post.way.connect(&Target::read(target)?).await
+        sentry.way.connect(&Target::read(target)?).await
     };
     match connected.await {
         Ok(server) => {
             let browser = browser.reply_success(unspecified).await?;
-            relay(browser, server, &post.record).await;
+            relay(browser, server, &sentry.record).await;
             Ok(())
         }
         Err(refusal) => {
             tracing::debug!(?refusal, "the egress guard refused a connection");
-            post.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
+            sentry.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
             browser.reply_error(&refusal.reply()).await
         }
     }

@@ -126,6 +126,7 @@ fn stamps() -> [Option<Stamp>; 2] {
 #[cfg(test)]
 impl Names {
     /// Names of which nobody knows any but those that ask this machine itself.
+    #[must_use]
     pub fn unknown() -> Self {
         Self::asking(ResolverConfig::default())
     }

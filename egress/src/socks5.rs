@@ -78,10 +78,7 @@ impl Socks5 {
             None => &[SOCKS5_VERSION, 1, SOCKS5_AUTH_METHOD_NONE],
         };
         proxy.write_all(methods).await.map_err(broken)?;
-        let method = match (read_two(proxy).await?, &self.login) {
-            ([SOCKS5_VERSION, method], _) => method,
-            _ => return Err(Fault::Protocol),
-        };
+        let [SOCKS5_VERSION, method] = read_two(proxy).await? else { return Err(Fault::Protocol) };
         match (method, &self.login) {
             (SOCKS5_AUTH_METHOD_NONE, _) => Ok(()),
             (SOCKS5_AUTH_METHOD_PASSWORD, Some(login)) => {

@@ -103,11 +103,11 @@ async fn a_strange_http_proxy_is_refused() {
     ] {
         let told = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
         // It is asked twice: when it is opened, and for the site.
-        let (port, heard, _running) = scripted(vec![head("502 No")], true).await;
+        let (port, asked, _running) = scripted(vec![head("502 No")], true).await;
         let (other, _, _other) = scripted(vec![answer], true).await;
         let opened = Way::open(Upstream::Http(proxy(port, None)), &rules(false)).await;
         assert!(opened.is_ok(), "{told}");
-        assert!(heard.lock().expect("no panic").starts_with(b"CONNECT nowhere.invalid:443 HTTP/1.1\r\n"));
+        assert!(asked.lock().expect("no panic").starts_with(b"CONNECT nowhere.invalid:443 HTTP/1.1\r\n"));
         let strange = Way::open(Upstream::Http(proxy(other, None)), &rules(false)).await;
         match refusal {
             Refusal::Upstream(fault) => assert_eq!(strange.err(), Some(fault), "{told}"),

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
 use crate::support::app::{Builder, Role};
@@ -53,7 +53,7 @@ fn openvpn(host: &str) -> String {
 
 /// The same with some members changed, or without those that are to be absent.
 fn with(mut body: Value, members: Value) -> Value {
-    let changes = members.as_object().expect("members").clone();
+    let Value::Object(changes) = members else { panic!("members") };
     body.as_object_mut().expect("a body").extend(changes);
     body
 }
@@ -561,6 +561,40 @@ async fn an_agent_session_leaves_through_a_proxy_of_its_account() {
     assert_eq!(client.get(&path).await.expect(200).body["proxy_id"], id.as_str());
     let actions: Vec<_> = app.proxy_rows(account).await.into_iter().map(|(action, _)| action).collect();
     assert_eq!(actions, ["proxy.created", "proxy.updated", "proxy.deleted"]);
+    app.stop().await;
+}
+
+/// Contract: proxies 17. Two that leave through one WireGuard configuration would take each other's packets.
+#[tokio::test]
+async fn a_wireguard_configuration_is_for_one_session_at_a_time() {
+    let app = sealing().set("egress.allow_private_proxies", "true").start().await;
+    let client = app.client().await;
+    // Nobody answers here, so that whoever leaves through it is opening for a while.
+    let silent = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+    let server = silent.local_addr().expect("an address").to_string();
+    let config = wireguard("127.0.0.1").0.replace("127.0.0.1:51820", &server);
+    let id = client.saved(json!({"label": "Home", "scheme": "wireguard", "config": config})).await;
+    let leave = json!({"proxy_id": id});
+    let first = {
+        let (client, leave) = (client.clone(), leave.clone());
+        tokio::spawn(async move { client.post("/v1/agent-sessions", leave).await })
+    };
+    let agent = eventually(Duration::from_secs(10), "the first is made", async || {
+        client.get("/v1/agent-sessions").await.expect(200).body["data"][0]["id"].as_str().map(str::to_owned)
+    });
+    let agent = agent.await;
+    for refused in [client.post("/v1/agent-sessions", leave.clone()).await, client.check(&id).await] {
+        assert_eq!(refused.problem(409, "conflict").body["agent_session_id"], agent.as_str());
+    }
+    client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
+    first.await.expect("an answer").problem(410, "session-destroyed");
+    let second = tokio::spawn({
+        let client = client.clone();
+        async move { client.post("/v1/agent-sessions", leave).await }
+    });
+    let opening = async || (app.count("select count(*) from sessions where live").await == 1).then_some(());
+    eventually(Duration::from_secs(10), "the second is made", opening).await;
+    second.abort();
     app.stop().await;
 }
 

@@ -17,7 +17,7 @@ pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(),
     let take = || async { checks::take(&mut *context.db.acquire().await?, context.id, check).await };
     let Some(proxy) = persist("begin a check of a proxy", take).await? else { return Ok(()) };
     // What hangs is dropped, with every connection that it has.
-    let trying = timeout(WITHIN, try_out(&context, proxy));
+    let trying = timeout(WITHIN, Box::pin(try_out(&context, proxy)));
     let checked = match context.stopping.run_until_cancelled(trying).await {
         Some(Ok(checked)) => checked,
         Some(Err(_)) => Checked::unreachable("nothing came of it in time"),

@@ -273,11 +273,11 @@ impl Actor {
             self.held = Some(self.take_profile().await.map_err(|error| unavailable(error.to_string()))?);
         }
         let way = Arc::new(match wanted.proxy_id {
-            Some(_) => ways::open(&self.context, self.session).await?,
+            Some(_) => Box::pin(ways::open(&self.context, self.session)).await?,
             None => Way::direct(self.context.browsers.rules()),
         });
         let opening = self.context.browsers.open(archetype, wanted.behavioral_profile, &way);
-        let measuring = async { Ok(ways::measure(&self.context, &way).await?) };
+        let measuring = async { Ok(Box::pin(ways::measure(&self.context, &way)).await?) };
         let (mut browser, measured) = tokio::try_join!(opening, measuring)?;
         if let Some(held) = &self.held {
             browser.restore(&self.context.stores, held).await?;

@@ -7,7 +7,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use kitfleet_domain::ids::ProxyId;
+use kitfleet_domain::ids::{AgentSessionId, ProxyId};
 use kitfleet_domain::proxies::{self, ChangeError, Checks, CreateError};
 use kitfleet_domain::vault::{CannotOpen, Vault};
 use utoipa_axum::routes;
@@ -38,6 +38,11 @@ fn checks(app: &App) -> Checks<'_> {
     Checks { destinations: &app.config.upstreams, read_config }
 }
 
+/// A live session leaves through it.
+pub fn proxy_in_use(error: &impl ToString, user: AgentSessionId) -> Problem {
+    Problem::new(&kinds::CONFLICT, error.to_string()).with("agent_session_id", user)
+}
+
 /// What a proxy keeps was sealed with a key that this deployment does not have.
 pub fn sealed_elsewhere(error: CannotOpen) -> Problem {
     tracing::error!(%error, "a saved proxy was sealed with another key: see mfa.retired_encryption_keys");
@@ -61,7 +66,7 @@ impl From<ChangeError> for Problem {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::NoProxy => not_found::<ProxyId>(),
-            ChangeError::InUse(user) => Self::new(&kinds::CONFLICT, error.to_string()).with("agent_session_id", user),
+            ChangeError::InUse(user) => proxy_in_use(&error, user),
             ChangeError::Invalid(invalid) => invalid.into(),
             ChangeError::Database(error) => error.into(),
         }

@@ -45,7 +45,7 @@ use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
-use crate::routes::proxies::sealed_elsewhere;
+use crate::routes::proxies::{proxy_in_use, sealed_elsewhere};
 
 use wire::{CreateBody, SessionList};
 pub use wire::{LaunchBody, Session};
@@ -321,6 +321,7 @@ impl From<CreateError> for Problem {
         match error {
             CreateError::Profile(error) => error.into(),
             CreateError::NoProxy => not_found::<ProxyId>(),
+            CreateError::ProxyInUse(user) => proxy_in_use(&error, user),
             CreateError::ProxySealed(error) => sealed_elsewhere(error),
             CreateError::ConcurrencyLimit { current, limit } => Self::new(&kinds::CONCURRENCY_LIMIT, error.to_string())
                 .with("current_sessions", current)

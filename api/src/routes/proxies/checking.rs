@@ -11,8 +11,8 @@ use kitfleet_jobs::replies::{Work, WorkWaiter};
 use tokio::time::Instant;
 use utoipa_axum::routes;
 
-use super::sealed_elsewhere;
 use super::wire::ProxyCheck;
+use super::{proxy_in_use, sealed_elsewhere};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Unused;
@@ -58,6 +58,9 @@ async fn begin(app: &App, caller: &Caller, check: ProxyCheckId, proxy: ProxyId) 
     let account = caller.account_id;
     let mut tx = app.db.begin().await?;
     let proxy = proxies::hold(&mut tx, account, proxy).await?.ok_or_else(not_found::<ProxyId>)?;
+    if let Some(user) = proxies::would_rob(&mut tx, &proxy).await? {
+        return Err(proxy_in_use(&"a live session leaves through it, from which a check would take its packets", user));
+    }
     let secrets = proxy.open(app.config.auth.vault.as_ref()).map_err(sealed_elsewhere)?;
     let no_worker = || Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is there");
     let worker = workers::any(&mut tx).await?.ok_or_else(no_worker)?;

@@ -121,13 +121,13 @@ impl Draft {
         let Some(section) = section else {
             return Err(error(spelled(name, number), "stands before any section"));
         };
-        match (section, name.to_ascii_lowercase().as_str()) {
-            (Section::Interface, "privatekey") => once(&mut self.private_key, "PrivateKey", key("PrivateKey", value)?),
-            (Section::Interface, "address") => {
+        match (name.to_ascii_lowercase().as_str(), section) {
+            ("privatekey", Section::Interface) => once(&mut self.private_key, "PrivateKey", key("PrivateKey", value)?),
+            ("address", Section::Interface) => {
                 self.addresses.extend(networks("Address", value)?);
                 Ok(())
             }
-            (Section::Interface, "dns") => {
+            ("dns", Section::Interface) => {
                 for item in items(value) {
                     let address =
                         item.parse().map_err(|_| error("DNS", "takes addresses only, and no search domains"))?;
@@ -135,34 +135,34 @@ impl Draft {
                 }
                 Ok(())
             }
-            (Section::Interface, "mtu") => {
+            ("mtu", Section::Interface) => {
                 let mtu = value.parse().ok().filter(|mtu| (SMALLEST[0]..=LARGEST).contains(mtu));
                 once(&mut self.mtu, "MTU", mtu.ok_or_else(|| error("MTU", "is not a number from 576 to 9000"))?)
             }
-            (Section::Interface, "preup" | "postup" | "predown" | "postdown") => {
+            ("preup" | "postup" | "predown" | "postdown", Section::Interface) => {
                 Err(error(spelled(name, number), "commands are not run"))
             }
-            (Section::Interface, "table" | "saveconfig" | "fwmark" | "listenport") => {
+            ("table" | "saveconfig" | "fwmark" | "listenport", Section::Interface) => {
                 Err(error(spelled(name, number), "is of a device, and there is none"))
             }
-            (Section::Peer, "publickey") => once(&mut self.public_key, "PublicKey", *key("PublicKey", value)?),
-            (Section::Peer, "presharedkey") => {
+            ("publickey", Section::Peer) => once(&mut self.public_key, "PublicKey", *key("PublicKey", value)?),
+            ("presharedkey", Section::Peer) => {
                 once(&mut self.preshared_key, "PresharedKey", key("PresharedKey", value)?)
             }
-            (Section::Peer, "allowedips") => {
+            ("allowedips", Section::Peer) => {
                 self.allowed.extend(networks("AllowedIPs", value)?);
                 Ok(())
             }
-            (Section::Peer, "endpoint") => once(&mut self.endpoint, "Endpoint", endpoint(value)?),
-            (Section::Peer, "persistentkeepalive") => {
+            ("endpoint", Section::Peer) => once(&mut self.endpoint, "Endpoint", endpoint(value)?),
+            ("persistentkeepalive", Section::Peer) => {
                 let off = value.eq_ignore_ascii_case("off");
                 let seconds = if off { Some(0) } else { value.parse::<u16>().ok() };
                 let seconds =
                     seconds.ok_or_else(|| error("PersistentKeepalive", "is neither off nor at most 65535 seconds"))?;
                 once(&mut self.keepalive, "PersistentKeepalive", seconds)
             }
-            (Section::Interface, _) => Err(error(spelled(name, number), "is not known in [Interface]")),
-            (Section::Peer, _) => Err(error(spelled(name, number), "is not known in [Peer]")),
+            (_, Section::Interface) => Err(error(spelled(name, number), "is not known in [Interface]")),
+            (_, Section::Peer) => Err(error(spelled(name, number), "is not known in [Peer]")),
         }
     }
 
