@@ -1,7 +1,7 @@
 //! Saved proxies (contract: proxies): the ways out that customers bring.
 //!
 //! Passwords and configurations are sealed before the database sees them, under the deployment's own key and no other. A session
-//! that leaves through a proxy gets a copy ([`in_use`]), sealed to the one worker that has its browser, so that no worker needs
+//! that leaves through a proxy gets a copy (`in_use`), sealed to the one worker that has its browser, so that no worker needs
 //! the deployment's key, and a proxy that is changed changes no session.
 
 pub mod checks;
@@ -287,7 +287,7 @@ pub async fn replace(
     actor: &Actor,
 ) -> Result<SavedProxy, ChangeError> {
     let kept = sqlx::query!(
-        "select host, port, sealed_password, sealed_config from proxies where id = $1 and account_id = $2 for update",
+        "select host, port, username, sealed_password, sealed_config from proxies where id = $1 and account_id = $2 for update",
         id as _,
         account as _,
     );
@@ -302,10 +302,12 @@ pub async fn replace(
         sealed.is_some_and(|sealed| open(vault, id, Part::Config, sealed).is_ok_and(|kept| *kept == config))
     });
     let moves = !stays || (&host, port) != (&kept.host, kept.port);
-    if moves && kept.sealed_password.is_some() && matches!(new.password, Change::Keep) {
+    let keeps_password = kept.sealed_password.is_some() && matches!(new.password, Change::Keep);
+    if moves && keeps_password {
         let message = "must be sent again, or null: the one that is kept was for another host, port or configuration";
         return Err(Invalid::field("password", message).into());
     }
+    let username = new.username.clone().or_else(|| kept.username.filter(|_| keeps_password));
     let sealed = |part, change: &Change, kept: Option<Vec<u8>>| match change {
         Change::Keep => kept,
         Change::Remove => None,
@@ -322,7 +324,7 @@ pub async fn replace(
         new.label,
         host,
         port,
-        new.username,
+        username,
         sealed(Part::Password, &new.password, kept.sealed_password),
         sealed(Part::Config, &new.config, kept.sealed_config),
     )

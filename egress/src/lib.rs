@@ -1,8 +1,8 @@
 //! Ways out of a browser: direct, or through what a customer brings, and the guard in front of all.
 //!
 //! A [`Guard`] hears from its browser where a connection is to lead, and asks its [`Way`] for it, which was chosen when the
-//! session opened and never changes. Only [`direct`] can look up the name of a site or dial a site. The others dial nothing but what
-//! the customer named ([`upstream`]), hand names on as names, and know nowhere else to go: when what they lead through is
+//! session opened and never changes. Only `direct` can look up the name of a site or dial a site. The others dial nothing but what
+//! the customer named (`upstream`), hand names on as names, and know nowhere else to go: when what they lead through is
 //! dead, so is the connection.
 //!
 //! This knows neither sessions nor SQL.

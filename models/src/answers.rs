@@ -251,6 +251,12 @@ fn read_step(
     if !action.targets().iter().all(|target| refs.contains(target.0.as_str())) {
         return Err(Unusable::NoElement(number));
     }
+    // What fields hold, the page's snapshot has already, but for passwords.
+    let reads_a_field =
+        |item: &Item| item.attribute.as_ref().is_some_and(|name| name.trim().eq_ignore_ascii_case("value"));
+    if matches!(&action, Action::Extract { items } if items.iter().any(reads_a_field)) {
+        return Err(Unusable::Step(number));
+    }
     let unexpected = match &action {
         Action::Navigate { url } => {
             let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -322,6 +328,7 @@ fn is_ref(name: &str) -> bool {
 pub fn schema(most_steps: usize) -> Value {
     let element = json!({"type": "string", "description": "The ref of an element of the snapshot, such as e12"});
     let text = json!({"type": "string"});
+    let attribute = json!({"type": "string", "description": "Any but value, which the snapshot has"});
     let step = |kind: &str, members: Value, required: &[&str]| {
         let mut properties = json!({"kind": {"const": kind}});
         if let (Some(properties), Value::Object(members)) = (properties.as_object_mut(), members) {
@@ -346,7 +353,7 @@ pub fn schema(most_steps: usize) -> Value {
     ];
     let item = json!({
         "type": "object",
-        "properties": {"name": text, "ref": element, "attribute": text},
+        "properties": {"name": text, "ref": element, "attribute": attribute},
         "required": ["name", "ref"],
         "additionalProperties": false,
     });
@@ -460,6 +467,10 @@ mod tests {
             (json!({"kind": "tap", "ref": "e1", "selector": "#buy"}), Unusable::Step(1)),
             (json!({"kind": "tap", "ref": "e1", "needs_approval": false}), Unusable::Step(1)),
             (json!({"kind": "tap", "ref": "e1", "ask_approval": "no"}), Unusable::Step(1)),
+            (
+                json!({"kind": "extract", "items": [{"name": "a", "ref": "e2", "attribute": "Value"}]}),
+                Unusable::Step(1),
+            ),
             (json!({"kind": "script", "source": "alert(1)"}), Unusable::Step(1)),
             (json!({"kind": "back", "script": "alert(1)"}), Unusable::Step(1)),
             (json!({"kind": "upload", "ref": "e1"}), Unusable::Step(1)),

@@ -272,6 +272,10 @@ async fn a_proxy_that_moves_needs_its_password_again() {
     );
     assert_ne!(same["updated_at"], same["created_at"]);
     assert_eq!(client.get(&format!("{PROXIES}/{id}")).await.expect(200).body, same);
+    let unnamed =
+        client.replace(&id, with(without(kept(), "username"), json!({"label": "Home"}))).await.expect(200).body;
+    assert_eq!((&unnamed["username"], &unnamed["has_password"]), (&json!("fleet"), &json!(true)));
+    let same = client.replace(&id, with(kept(), json!({"label": "Home", "username": "fleet"}))).await.expect(200).body;
     client.replace(&id, with(socks5(), json!({"scheme": "http"}))).await.invalid("scheme");
     for moved in [json!({"host": "evil.example.com"}), json!({"port": 1081})] {
         client.replace(&id, with(kept(), moved.clone())).await.invalid("password");
