@@ -306,7 +306,7 @@ async fn a_proxy_that_moves_needs_its_password_again() {
     client.replace(&id, without(another.clone(), "password")).await.invalid("password");
     client.replace(&id, another).await.expect(200);
     let actions: Vec<_> = app.proxy_rows(account).await.into_iter().map(|(action, _)| action).collect();
-    assert_eq!(actions.iter().filter(|action| *action == "proxy.updated").count(), 8, "{actions:?}");
+    assert_eq!(actions.iter().filter(|action| *action == "proxy.updated").count(), 10, "{actions:?}");
     app.stop().await;
 }
 
