@@ -96,8 +96,8 @@ async fn scans(app: &App) -> Vec<(String, i64)> {
 /// Workers that have nothing to do.
 const WORKERS: usize = 4;
 /// Statements a second that each of them may send while chains of a minute are due: of fewer workers each runs more of those, of many
-/// next to none.
-const IDLE: f64 = 3.5;
+/// next to none. A fifth of one is the look for checks of proxies, of which each worker has a queue.
+const IDLE: f64 = 3.7;
 /// How long they are counted.
 const WINDOW: Duration = Duration::from_secs(24);
 
