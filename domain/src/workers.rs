@@ -263,6 +263,31 @@ pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<Standing>>
     .await
 }
 
+/// Room for sessions.
+#[derive(Debug)]
+pub struct Slots {
+    /// What there is.
+    pub all: i64,
+    /// What nobody has.
+    pub free: i64,
+}
+
+/// The slots of the workers that take sessions.
+///
+/// # Errors
+/// When the database fails.
+pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
+    sqlx::query_as!(
+        Slots,
+        r#"select count(*) as "all!", count(*) filter (where s.session_id is null) as "free!"
+           from worker_slots s join workers w on w.id = s.worker_id
+           where w.status = 'active' and w.last_seen_at > now() - make_interval(secs => $1)"#,
+        LEASE.as_secs_f64(),
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// Why there is no slot to be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {

@@ -23,10 +23,13 @@ pub struct TurnJob {
 }
 
 impl TurnJob {
+    /// What the queues of all workers are called together.
+    pub const QUEUES: &'static str = "turns";
+
     /// The queue of this incarnation.
     #[must_use]
     pub fn queue_of(worker: WorkerId) -> String {
-        format!("turns:{worker}")
+        format!("{}:{worker}", Self::QUEUES)
     }
 }
 

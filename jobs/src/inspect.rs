@@ -13,10 +13,13 @@ use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection, FromRow, PgConnection};
+use ulid::Ulid;
 
+use crate::agents::TurnJob;
 use crate::emails::EmailJob;
 use crate::maintenance::MaintenanceJob;
 use crate::operations::OperationJob;
+use crate::proxies::CheckProxy;
 use crate::wakeups;
 use crate::webhooks::AttemptJob;
 
@@ -268,6 +271,63 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     let mut queues: Vec<QueueStats> = sqlx::query_as(sqlx::AssertSqlSafe(select)).fetch_all(conn).await?;
     queues.extend(of_deliveries);
     Ok(queues)
+}
+
+/// What of a type's jobs is due and has not begun.
+#[derive(Debug)]
+pub struct Backlog {
+    /// The queue, without whose it is.
+    pub job_type: &'static str,
+    /// How many; of webhooks at most [`MOST_COUNTED`].
+    pub depth: i64,
+    /// How long the oldest has waited.
+    pub age: Duration,
+}
+
+/// Due deliveries that are counted at most: what is looked at every few seconds must not go through a million of them.
+pub const MOST_COUNTED: i64 = 100_000;
+
+/// What waits, of every type there is. Only what waits is looked at.
+///
+/// # Errors
+/// When the database fails.
+pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
+    const TYPES: [&str; 6] = [
+        MaintenanceJob::QUEUE,
+        EmailJob::QUEUE,
+        AttemptJob::QUEUE,
+        OperationJob::QUEUES,
+        TurnJob::QUEUES,
+        CheckProxy::QUEUES,
+    ];
+    // What was enqueued without a time is as old as its id, a ULID, says.
+    let waiting: Vec<(String, i64, Option<f64>, Option<String>)> = sqlx::query_as(
+        "select split_part(job_type, ':', 1), count(*),
+                extract(epoch from now() - min(run_at) filter (where run_at > to_timestamp(0)))::float8,
+                min(id) filter (where run_at = to_timestamp(0))
+         from apalis.jobs where status = 'Pending' and run_at <= now() group by 1
+         union all
+         select 'operations', count(*), extract(epoch from now() - min(created_at))::float8, null
+         from intents where status = 'queued'
+         union all
+         select $1, count(*), extract(epoch from now() - min(next_attempt_at))::float8, null
+         from (select next_attempt_at from webhook_deliveries where due limit $2) due",
+    )
+    .bind(AttemptJob::QUEUE)
+    .bind(MOST_COUNTED)
+    .fetch_all(conn)
+    .await?;
+    let of_type = |job_type| {
+        let (depth, age) = waiting.iter().find(|(name, ..)| name == job_type).map_or_else(Default::default, |found| {
+            let (_, depth, seconds, oldest) = found;
+            let since = oldest.as_deref().and_then(|id| id.parse::<Ulid>().ok()).map(|id| id.datetime());
+            let enqueued = since.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+            let due = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default();
+            (*depth, due.max(enqueued))
+        });
+        Backlog { job_type, depth, age }
+    };
+    Ok(TYPES.map(of_type).into())
 }
 
 /// Kills jobs that died with the worker that ran them: a chain's next tick has its own row, and a mail gets another job. Answers

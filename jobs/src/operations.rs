@@ -49,16 +49,19 @@ pub struct OperationJob {
 }
 
 impl OperationJob {
+    /// What the queues of all workers are called together.
+    pub const QUEUES: &'static str = "operations";
+
     /// The queue of this incarnation of a worker.
     #[must_use]
     pub fn queue_of(worker: WorkerId) -> String {
-        format!("operations:{worker}")
+        format!("{}:{worker}", Self::QUEUES)
     }
 
     /// The incarnation whose queue this is, if it is one's.
     #[must_use]
     pub fn worker_of(queue: &str) -> Option<WorkerId> {
-        queue.strip_prefix("operations:")?.parse().ok()
+        queue.strip_prefix(Self::QUEUES)?.strip_prefix(':')?.parse().ok()
     }
 }
 

@@ -20,10 +20,13 @@ pub struct CheckProxy {
 }
 
 impl CheckProxy {
+    /// What the queues of all workers are called together.
+    pub const QUEUES: &'static str = "proxy_checks";
+
     /// The queue of this incarnation.
     #[must_use]
     pub fn queue_of(worker: WorkerId) -> String {
-        format!("proxy_checks:{worker}")
+        format!("{}:{worker}", Self::QUEUES)
     }
 }
 

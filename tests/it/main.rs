@@ -25,6 +25,7 @@ mod growth;
 mod http;
 mod identities;
 mod ledger;
+mod metrics;
 mod mfa;
 mod migrations;
 mod models;

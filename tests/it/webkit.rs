@@ -4,6 +4,7 @@ mod agents;
 mod bursts;
 mod captures;
 mod confinement;
+mod deaths;
 mod device;
 mod forms;
 mod history;

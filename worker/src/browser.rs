@@ -37,6 +37,7 @@ use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
 use serde_json::{Map, Value};
 
+pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
 use self::shelf::Counted;
@@ -68,6 +69,14 @@ impl Browser {
         match &mut self.0 {
             Engine::Webkit(browser, _) => browser.died().await,
             Engine::Simulated(_) => std::future::pending().await,
+        }
+    }
+
+    /// What it died of, if it has ended by itself.
+    pub fn cause_of_death(&self) -> Option<Cause> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.cause_of_death(),
+            Engine::Simulated(_) => None,
         }
     }
 

@@ -329,6 +329,9 @@ impl Actor {
         if let (After::Close, Some(held)) = (after, self.held.take()) {
             self.keep(browser, &held).await;
         } else {
+            if let Some(cause) = browser.cause_of_death() {
+                metrics::counter!("service_browser_death_total", "cause" => cause.name()).increment(1);
+            }
             browser.close().await;
             self.let_go().await;
         }
@@ -368,6 +371,8 @@ impl Actor {
             ended = timeout(limit, browser.run(&operation)) => ended,
             () = self.close.cancelled() => return After::Close,
         };
+        metrics::histogram!("service_session_operation_duration_seconds", "operation" => operation.kind())
+            .record(started.elapsed());
         let (outcome, result) = match ended {
             Ok(Ended::Done(result)) => (Outcome::Done, Some(result)),
             Ok(Ended::Invalid { invalid, members }) => (Outcome::Invalid { errors: invalid.0, members }, None),

@@ -1,15 +1,19 @@
 //! The operator metrics (contract: operators 3 to 6). Labels come from closed sets; no account, key or address is one.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
 use kitfleet_domain::emails::{Outcome, Template};
+use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
+use kitfleet_domain::workers::Slots;
+use kitfleet_jobs::inspect::Backlog;
 use kitfleet_jobs::wakeups::Carrier;
 use kitfleet_models::Failure;
-use metrics::{counter, describe_counter, describe_gauge, gauge};
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::http::buckets::Bucket;
@@ -33,6 +37,22 @@ const BYOK_TESTS: &str = "service_byok_provider_test_total";
 const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
 const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
 const WAKEUPS: &str = "service_wakeup_total";
+const SESSIONS_LIVE: &str = "service_sessions_live";
+const SLOTS: &str = "service_worker_slots";
+const SLOTS_FREE: &str = "service_worker_slots_free";
+const QUEUE_DEPTH: &str = "service_job_queue_depth";
+const QUEUE_AGE: &str = "service_job_queue_age_seconds";
+const POOL: &str = "service_db_pool_connections";
+const BUILD: &str = "service_build_info";
+const SANDBOXED: &str = "service_worker_sandboxed";
+const BROWSER_MEMORY: &str = "service_browser_memory_bytes";
+const BROWSER_DEATHS: &str = "service_browser_death_total";
+const REQUEST_TIME: &str = "service_http_request_duration_seconds";
+const OPERATION_TIME: &str = "service_session_operation_duration_seconds";
+const ATTEMPT_TIME: &str = "service_webhook_attempt_duration_seconds";
+
+/// Seconds by which durations are sorted: from an answer out of memory to an operation that takes its whole time.
+const SECONDS: [f64; 15] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
 
 /// How an authentication ended.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +120,7 @@ impl OauthOutcome {
     }
 }
 
-pub fn count_request(method: &'static str, route: &str, status: StatusCode) {
+pub fn count_request(method: &'static str, route: &str, status: StatusCode, took: Duration) {
     let class = match status.as_u16() / 100 {
         1 => "1xx",
         2 => "2xx",
@@ -109,6 +129,7 @@ pub fn count_request(method: &'static str, route: &str, status: StatusCode) {
         _ => "5xx",
     };
     counter!(REQUESTS, "method" => method, "route" => route.to_owned(), "status_class" => class).increment(1);
+    histogram!(REQUEST_TIME, "route" => route.to_owned()).record(took);
 }
 
 pub fn count_auth(outcome: AuthOutcome) {
@@ -214,7 +235,8 @@ pub fn count_panic() {
 /// Makes this process count, once; whoever calls it again gets the same counters.
 pub fn install() -> std::result::Result<PrometheusHandle, String> {
     static HANDLE: LazyLock<std::result::Result<PrometheusHandle, String>> = LazyLock::new(|| {
-        let handle = PrometheusBuilder::new().install_recorder().map_err(|error| error.to_string())?;
+        let builder = PrometheusBuilder::new().set_buckets(&SECONDS).map_err(|error| error.to_string())?;
+        let handle = builder.install_recorder().map_err(|error| error.to_string())?;
         describe_counter!(REQUESTS, "Requests answered, by method, route template and class of status.");
         describe_counter!(AUTH, "Authentications, by outcome.");
         describe_counter!(OAUTH_TOKENS, "Requests for an OAuth access token, by outcome.");
@@ -234,10 +256,13 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
         describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
+        describe_standing();
         // A series that appears with its first event hides that event from a rate: start known ones at zero.
         counter!(PANICS).absolute(0);
         gauge!(CREATES_WAITING).set(0.0);
         gauge!(BROWSERS_HOT).set(0.0);
+        gauge!(BROWSER_MEMORY).set(0.0);
+        gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         for refusal in Refusal::ALL {
             counter!(CREATES_REFUSED, "reason" => refusal.label()).absolute(0);
         }
@@ -270,6 +295,9 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         for kind in ["consent_missing", "budget_exhausted"] {
             counter!(BUNDLED_ERRORS, "kind" => kind).absolute(0);
         }
+        for cause in ["memory", "disk", "page_process", "network_process", "host"] {
+            counter!(BROWSER_DEATHS, "cause" => cause).absolute(0);
+        }
         for carrier in Carrier::ALL {
             counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);
         }
@@ -298,6 +326,48 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         Ok(handle)
     });
     HANDLE.clone()
+}
+
+/// What tells how a deployment stands, and how long things take.
+fn describe_standing() {
+    describe_gauge!(SESSIONS_LIVE, "Live sessions of the deployment, by status.");
+    describe_gauge!(SLOTS, "Sessions that the workers can have which take any.");
+    describe_gauge!(SLOTS_FREE, "Of these, how many more.");
+    describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not begun, by type.");
+    describe_gauge!(QUEUE_AGE, "Seconds for which the oldest of these has waited.");
+    describe_gauge!(POOL, "Connections of this process's pool, by whether somebody has them.");
+    describe_gauge!(BUILD, "What runs here: always 1.");
+    describe_gauge!(SANDBOXED, "Whether this worker's browsers are confined.");
+    describe_gauge!(BROWSER_MEMORY, "Memory that the browsers of this worker's sessions have, and hot ones.");
+    describe_counter!(BROWSER_DEATHS, "Browsers of sessions that ended by themselves, by cause.");
+    describe_histogram!(REQUEST_TIME, "Seconds until a request was answered, by route template.");
+    describe_histogram!(OPERATION_TIME, "Seconds that a browser took for an operation, by its kind.");
+    describe_histogram!(ATTEMPT_TIME, "Seconds that an attempt to deliver a webhook took.");
+}
+
+/// How the deployment stands, as the database knows it.
+pub fn note_standing(sessions: &[(SessionStatus, i64)], slots: &Slots, backlogs: &[Backlog]) {
+    for (status, count) in sessions {
+        gauge!(SESSIONS_LIVE, "status" => status.name()).set(number(*count));
+    }
+    gauge!(SLOTS).set(number(slots.all));
+    gauge!(SLOTS_FREE).set(number(slots.free));
+    for Backlog { job_type, depth, age } in backlogs {
+        gauge!(QUEUE_DEPTH, "job_type" => *job_type).set(number(*depth));
+        gauge!(QUEUE_AGE, "job_type" => *job_type).set(age.as_secs_f64());
+    }
+}
+
+/// How this process's pool stands.
+pub fn note_pool(idle: usize, all: u32) {
+    let idle = u32::try_from(idle).unwrap_or(all).min(all);
+    gauge!(POOL, "state" => "idle").set(idle);
+    gauge!(POOL, "state" => "in_use").set(all - idle);
+}
+
+/// A count as gauges have it.
+fn number(count: i64) -> f64 {
+    u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }
 
 /// Whether this scheduled job has its next tick in the queue.

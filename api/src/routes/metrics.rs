@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use kitfleet_jobs::maintenance;
+use kitfleet_domain::sessions::census;
+use kitfleet_domain::workers;
+use kitfleet_jobs::{inspect, maintenance};
 use sqlx::PgPool;
 use subtle::ConstantTimeEq;
 use utoipa_axum::routes;
@@ -42,15 +44,19 @@ async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> 
         return Err(Problem::unauthorized("the metrics token is missing or wrong"));
     }
     // The counters are worth having when the database is not: then the gauges keep what they said last.
-    let refresh = tokio::spawn(refresh_chains(app.db.clone()));
+    metrics::note_pool(app.db.num_idle(), app.db.size());
+    let refresh = tokio::spawn(refresh(app.db.clone()));
     if let Ok(Ok(Err(error))) = tokio::time::timeout(Duration::from_secs(2), refresh).await {
-        tracing::debug!(%error, "the scheduled jobs could not be read");
+        tracing::debug!(%error, "how the deployment stands could not be read");
     }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response())
 }
 
-async fn refresh_chains(db: PgPool) -> sqlx::Result<()> {
+/// Notes what only the database knows, of all processes together.
+async fn refresh(db: PgPool) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
+    let (live, slots) = (census::live(&mut conn).await?, workers::slots(&mut conn).await?);
+    metrics::note_standing(&live, &slots, &inspect::backlogs(&mut conn).await?);
     for (chain, pending) in maintenance::pending_chains(&mut conn).await? {
         metrics::note_chain(chain, pending);
     }

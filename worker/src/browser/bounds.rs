@@ -20,6 +20,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::host::Cause;
 use super::processes::Processes;
 use crate::config::Bounds;
 
@@ -53,11 +54,12 @@ struct Watched {
 
 impl Watched {
     /// Condemns who takes more than the limit.
-    fn judge(&self, verdict: &Verdict, bytes: u64, limit: u64, of: &str) {
+    fn judge(&self, verdict: &Verdict, bytes: u64, limit: u64, cause: Cause) {
         if bytes > limit {
+            let of = if cause == Cause::Memory { "memory" } else { "the disk" };
             let words = format!("the browser took more than {} MiB of {of}", limit / MIB);
             tracing::warn!(words, folder = %self.folder.display(), "a browser takes too much");
-            verdict.speak(words);
+            verdict.speak(cause, words);
         }
     }
 }
@@ -65,20 +67,20 @@ impl Watched {
 /// Whether a browser was condemned.
 #[derive(Default)]
 pub struct Verdict {
-    words: OnceLock<String>,
+    words: OnceLock<(Cause, String)>,
     spoken: CancellationToken,
 }
 
 impl Verdict {
     /// Waits until the browser is condemned, and says for what.
-    pub async fn spoken(&self) -> &str {
+    pub async fn spoken(&self) -> (Cause, &str) {
         self.spoken.cancelled().await;
-        self.words.get().map_or("", String::as_str)
+        self.words.get().map_or((Cause::Memory, ""), |(cause, words)| (*cause, words))
     }
 
-    fn speak(&self, words: String) {
+    fn speak(&self, cause: Cause, words: String) {
         // The first verdict is the last.
-        let _ = self.words.set(words);
+        let _ = self.words.set((cause, words));
         self.spoken.cancel();
     }
 }
@@ -131,17 +133,24 @@ impl Watchdog {
                     .say(|held_back| tracing::error!(%error, held_back, "the memory of browsers is not bounded"));
             }
         };
+        let mut all = 0;
         for (browser, verdict) in browsers {
             let bytes = memory(&processes.below(browser.leader), self.bounds.memory);
-            browser.judge(verdict, bytes, self.bounds.memory, "memory");
+            browser.judge(verdict, bytes, self.bounds.memory, Cause::Memory);
+            all += bytes;
         }
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "no machine has so much memory that a byte of it is lost in this"
+        )]
+        metrics::gauge!("service_browser_memory_bytes").set(all as f64);
     }
 
     /// Condemns who has written too much, and who has written most when the disk is nearly full, one after the other.
     fn look_at_folders(&self, browsers: &[(Watched, Arc<Verdict>)], is_full: bool) {
         let weighed = browsers.iter().map(|(browser, verdict)| {
             let bytes = size(&browser.folder, self.bounds.disk);
-            browser.judge(verdict, bytes, self.bounds.disk, "the disk");
+            browser.judge(verdict, bytes, self.bounds.disk, Cause::Disk);
             (bytes, browser, verdict)
         });
         let most = weighed.max_by_key(|(bytes, ..)| *bytes);
@@ -153,7 +162,7 @@ impl Watchdog {
             && bytes >= WORTH_BLAMING
         {
             tracing::warn!(folder = %browser.folder.display(), bytes, "the disk is nearly full: ending who wrote most");
-            verdict.speak("the disk is nearly full, and this browser wrote most".to_owned());
+            verdict.speak(Cause::Disk, "the disk is nearly full, and this browser wrote most".to_owned());
         }
     }
 

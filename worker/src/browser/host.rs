@@ -65,7 +65,7 @@ pub struct Host {
     requests: mpsc::UnboundedSender<String>,
     replies: Arc<Replies>,
     next_id: AtomicU64,
-    death: watch::Receiver<Option<Failure>>,
+    death: watch::Receiver<Option<Death>>,
     directory: BrowserDirectory,
     /// While this is there, the host is in use.
     in_use: oneshot::Sender<Farewell>,
@@ -85,6 +85,37 @@ struct Farewell {
 pub struct Remains {
     directory: BrowserDirectory,
     _keep: oneshot::Sender<Infallible>,
+}
+
+/// What browsers die of that nobody has closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum Cause {
+    /// It took more memory than it may have.
+    Memory,
+    /// It wrote more than it may, or the disk is nearly full and it wrote most.
+    Disk,
+    /// The process of its page ended.
+    PageProcess,
+    /// Its network process ended.
+    NetworkProcess,
+    /// Its host ended, or said what nobody understands.
+    Host,
+}
+
+impl Cause {
+    /// As metrics spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// A browser's end.
+#[derive(Debug, Clone)]
+struct Death {
+    cause: Cause,
+    failure: Failure,
 }
 
 /// Why a command was not done.
@@ -176,7 +207,12 @@ impl Host {
 
     /// Whether it still takes commands.
     pub fn is_alive(&self) -> bool {
-        self.death.borrow().is_none()
+        self.cause_of_death().is_none()
+    }
+
+    /// What it died of.
+    pub fn cause_of_death(&self) -> Option<Cause> {
+        self.death.borrow().as_ref().map(|death| death.cause)
     }
 
     /// Something that waits for the end without borrowing the host.
@@ -308,11 +344,9 @@ impl Drop for Forget<'_> {
     }
 }
 
-async fn wait_for_death(death: &mut watch::Receiver<Option<Failure>>) -> Failure {
-    match death.wait_for(Option::is_some).await {
-        Ok(failure) => failure.clone().unwrap_or_else(|| driver_failure("the browser ended")),
-        Err(_) => driver_failure("the browser ended"),
-    }
+async fn wait_for_death(death: &mut watch::Receiver<Option<Death>>) -> Failure {
+    let known = death.wait_for(Option::is_some).await.ok().and_then(|death| death.clone());
+    known.map_or_else(|| driver_failure("the browser ended"), |death| death.failure)
 }
 
 /// Lines are written by a task, so that a caller who gives up leaves none half-written.
@@ -331,23 +365,23 @@ async fn read(
     leader: Pid,
     ready: oneshot::Sender<()>,
     replies: Arc<Replies>,
-    (verdict, died): (Arc<Verdict>, watch::Sender<Option<Failure>>),
+    (verdict, died): (Arc<Verdict>, watch::Sender<Option<Death>>),
 ) {
     let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MOST_LINE_BYTES));
     let mut ready = Some(ready);
     // Until the network process runs there is nothing to watch.
     let mut network_ended = futures_util::future::pending::<()>().boxed();
-    let failure = loop {
+    let (cause, words) = loop {
         let line = tokio::select! {
             // Who is condemned is killed, which is not why it ends.
             biased;
-            words = verdict.spoken() => break words.to_owned(),
+            (cause, words) = verdict.spoken() => break (cause, words.to_owned()),
             line = lines.next() => line,
-            () = &mut network_ended => break "the browser's network process ended".to_owned(),
+            () = &mut network_ended => break (Cause::NetworkProcess, "the browser's network process ended".to_owned()),
         };
         let message = match line {
-            None => break "the browser ended".to_owned(),
-            Some(Err(error)) => break format!("the browser said something unreadable: {error}"),
+            None => break (Cause::Host, "the browser ended".to_owned()),
+            Some(Err(error)) => break (Cause::Host, format!("the browser said something unreadable: {error}")),
             Some(Ok(line)) => heavy(line.len(), || serde_json::from_str::<Message>(&line)),
         };
         match message {
@@ -361,11 +395,13 @@ async fn read(
                     let _ = ready.send(());
                 }
             }
-            Ok(Message::WebProcessTerminated { reason }) => break format!("the page's process ended: {reason}"),
-            Err(error) => break format!("the browser said something unreadable: {error}"),
+            Ok(Message::WebProcessTerminated { reason }) => {
+                break (Cause::PageProcess, format!("the page's process ended: {reason}"));
+            }
+            Err(error) => break (Cause::Host, format!("the browser said something unreadable: {error}")),
         }
     };
-    died.send_replace(Some(driver_failure(failure)));
+    died.send_replace(Some(Death { cause, failure: driver_failure(words) }));
     replies.end();
 }
 

@@ -26,7 +26,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::confinement::Confinement;
-use super::host::{CallError, Host, driver_failure};
+use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::Pace;
 use super::page::{self, POLL, Sought};
 use super::sites;
@@ -327,6 +327,11 @@ impl Webkit {
     /// Resolves when the browser has ended by itself.
     pub async fn died(&mut self) -> Failure {
         self.host.died().await
+    }
+
+    /// What it died of, if it has.
+    pub fn cause_of_death(&self) -> Option<Cause> {
+        self.host.cause_of_death()
     }
 
     /// Ends it at once.

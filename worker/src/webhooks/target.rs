@@ -127,6 +127,7 @@ pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered
         Err(NotAnswered { outcome, told }) => (outcome, None, None, Some(told)),
     };
     metrics::counter!("service_webhook_delivery_attempt_total", "outcome" => outcome.name()).increment(1);
+    metrics::histogram!("service_webhook_attempt_duration_seconds").record(took);
     let duration_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
     let Attempt { id, claimed_until, .. } = *attempt;
     Ended { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }

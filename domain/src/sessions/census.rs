@@ -1,0 +1,21 @@
+//! How many sessions live, for operators (contract: operators 5).
+
+use sqlx::PgConnection;
+
+use super::SessionStatus;
+
+/// The statuses in which a session lives.
+pub const LIVE: [SessionStatus; 3] = [SessionStatus::Creating, SessionStatus::Ready, SessionStatus::Busy];
+
+/// How many sessions live, by status. It looks at those that live, and at no others.
+///
+/// # Errors
+/// When the database fails.
+pub async fn live(conn: &mut PgConnection) -> sqlx::Result<[(SessionStatus, i64); 3]> {
+    let counted = sqlx::query!(
+        r#"select status as "status: SessionStatus", count(*) as "sessions!" from sessions where live group by status"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(LIVE.map(|status| (status, counted.iter().find(|row| row.status == status).map_or(0, |row| row.sessions))))
+}
