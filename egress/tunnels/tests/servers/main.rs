@@ -2,4 +2,5 @@
 
 mod openvpn;
 mod support;
+mod traffic;
 mod wireguard;

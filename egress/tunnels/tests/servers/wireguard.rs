@@ -1,91 +1,27 @@
 //! WireGuard, against wireguard-go.
 
-use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use boringtun::x25519::{PublicKey, StaticSecret};
 use kitfleet_tunnels::wireguard::Config;
-use kitfleet_tunnels::{Closed, ConnectError, OpenError, Stream, Tunnel};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use procfs::ProcError;
-use procfs::process::{Process, Task};
+use kitfleet_tunnels::{Closed, ConnectError, OpenError, Tunnel};
+use nix::sys::signal::Signal;
+use procfs::process::Process;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UdpSocket;
 use tokio::time::{sleep, timeout};
 use url::Host;
 
-use super::support::{FAR, FAR_6, Far, PORT, Relay, Site, in_a_network_of_its_own, run};
+use super::support::wireguard::{SERVER, Server};
+use super::support::{FAR, FAR_6, PORT, Relay, in_a_network_of_its_own, run};
+use super::traffic::{download, is_shared, outlives_a_pause, site, upload};
 
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 51820);
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// A server, and what is behind it.
-struct Server {
-    program: Child,
-    site: Site,
-    _far: Far,
-    private_key: [u8; 32],
-    public_key: PublicKey,
-    preshared_key: [u8; 32],
-}
-
 impl Server {
-    async fn start() -> Self {
-        let far = Far::new();
-        let program = Command::new("wireguard-go")
-            .args(["-f", "wg0"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("wireguard-go, which egress/tests/servers installs");
-        let socket = Path::new("/var/run/wireguard/wg0.sock");
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !socket.exists() {
-            assert!(Instant::now() < deadline, "wireguard-go listens");
-            sleep(Duration::from_millis(10)).await;
-        }
-        let [server, private_key, preshared_key] = rand::random::<[[u8; 32]; 3]>();
-        let mut settings = format!("set=1\nprivate_key={}\nlisten_port={}\n", hex(&server), SERVER.port());
-        let own = PublicKey::from(&StaticSecret::from(private_key));
-        write!(settings, "public_key={}\npreshared_key={}\n", hex(own.as_bytes()), hex(&preshared_key)).expect("text");
-        settings.push_str("allowed_ip=10.66.0.2/32\nallowed_ip=fd66::2/128\n\n");
-        let mut uapi = UnixStream::connect(socket).expect("wireguard-go's socket");
-        uapi.write_all(settings.as_bytes()).expect("settings");
-        let mut reply = [0; 8];
-        uapi.read_exact(&mut reply).expect("a reply");
-        assert_eq!(&reply, b"errno=0\n");
-        run(&format!("ip link set wg0 netns {}", far.path()));
-        far.there(|| {
-            run(&format!(
-                "ip addr add {FAR}/24 dev wg0; ip addr add {FAR_6}/64 dev wg0 nodad; ip link set wg0 mtu 1420 up
-                 ip addr add 10.77.0.1/32 dev lo"
-            ));
-        });
-        let site = Site::at(&far);
-        let public_key = PublicKey::from(&StaticSecret::from(server));
-        Self { program, site, _far: far, private_key, public_key, preshared_key }
-    }
-
-    /// What a customer has.
-    fn file(&self) -> String {
-        format!(
-            "[Interface]\nPrivateKey = {}\nAddress = 10.66.0.2/32, fd66::2/128\nDNS = {FAR}\n\
-             [Peer]\nPublicKey = {}\nPresharedKey = {}\nAllowedIPs = 10.66.0.0/24, fd66::/64\nEndpoint = {SERVER}\n",
-            STANDARD.encode(self.private_key),
-            STANDARD.encode(self.public_key.as_bytes()),
-            STANDARD.encode(self.preshared_key),
-        )
-    }
-
     fn config(&self) -> Config {
         Config::parse(&self.file()).expect("a configuration")
     }
@@ -93,69 +29,6 @@ impl Server {
     async fn tunnel(&self) -> Tunnel {
         self.config().open(SERVER, WITHIN).await.expect("a tunnel")
     }
-
-    fn signal(&self, signal: Signal) {
-        kill(self.pid(), signal).expect("a signal");
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.program.id().try_into().expect("a pid"))
-    }
-
-    /// Waits until none of its threads goes on.
-    async fn stopped(&self) {
-        let process = Process::new(self.pid().as_raw()).expect("the server");
-        let deadline = Instant::now() + Duration::from_secs(10);
-        let goes_on =
-            |task: Result<Task, ProcError>| task.and_then(|task| task.stat()).is_ok_and(|stat| stat.state != 'T');
-        while process.tasks().expect("its threads").any(goes_on) {
-            assert!(Instant::now() < deadline, "it stops");
-            sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("text");
-        text
-    })
-}
-
-pub async fn site(tunnel: &Tunnel) -> Stream {
-    tunnel.connect(Host::Ipv4(FAR), PORT).await.expect("a connection")
-}
-
-/// Fetches so many bytes.
-pub async fn download(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
-    stream.write_all(format!("down {bytes}\n").as_bytes()).await?;
-    let count = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
-    assert_eq!(count, bytes as u64);
-    Ok(())
-}
-
-/// Sends so many, and hears that they came.
-pub async fn upload(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
-    stream.write_all(b"up\n").await?;
-    let chunk = vec![b'.'; 256 << 10];
-    let mut left = bytes;
-    while left > 0 {
-        let length = left.min(chunk.len());
-        stream.write_all(&chunk[..length]).await?;
-        left -= length;
-    }
-    stream.shutdown().await?;
-    let mut count = String::new();
-    stream.read_to_string(&mut count).await?;
-    assert_eq!(count, bytes.to_string());
-    Ok(())
 }
 
 #[test]
@@ -199,6 +72,7 @@ fn each_failure_has_its_name() {
         assert_eq!(failure(Host::Domain("site.test"), 9).await, ConnectError::Refused);
         assert_eq!(failure(Host::Domain("nothing.test"), PORT).await, ConnectError::NameNotFound);
         // It exists there, but AllowedIPs do not name it; nor do they this machine or everybody.
+        server.far.there(|| run("ip addr add 10.77.0.1/32 dev lo"));
         let began = Instant::now();
         for address in [[10, 77, 0, 1], [127, 0, 0, 1], [10, 66, 0, 2], [255, 255, 255, 255], [0, 0, 0, 0]] {
             assert_eq!(failure(Host::Ipv4(address.into()), PORT).await, ConnectError::Unreachable);
@@ -295,17 +169,11 @@ fn a_server_that_comes_back_goes_on() {
     in_a_network_of_its_own("wireguard::a_server_that_comes_back_goes_on", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
-        let going_on = tokio::spawn(download(site(&tunnel).await, 40_000_000));
-        server.signal(Signal::SIGSTOP);
-        server.stopped().await;
-        assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));
-        server.signal(Signal::SIGCONT);
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while tunnel.connect(Host::Ipv4(FAR), PORT).await.is_err() {
-            assert!(Instant::now() < deadline, "it answers again");
-            sleep(Duration::from_millis(50)).await;
-        }
-        timeout(Duration::from_secs(30), going_on).await.expect("in time").expect("no panic").expect("all of it");
+        let stopping = async {
+            server.signal(Signal::SIGSTOP);
+            server.stopped().await;
+        };
+        outlives_a_pause(&tunnel, stopping, || server.signal(Signal::SIGCONT)).await;
     });
 }
 
@@ -313,21 +181,7 @@ fn a_server_that_comes_back_goes_on() {
 fn many_connections_share_a_tunnel() {
     in_a_network_of_its_own("wireguard::many_connections_share_a_tunnel", async {
         let server = Server::start().await;
-        let tunnel = server.tunnel().await;
-        let mut held = Vec::new();
-        for _ in 0..256 {
-            let tunnel = tunnel.clone();
-            held.push(tokio::spawn(async move { site(&tunnel).await }));
-        }
-        let mut open = Vec::new();
-        for connecting in held {
-            open.push(connecting.await.expect("a connection"));
-        }
-        // They are all there at once, and all of them work.
-        let working: Vec<_> = open.into_iter().map(|stream| tokio::spawn(download(stream, 200_000))).collect();
-        for work in working {
-            work.await.expect("no panic").expect("all of it");
-        }
+        is_shared(&server.tunnel().await).await;
     });
 }
 

@@ -3,6 +3,9 @@
 //! Each test has a network of its own, in which a tunnel's server listens. What it leads to is in another one, the far side,
 //! and there is no other way there: whatever arrives came through the tunnel.
 
+pub mod openvpn;
+pub mod wireguard;
+
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd as _;
@@ -95,7 +98,8 @@ impl Far {
         })
     }
 
-    fn listen(&self, address: SocketAddr) -> TcpListener {
+    /// A port of it, at which a site may listen.
+    pub fn listen(&self, address: SocketAddr) -> TcpListener {
         let listener = self.there(|| std::net::TcpListener::bind(address)).expect("a port there");
         listener.set_nonblocking(true).expect("a socket");
         TcpListener::from_std(listener).expect("a socket")
