@@ -42,17 +42,12 @@ impl App {
         livekit::register(&mut conn, &checked, &Vault::new(key, &[])).await.expect("a node").1
     }
 
-    /// A counter, by the rest of its labels.
-    async fn counted(&self, series: &str) -> BTreeMap<String, u64> {
+    /// How many tokens were asked for as this role and with this outcome, as the metrics have it.
+    async fn minted(&self, role: &str, outcome: &str) -> u64 {
         let scraper = Client::new(&self.base_url, Some("scrape"));
         let text = scraper.request(Method::GET, "/metrics").send().await.expect("metrics").text().await.expect("text");
-        let lines = text.lines().filter_map(|line| line.strip_prefix(series)?.rsplit_once(' '));
-        lines.map(|(labels, count)| (labels.to_owned(), count.parse().expect("a number"))).collect()
-    }
-
-    async fn minted(&self, role: &str, outcome: &str) -> u64 {
-        let labels = format!("{{role=\"{role}\",outcome=\"{outcome}\"}}");
-        self.counted("service_livekit_token_mint_total").await[&labels]
+        let series = format!("service_livekit_token_mint_total{{role=\"{role}\",outcome=\"{outcome}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).expect("it begins at zero")
     }
 }
 
