@@ -14,6 +14,7 @@ mod later;
 mod limits;
 mod machine;
 mod mistakes;
+mod notifications;
 mod profiles;
 mod providers;
 mod rate_limits;
@@ -48,6 +49,7 @@ use self::limits::LimitsTable;
 pub use self::machine::memory_bytes;
 pub use self::mistakes::ConfigError;
 use self::mistakes::{bad_value, check_syntax, one_line, origin};
+use self::notifications::Notifications;
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
 use self::teams::Teams;
@@ -114,6 +116,8 @@ pub struct Config {
     pub agents: Agents,
     /// What customers bring to leave through.
     pub egress: Egress,
+    /// Streams of what happens.
+    pub notifications: Notifications,
 
     // Of areas that are still to come, from here on.
     /// Who takes money.
@@ -149,6 +153,7 @@ impl Default for Config {
             profiles: Profiles::default(),
             agents: Agents::default(),
             egress: Egress::default(),
+            notifications: Notifications::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),
@@ -417,6 +422,9 @@ pub struct Retention {
     /// How long counts of usage are kept.
     #[serde(with = "duration")]
     usage: Duration,
+    /// How long notifications are kept.
+    #[serde(with = "duration")]
+    pub notifications: Duration,
     /// How long what somebody revoked, deleted or accepted is kept, where nothing refers to it.
     #[serde(with = "duration")]
     revoked: Duration,
@@ -443,6 +451,7 @@ impl Retention {
             agent_sessions: self.agent_sessions,
             workers: self.stopped_workers,
             usage: self.usage,
+            notifications: self.notifications,
             revoked: self.revoked,
             deleted_account_secrets: self.deleted_account_secrets,
         }
@@ -463,6 +472,7 @@ impl Default for Retention {
             stopped_workers: Duration::from_hours(7 * 24),
             // The series reaches back for 90 days, and a year can be compared with the one before.
             usage: Duration::from_hours(400 * 24),
+            notifications: Duration::from_hours(24),
             revoked: Duration::from_hours(90 * 24),
         }
     }

@@ -198,7 +198,7 @@ async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check>
     }
     let finding = format!(
         "{} cannot be opened by the keys configured: of webhook endpoints {}, second factors {}, profiles {}, model \
-         providers' keys {}, recipes {}, saved proxies {}",
+         providers' keys {}, recipes {}, saved proxies {}, LiveKit servers {}",
         lost.all(),
         lost.endpoints,
         lost.factors,
@@ -206,6 +206,7 @@ async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check>
         lost.keys,
         lost.recipes,
         lost.proxies,
+        lost.nodes,
     );
     let mend = "put the key that sealed them back: as mfa.encryption_key, or among mfa.retired_encryption_keys; then \
                 `kitfleet deliveries requeue` sends what could not be signed";

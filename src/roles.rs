@@ -277,6 +277,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         webhook_secret_grace: config.webhooks.secret_grace,
         agents: config.agents(),
+        notifications: config.notifications(),
         stores: config.stores()?,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,

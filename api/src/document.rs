@@ -80,7 +80,7 @@ const DESCRIPTION: &str = "Mobile browser sessions on real WebKit, over plain HT
     `RateLimit-*` headers, too.\n\n`x-retryable` says whether a request may be sent again when its answer was lost: whatever \
     it makes, sends or ends, it does once. The second answer may be another one: what was deleted is a 404 then.";
 
-const TAGS: [(&str, &str); 17] = [
+const TAGS: [(&str, &str); 18] = [
     ("Sessions", "Making, driving and ending browser sessions"),
     ("Agent sessions", "Browsers that are told in words what to do"),
     ("Recipes", "What was done in agent sessions, to be done again"),
@@ -93,6 +93,7 @@ const TAGS: [(&str, &str); 17] = [
     ("Devices", "Desktop apps that ask for a credential"),
     ("API keys", "Credentials of programs"),
     ("Audit log", "Who did what, for ever"),
+    ("Notifications", "What happens, while it happens"),
     ("Usage", "How much was done"),
     ("Teams", "Other people's accounts that may act on one's own"),
     ("Webhooks", "Being told of events"),

@@ -33,4 +33,5 @@ pub mod rescue;
 pub mod routing;
 pub mod server;
 pub mod state;
+pub mod streams;
 pub mod unknown_fields;

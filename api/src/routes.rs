@@ -13,6 +13,7 @@ pub mod health;
 pub mod identities;
 pub mod metrics;
 pub mod mfa;
+pub mod notifications;
 pub mod oauth;
 pub mod pages;
 pub mod profiles;

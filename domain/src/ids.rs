@@ -203,6 +203,18 @@ id!(
 );
 
 id!(
+    /// A stream of an account's notifications. Never shown to customers.
+    NotificationStreamId,
+    "nst"
+);
+
+id!(
+    /// A machine on which agent sessions are shown by video.
+    MacNodeId,
+    "mac"
+);
+
+id!(
     /// A recipe.
     RecipeId,
     "rec"

@@ -18,6 +18,8 @@ pub struct Terms {
     pub workers: Duration,
     /// What was counted on a day.
     pub usage: Duration,
+    /// Notifications.
+    pub notifications: Duration,
     /// OAuth clients that are revoked, webhook endpoints that are deleted, and invitations that were accepted.
     pub revoked: Duration,
     /// The secrets of accounts that are deleted.

@@ -130,13 +130,15 @@ pub struct Unopenable {
     pub recipes: i64,
     /// Saved proxies.
     pub proxies: i64,
+    /// Machines that show agent sessions.
+    pub nodes: i64,
 }
 
 impl Unopenable {
     /// All of them.
     #[must_use]
     pub fn all(&self) -> i64 {
-        self.endpoints + self.factors + self.profiles + self.keys + self.recipes + self.proxies
+        self.endpoints + self.factors + self.profiles + self.keys + self.recipes + self.proxies + self.nodes
     }
 }
 
@@ -165,7 +167,8 @@ pub async fn count_unopenable(
                   (select count(*) from recipes where substr(sealed_steps, 1, 4) <> all($2)) as "recipes!",
                   (select count(*) from proxies
                    where lost_at is null and (substr(sealed_password, 1, 4) <> all($2)
-                                              or substr(sealed_config, 1, 4) <> all($2))) as "proxies!""#,
+                                              or substr(sealed_config, 1, 4) <> all($2))) as "proxies!",
+                  (select count(*) from mac_nodes where substr(sealed_api_secret, 1, 4) <> all($2)) as "nodes!""#,
         &endpoints.key_ids(),
         &deployment.map(Vault::key_ids).unwrap_or_default(),
         &profiles.key_ids(),

@@ -7,6 +7,7 @@ use kitfleet_domain::sessions::intents::{self, Claim, Ending};
 use kitfleet_domain::sessions::{SessionStatus, leftovers};
 use sqlx::{PgConnection, PgPool};
 
+use crate::notifications;
 use crate::operations::wake;
 use crate::replies::Replies;
 use crate::wakeups::Wakeups;
@@ -67,18 +68,29 @@ impl Driving<'_> {
         let Some(sealed) = seal(&mut conn, whose, &mut operation).await? else { return Ok(Driven::NoSession) };
         let mut waiter = self.replies.expect(intent);
         let reply_to = self.replies.address(request_id);
+        let followed;
         match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
-            Claim::Won { worker } => wake(self.wakeups, worker),
+            Claim::Won { worker, followed: wanted } => {
+                wake(self.wakeups, worker);
+                followed = wanted;
+            }
             Claim::Lost(status) => return Ok(Driven::NotReady(status)),
             Claim::WorkerGone(failure) => return Ok(Driven::WorkerGone(failure)),
             Claim::WorkerSilent => return Ok(Driven::WorkerSilent),
             Claim::NoSession => return Ok(Driven::NoSession),
         }
         drop(conn);
-        Ok(match waiter.outcome(budget).await? {
+        if followed {
+            notifications::tell(self.wakeups, whose.0);
+        }
+        let driven = match waiter.outcome(budget).await? {
             Some(ending) => Driven::Ended(ending),
             None => Driven::Unheard(give_up(self.db, intent).await?),
-        })
+        };
+        if followed {
+            notifications::tell(self.wakeups, whose.0);
+        }
+        Ok(driven)
     }
 }
 

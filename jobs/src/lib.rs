@@ -13,6 +13,7 @@ pub mod driving;
 pub mod emails;
 pub mod inspect;
 pub mod maintenance;
+mod notifications;
 pub mod operations;
 pub mod proxies;
 pub mod replies;

@@ -121,6 +121,16 @@ impl Wakeups {
         }
     }
 
+    /// Tells whoever listens on this channel in any process, as [`Self::tell`] does where there is one.
+    pub fn tell_all(&self, channel: &str, payload: String) {
+        if self.0.hear(channel, Some(&payload)) {
+            Carrier::Memory.count(1);
+        }
+        if self.0.outbox.try_send(WakeUp { channel: channel.to_owned(), payload }).is_err() {
+            Carrier::None.count(1);
+        }
+    }
+
     /// Has `listener` called with what is told on this channel, until the answer is dropped.
     pub fn listen(&self, channel: String, listener: impl Fn(Option<&str>) + Send + Sync + 'static) -> Listening {
         self.listen_on(HashMap::from([(channel, Arc::new(listener) as Listener)]))

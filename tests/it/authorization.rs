@@ -107,6 +107,7 @@ fn asks(method: &Method, path: &str) -> Asks {
         ("GET", ["v1", "api-keys", ..]) => needs("read").for_team(Member),
         (_, ["v1", "api-keys", ..]) => needs("account_owner").for_team(Admin),
         ("GET", ["v1", "account", "audit-log", ..]) => needs("read:audit").for_team(Member),
+        ("GET", ["v1", "account", "notifications", ..]) => needs("read").for_team(Member),
         ("GET", ["v1", "webhooks", ..]) => needs("read:webhooks").for_team(Member),
         (_, ["v1", "webhooks" | "webhook-deliveries", ..]) => needs("account_owner").for_team(Admin),
         ("GET", ["v1", "usage", ..]) => needs("read:usage").for_team(Member).or_free_device(),

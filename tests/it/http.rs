@@ -239,6 +239,8 @@ async fn a_parameter_is_given_once() {
         (&deliveries, &["limit=1", "cursor=x", "status=dlq"]),
         ("/v1/account/audit-log", &["limit=1", "cursor=x", "action=account.login"]),
         ("/v1/account/audit-log/export", &["format=csv"]),
+        ("/v1/account/notifications", &["limit=1", "cursor=x"]),
+        ("/v1/account/notifications/stream", &["last_event_id=1"]),
         ("/v1/usage/series", &["days=1"]),
     ] {
         for parameter in parameters {

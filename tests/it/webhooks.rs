@@ -611,6 +611,7 @@ async fn deliveries_that_have_ended_are_purged() {
             agent_sessions: age,
             workers: age,
             usage: age,
+            notifications: age,
             revoked: age,
             deleted_account_secrets: age,
         };

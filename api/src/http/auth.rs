@@ -151,6 +151,21 @@ async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authori
     let bearer = authenticate(app, headers).await?;
     let limited = app.rate_limits.check_credential(&credential_name(bearer.credential));
     limited.map_err(|problem| Refused::new(AuthOutcome::Forbidden, problem))?;
+    judge(app, headers, rule, bearer).await
+}
+
+/// Whether a request that was admitted would be admitted now, of one whose answer takes long. Where the database cannot say so, it
+/// would.
+pub async fn still_admits(app: &App, headers: &HeaderMap, rule: Rule) -> bool {
+    let judged = match authenticate(app, headers).await {
+        Ok(bearer) => judge(app, headers, rule, bearer).await,
+        Err(refused) => Err(refused),
+    };
+    judged.map_or_else(|refused| matches!(refused.outcome, AuthOutcome::Error), |_| true)
+}
+
+/// Whether whoever shows this credential may, and for whom.
+async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Result<Authorized, Refused> {
     check_tier(&bearer, rule)?;
     if rule.web_session_only && bearer.credential.web_session().is_none() {
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));

@@ -199,6 +199,13 @@ pub static PROXY_LIMIT: Kind = Kind {
     meaning: "The account has as many saved proxies (current_proxies) as it may have (limit).",
     remedy: "Delete a saved proxy that is no longer needed.",
 };
+pub static STREAM_LIMIT: Kind = Kind {
+    slug: CONCURRENCY_LIMIT.slug,
+    title: CONCURRENCY_LIMIT.title,
+    status: StatusCode::TOO_MANY_REQUESTS,
+    meaning: "The account's notifications are followed as many times at once as they may be (limit).",
+    remedy: "Close a stream that is no longer needed.",
+};
 pub static SESSION_TIMEOUT: Kind = Kind {
     slug: "session-timeout",
     title: "SessionTimeout",
@@ -234,15 +241,16 @@ pub static ALL: [&Kind; 21] = [
 ];
 
 /// Those that share another one's slug.
-static LIMITS: [&Kind; 4] = [&PROFILE_LIMIT, &SNAPSHOT_LIMIT, &PROFILE_BYTES_LIMIT, &PROXY_LIMIT];
+static LIMITS: [&Kind; 5] = [&PROFILE_LIMIT, &SNAPSHOT_LIMIT, &PROFILE_BYTES_LIMIT, &PROXY_LIMIT, &STREAM_LIMIT];
 
 /// The name of a kind that its title does not name.
-static NAMES: [(&Kind, &str); 5] = [
+static NAMES: [(&Kind, &str); 6] = [
     (&MFA_STEP_UP_REQUIRED, "MfaStepUpRequired"),
     (&PROFILE_LIMIT, "ProfileLimit"),
     (&SNAPSHOT_LIMIT, "SnapshotLimit"),
     (&PROFILE_BYTES_LIMIT, "ProfileBytesLimit"),
     (&PROXY_LIMIT, "ProxyLimit"),
+    (&STREAM_LIMIT, "StreamLimit"),
 ];
 
 impl Kind {

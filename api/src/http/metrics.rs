@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
 use kitfleet_domain::emails::{Outcome, Template};
+use kitfleet_domain::livekit::RoomRole;
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use kitfleet_domain::workers::Slots;
@@ -36,6 +37,7 @@ const BROWSERS_HOT: &str = "service_browsers_hot";
 const BYOK_TESTS: &str = "service_byok_provider_test_total";
 const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
 const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
+const LIVEKIT_TOKENS: &str = "service_livekit_token_mint_total";
 const WAKEUPS: &str = "service_wakeup_total";
 const SESSIONS_LIVE: &str = "service_sessions_live";
 const SLOTS: &str = "service_worker_slots";
@@ -228,6 +230,36 @@ pub fn count_byok_test(test: ByokTest) {
     counter!(BYOK_TESTS, "outcome" => test.label()).increment(1);
 }
 
+/// How a request for a LiveKit token ended.
+#[derive(Debug, Clone, Copy)]
+pub enum TokenOutcome {
+    Ok,
+    NotFound,
+    Forbidden,
+    /// No machine has room.
+    NoMac,
+    /// The machine's secret cannot be opened.
+    SecretUnreadable,
+}
+
+impl TokenOutcome {
+    const ALL: [Self; 5] = [Self::Ok, Self::NotFound, Self::Forbidden, Self::NoMac, Self::SecretUnreadable];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NotFound => "not_found",
+            Self::Forbidden => "forbidden",
+            Self::NoMac => "no_mac",
+            Self::SecretUnreadable => "secret_unreadable",
+        }
+    }
+}
+
+pub fn count_livekit_token(role: RoomRole, outcome: TokenOutcome) {
+    counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).increment(1);
+}
+
 pub fn count_panic() {
     counter!(PANICS).increment(1);
 }
@@ -253,6 +285,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
         describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
         describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
+        describe_counter!(LIVEKIT_TOKENS, "Requests for a LiveKit token, by role and outcome.");
         describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
         describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
@@ -288,6 +321,11 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         }
         for test in ByokTest::all() {
             counter!(BYOK_TESTS, "outcome" => test.label()).absolute(0);
+        }
+        for role in RoomRole::ALL {
+            for outcome in TokenOutcome::ALL {
+                counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).absolute(0);
+            }
         }
         for outcome in Failure::OUTCOMES {
             counter!(BUNDLED_REQUESTS, "outcome" => outcome).absolute(0);

@@ -109,6 +109,8 @@ problem_sets! {
     ProxyInUse: CONFLICT;
     /// A check of a proxy that is not made: another is under way, or nobody is there to make it.
     CheckingProxy: CONFLICT DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE;
+    /// A stream too many.
+    AnotherStream: STREAM_LIMIT;
     /// A recipe that is not the caller's to see.
     NoRecipe: NOT_FOUND;
     /// A page that does not exist.

@@ -77,6 +77,9 @@ impl Server {
         background.spawn(rescue::run(self.app.db.clone(), drained.clone()));
         let (app, end) = (self.app.clone(), drained.clone());
         background.spawn(async move { app.last_used.write(&app.db, &end).await });
+        let (app, end) = (self.app.clone(), drained.clone());
+        background
+            .spawn(async move { app.streams.follow(&app.db, &app.wakeups, app.config.notifications, &end).await });
         let app = self.app.clone();
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
         background.close();
@@ -171,6 +174,7 @@ impl Server {
     async fn drain(&self, connections: &TaskTracker) {
         let handlers = &self.app.handlers;
         self.app.line.close();
+        self.app.streams.end();
         connections.close();
         handlers.close();
         if timeout(self.app.config.drain_timeout, handlers.wait()).await.is_err() {

@@ -15,6 +15,7 @@ use kitfleet_domain::agents::{self, Sealer};
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::notifications;
 use kitfleet_domain::patterns::Patterns;
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::turns::Turns;
@@ -40,6 +41,7 @@ use crate::http::line::Line;
 use crate::http::providers::{ProviderConfig, Providers};
 use crate::http::pulse::Pulse;
 use crate::http::rate_limits::{RateLimiter, RateLimits};
+use crate::http::streams::Streams;
 
 /// Batches of exports of the audit log that are read at once, in this process and of an account.
 const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
@@ -101,6 +103,8 @@ pub struct ApiConfig {
     pub models: kitfleet_models::Settings,
     /// How agent sessions are driven.
     pub agents: agents::Settings,
+    /// How what happens is followed.
+    pub notifications: notifications::Settings,
 }
 
 impl Default for ApiConfig {
@@ -140,6 +144,7 @@ impl Default for ApiConfig {
             webhook_secret_grace: Duration::from_hours(24),
             models: kitfleet_models::Settings::default(),
             agents: agents::Settings::default(),
+            notifications: notifications::Settings::default(),
         }
     }
 }
@@ -231,6 +236,8 @@ pub struct Shared {
     pub exports: Turns,
     /// Who waits for a browser.
     pub line: Line,
+    /// Who follows what happens.
+    pub streams: Streams,
     /// When credentials were last used.
     pub last_used: LastUsed,
     /// Whether the database answers.
@@ -270,6 +277,7 @@ impl App {
             byok_tests: Turns::new(TESTS_AT_ONCE.0, TESTS_AT_ONCE.1),
             exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
             line,
+            streams: Streams::default(),
             last_used: LastUsed::default(),
             pulse: Pulse::default(),
             handlers,

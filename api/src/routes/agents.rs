@@ -2,6 +2,7 @@
 
 mod creating;
 mod lanes;
+mod livekit;
 mod messages;
 mod wire;
 
@@ -41,6 +42,7 @@ pub fn routes() -> Routes {
         .allow(READ_AGENTS, routes!(get))
         .allow(WRITE_AGENTS, routes!(close))
         .merge(lanes::routes())
+        .merge(livekit::routes())
         .merge(messages::routes())
 }
 

@@ -37,6 +37,8 @@ pub enum Claim {
     Won {
         /// Who owns the browser.
         worker: WorkerId,
+        /// Whether somebody follows what happens on the account ([`crate::notifications`]), and has to be told.
+        followed: bool,
     },
     /// The session is in no state to take it. It may be ready again by now: somebody else was faster.
     Lost(SessionStatus),
@@ -93,7 +95,7 @@ pub async fn claim(
     };
     let Some(found) = take_session(&mut *conn, &wanted).await? else { return Ok(Claim::NoSession) };
     let gone = match found {
-        Found { taken: true, worker, .. } => return Ok(Claim::Won { worker }),
+        Found { taken: Some(followed), worker, .. } => return Ok(Claim::Won { worker, followed }),
         Found { status: SessionStatus::Ready, stands: false, .. } => worker_gone(),
         Found { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
         // Somebody was faster, who claimed it or ended it.
@@ -135,8 +137,8 @@ struct Found {
     stands: bool,
     /// Whether its worker was heard of during its lease.
     heard: bool,
-    /// Whether it was claimed.
-    taken: bool,
+    /// Whether a stream of the account's notifications is open, if the session was claimed.
+    taken: Option<bool>,
 }
 
 /// Moves a session of a worker that lives from `ready` to `busy`, and says in any case how it was found, by the same look.
@@ -156,7 +158,9 @@ async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Res
                select $3, id, worker_id, $4, $5, $6, $7, $8 from claimed
            )
            select status as "status: SessionStatus", worker_id as worker, stands as "stands!", heard as "heard!",
-                  exists (select from claimed) as "taken!"
+                  case when exists (select from claimed) then
+                      exists (select from notification_readers r where r.account_id = $2 and r.streamed_until > now())
+                  end as taken
            from found"#,
         wanted.session as _,
         wanted.account as _,

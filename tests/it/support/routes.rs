@@ -60,6 +60,11 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "account", "web-sessions", ..] => with(of("wsess"), json!({})),
         ["v1", "account", "email-preferences" | "audit-log"] | ["v1", "usage", ..] => with(of(""), json!({})),
         ["v1", "account", "audit-log", "export"] => with(format!("{template}?format=none"), json!({})),
+        // What is refused ends.
+        ["v1", "account", "notifications", "stream"] => {
+            with(format!("{template}?last_event_id=1&last_event_id=2"), json!({}))
+        }
+        ["v1", "account", "notifications"] => with(of(""), json!({})),
         ["v1", "account", "mfa", "verify"] | ["v1", "auth", "mfa", "step-up"] => with(of(""), json!({"code": "no"})),
         ["v1", "account", "me" | "mfa"] if *method == Method::DELETE => with(of(""), json!({"confirm": "no"})),
         ["v1", "account", "mfa", "disable"] => with(of(""), json!({"confirm": "no"})),

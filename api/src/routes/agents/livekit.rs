@@ -1,0 +1,140 @@
+//! An agent session by video (contract: livekit): what lets somebody into its room.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use kitfleet_domain::agents::{self, AgentStatus};
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::ids::AgentSessionId;
+use kitfleet_domain::livekit::{self, RoomRole};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::workers;
+use serde::Serialize;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{RefOr, Required, Schema};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::routes;
+
+use super::READ_AGENTS;
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::kinds;
+use crate::http::lists::Query;
+use crate::http::metrics::{TokenOutcome, count_livekit_token};
+use crate::http::openapi::{AgentElsewhere, InvalidQuery, NoAgentSession, Restricted, Sealing, named, one_of, query};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+pub fn routes() -> Routes {
+    Routes::new().allow(READ_AGENTS, routes!(token)).never_stored()
+}
+
+/// What lets somebody into an agent session's room
+#[derive(Serialize, ToSchema)]
+#[schema(as = LivekitToken, example = json!({
+    "token": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.ZRrHA1JJJW8opsbCGfG_HACGpVUMN_a9IV7pAx_Zmeo",
+    "url": "wss://mac-1.example.com", "room": "agt_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e",
+    "expires_at": "2026-11-20T18:15:00.000Z",
+}))]
+struct RoomAccess {
+    /// For LiveKit's SDKs: a JSON Web Token
+    token: String,
+    /// Where the LiveKit server is
+    url: String,
+    /// The room, which the token is good for alone
+    #[schema(value_type = String)]
+    room: AgentSessionId,
+    /// Until when it lets somebody in. Who is in stays
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+/// As whom somebody comes, for the contract.
+struct AsRole;
+
+impl IntoParams for AsRole {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let what = "A viewer watches; a controller sends input, too, which takes `write:agents`";
+        let role: ParameterBuilder = query("role", what, role()).required(Required::True);
+        vec![role.build()]
+    }
+}
+
+fn role() -> RefOr<Schema> {
+    named("LivekitRole", one_of(RoomRole::NAMES, None))
+}
+
+/// Get a LiveKit token
+///
+/// For the room in which the agent session is shown by video, where the deployment has machines that show sessions. Without one this is a
+/// 503.
+#[utoipa::path(
+    get, path = "/v1/agent-sessions/{id}/livekit-token", tag = "Agent sessions", operation_id = "getAgentSessionLivekitToken",
+    params(IdPath<AgentSessionId>, AsRole),
+    responses((status = 200, description = "The token, which is shown to nobody else", body = RoomAccess),
+              Restricted, InvalidQuery, NoAgentSession, AgentElsewhere, Sealing),
+)]
+async fn token(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    query: Query,
+) -> Result<Answer<RoomAccess>> {
+    let role = RoomRole::parse(query.text("role")?.unwrap_or_default())?;
+    let minted = mint(&app, &caller, &path, role).await;
+    let outcome = minted.as_ref().map_or_else(|refused| refused.outcome, |_| Some(TokenOutcome::Ok));
+    if let Some(outcome) = outcome {
+        count_livekit_token(role, outcome);
+    }
+    Ok(Answer(minted.map_err(|refused| refused.problem)?))
+}
+
+/// Why there is no token. What the database caused is no outcome.
+struct Refused {
+    outcome: Option<TokenOutcome>,
+    problem: Problem,
+}
+
+impl<E: Into<Problem>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self { outcome: None, problem: error.into() }
+    }
+}
+
+fn refused(outcome: TokenOutcome, problem: Problem) -> Refused {
+    Refused { outcome: Some(outcome), problem }
+}
+
+async fn mint(
+    app: &App,
+    caller: &Caller,
+    path: &IdPath<AgentSessionId>,
+    role: RoomRole,
+) -> Result<RoomAccess, Refused> {
+    if role == RoomRole::Controller && !caller.scopes.satisfy(Scope::WriteAgents) {
+        let detail = format!("the credential lacks the scope {}", Scope::WriteAgents.name());
+        return Err(refused(TokenOutcome::Forbidden, Problem::forbidden(detail)));
+    }
+    let missing = |problem| refused(TokenOutcome::NotFound, problem);
+    let id = path.id().map_err(missing)?;
+    let mut conn = app.db.acquire().await?;
+    let patience = app.config.agents.heartbeat_timeout;
+    let session = agents::find(&mut conn, caller.account_id, id, patience).await?;
+    let session = session.ok_or_else(|| missing(not_found::<AgentSessionId>()))?;
+    if session.status == AgentStatus::Closed {
+        return Err(missing(Problem::new(&kinds::CONFLICT, "the agent session is closed")));
+    }
+    let place = livekit::place(&mut conn, id).await?.ok_or_else(|| {
+        let detail = "this deployment has no machine that could show the session by video, or none with room";
+        refused(TokenOutcome::NoMac, Problem::new(&kinds::FEATURE_UNAVAILABLE, detail))
+    })?;
+    let unreadable = |problem| refused(TokenOutcome::SecretUnreadable, problem);
+    let vault = app.own_vault("LiveKit tokens").map_err(unreadable)?;
+    let now = workers::now(&mut conn).await?;
+    let (token, expires_at) = place.token(id, caller.account_id, role, now, vault).map_err(|error| {
+        tracing::error!(%error, "a LiveKit secret was sealed with another key: see mfa.retired_encryption_keys");
+        let detail = "this deployment lacks the key that the secret of the session's machine was sealed with";
+        unreadable(Problem::new(&kinds::FEATURE_UNAVAILABLE, detail))
+    })?;
+    Ok(RoomAccess { token: token.reveal().to_owned(), url: place.livekit_url, room: id, expires_at })
+}

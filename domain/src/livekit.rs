@@ -1,0 +1,321 @@
+//! Agent sessions by video (contract: livekit): the machines with a LiveKit server, on which of them a session has its room, and the
+//! tokens that let somebody in.
+
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::Serialize;
+use serde_json::json;
+use sha2::Sha256;
+use sqlx::{Connection as _, PgConnection};
+use url::Url;
+use uuid::Uuid;
+
+use crate::area::Area;
+use crate::ids::{AccountId, AgentSessionId, MacNodeId};
+use crate::timestamp::Timestamp;
+use crate::validation::{self, Invalid, Rules};
+use crate::vault::{CannotOpen, Vault};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[("mac_nodes", "one a machine"), ("livekit_rooms", "purged with their agent sessions")],
+    ..Area::named("livekit")
+};
+
+/// What the vault is told the secrets are for.
+const PURPOSE: &str = "livekit";
+
+/// How long a token lets somebody in. Who is in stays.
+pub const TOKEN_TTL: Duration = Duration::from_mins(10);
+
+/// What somebody does in a room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum RoomRole {
+    /// Watches.
+    Viewer,
+    /// Watches, and sends input.
+    Controller,
+}
+
+impl RoomRole {
+    /// Every one.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
+
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+
+    /// As the contract and metrics name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// # Errors
+    /// On field `role`, when it is none.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let known = Self::ALL.iter().copied().find(|role| role.name() == text);
+        known.ok_or_else(|| Invalid::field("role", "must be viewer or controller"))
+    }
+}
+
+/// A machine as staff describes it.
+pub struct NewMacNode<'a> {
+    /// Which: the same name again replaces it.
+    pub name: &'a str,
+    /// Where its LiveKit server is: `wss://…`.
+    pub livekit_url: &'a str,
+    /// Which key of that server tokens are signed with.
+    pub api_key: &'a str,
+    /// The key's secret.
+    pub api_secret: &'a str,
+    /// Rooms that it can have at a time.
+    pub capacity: Option<i32>,
+}
+
+/// A machine whose description holds to the rules (contract: livekit 2).
+pub struct CheckedMacNode<'a> {
+    name: String,
+    livekit_url: String,
+    new: NewMacNode<'a>,
+}
+
+impl<'a> NewMacNode<'a> {
+    /// # Errors
+    /// On every field that breaks a rule. No message repeats the secret.
+    pub fn check(self) -> Result<CheckedMacNode<'a>, Invalid> {
+        const MOST: usize = 255;
+        let mut rules = Rules::default();
+        let name = validation::name(self.name, 120);
+        rules.note(name.as_ref().err().cloned());
+        let url = Url::parse(self.livekit_url).ok().filter(|url| {
+            let is_bare = url.query().is_none() && url.fragment().is_none() && url.password().is_none();
+            url.scheme() == "wss" && url.has_host() && url.username().is_empty() && is_bare
+        });
+        let is_url = url.is_some() && self.livekit_url.len() <= 2_048;
+        rules.require(
+            is_url,
+            "livekit_url",
+            "must be a URL such as wss://node.example.com, without credentials or a query",
+        );
+        for (text, field, most) in [(self.api_key, "api_key", MOST), (self.api_secret, "api_secret", 1_024)] {
+            rules.length(text, 1, most, field);
+            let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+            rules.require(is_printable, field, "must hold printable ASCII characters only, and no white space");
+        }
+        let is_number = self.capacity.is_none_or(|capacity| (1..=10_000).contains(&capacity));
+        rules.require(is_number, "capacity", "must be 1 to 10,000");
+        rules.check()?;
+        let livekit_url = url.map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_default();
+        Ok(CheckedMacNode { name: name?, livekit_url, new: self })
+    }
+}
+
+/// A machine that is registered.
+#[derive(Debug)]
+pub struct MacNode {
+    /// Which.
+    pub id: MacNodeId,
+    /// What staff calls it.
+    pub name: String,
+    /// Where its LiveKit server is.
+    pub livekit_url: String,
+    /// Since when.
+    pub created_at: Timestamp,
+}
+
+/// Registers a machine, or replaces the one of this name (contract: livekit 1). Answers whether it is new.
+///
+/// # Errors
+/// When the database fails.
+pub async fn register(
+    conn: &mut PgConnection,
+    node: &CheckedMacNode<'_>,
+    vault: &Vault,
+) -> sqlx::Result<(MacNode, bool)> {
+    let mut tx = conn.begin().await?;
+    // The secret is sealed for the row's id, which of two that come at once the first has drawn.
+    sqlx::query!("select pg_advisory_xact_lock(hashtextextended('mac_nodes ' || $1, 0))", node.name)
+        .fetch_one(&mut *tx)
+        .await?;
+    let known =
+        sqlx::query_scalar!("select id from mac_nodes where name = $1", node.name).fetch_optional(&mut *tx).await?;
+    let id = known.unwrap_or_else(MacNodeId::generate);
+    let stored = sqlx::query_as!(
+        MacNode,
+        "insert into mac_nodes (id, name, livekit_url, api_key, sealed_api_secret, capacity) values ($1, $2, $3, $4, $5, $6)
+         on conflict (id) do update set livekit_url = excluded.livekit_url, api_key = excluded.api_key,
+             sealed_api_secret = excluded.sealed_api_secret, capacity = excluded.capacity, updated_at = now()
+         returning id, name, livekit_url, created_at",
+        id as _,
+        node.name,
+        node.livekit_url,
+        node.new.api_key,
+        vault.seal(PURPOSE, &id.to_string(), node.new.api_secret.as_bytes()),
+        node.new.capacity,
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok((stored, known.is_none()))
+}
+
+/// Where an agent session has its room.
+pub struct Place {
+    node: MacNodeId,
+    /// Where the LiveKit server is.
+    pub livekit_url: String,
+    api_key: String,
+    sealed_api_secret: Vec<u8>,
+}
+
+/// The node on which the agent session has its room, or gets it now: the one that is least full for what it can have (contract: livekit
+/// 6). `None` when there is none with room.
+///
+/// # Errors
+/// When the database fails.
+pub async fn place(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Place>> {
+    if let Some(place) = find_place(&mut *conn, session).await? {
+        return Ok(Some(place));
+    }
+    let mut tx = conn.begin().await?;
+    // They are few, and who counts their rooms is followed by whoever counts next. One without a capacity is taken to be full at a
+    // hundred rooms when it is compared with others.
+    sqlx::query!("select id from mac_nodes order by id for no key update").fetch_all(&mut *tx).await?;
+    sqlx::query!(
+        "insert into livekit_rooms (agent_session_id, mac_node_id)
+         select $1, n.id
+         from mac_nodes n, lateral (
+             select count(*)::float8 as rooms
+             from livekit_rooms r join agent_sessions a on a.id = r.agent_session_id and a.status = 'active'
+             where r.mac_node_id = n.id
+         ) load
+         where n.capacity is null or load.rooms < n.capacity
+         order by load.rooms / coalesce(n.capacity, 100), n.id limit 1
+         on conflict do nothing",
+        session as _,
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    find_place(conn, session).await
+}
+
+async fn find_place(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Place>> {
+    sqlx::query_as!(
+        Place,
+        "select n.id as node, n.livekit_url, n.api_key, n.sealed_api_secret
+         from livekit_rooms r join mac_nodes n on n.id = r.mac_node_id where r.agent_session_id = $1",
+        session as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// What lets somebody into a room.
+pub struct RoomToken(String);
+
+impl RoomToken {
+    /// The token itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for RoomToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RoomToken(…)")
+    }
+}
+
+impl Place {
+    /// A token for the agent session's room, good from `now` for [`TOKEN_TTL`] (contract: livekit 5), for somebody of the account.
+    ///
+    /// # Errors
+    /// When the node's secret was sealed with a key that this process does not have.
+    pub fn token(
+        &self,
+        session: AgentSessionId,
+        account: AccountId,
+        role: RoomRole,
+        now: Timestamp,
+        vault: &Vault,
+    ) -> Result<(RoomToken, Timestamp), CannotOpen> {
+        let secret = vault.open(PURPOSE, &self.node.to_string(), &self.sealed_api_secret)?;
+        let expires_at = Timestamp(now.0 + TOKEN_TTL);
+        // A second participant of one identity would throw the first one out.
+        let identity = format!("{}:{account}:{}", role.name(), Uuid::now_v7().simple());
+        let claims = json!({
+            "iss": self.api_key,
+            "sub": identity,
+            "nbf": now.0.timestamp(),
+            "exp": expires_at.0.timestamp(),
+            "metadata": json!({"role": role.name()}).to_string(),
+            "video": {
+                "roomJoin": true,
+                "room": session,
+                "canSubscribe": true,
+                "canPublish": false,
+                "canPublishData": role == RoomRole::Controller,
+            },
+        });
+        Ok((RoomToken(signed(&claims, &secret)), expires_at))
+    }
+}
+
+/// A JSON Web Token (RFC 7519), signed with HMAC SHA-256.
+fn signed(claims: &impl Serialize, secret: &[u8]) -> String {
+    let part = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let claims = serde_json::to_value(claims).unwrap_or_default();
+    let text = format!("{}.{}", part(&json!({"alg": "HS256", "typ": "JWT"})), part(&claims));
+    let mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+    let signature = mac.chain_update(&text).finalize().into_bytes();
+    format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7515, appendix A.1, signs another spelling of its header: this was signed by another implementation.
+    #[test]
+    fn a_token_is_signed_as_others_sign() {
+        let token =
+            signed(&json!({"sub": "1234567890", "name": "John Doe", "iat": 1_516_239_022}), b"your-256-bit-secret");
+        assert_eq!(
+            token,
+            "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.\
+             SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c",
+        );
+    }
+
+    #[test]
+    fn a_node_is_checked_field_by_field() {
+        let good = || NewMacNode {
+            name: "mac-1",
+            livekit_url: "wss://mac-1.example.com/",
+            api_key: "APIabc",
+            api_secret: "secret",
+            capacity: Some(4),
+        };
+        let checked = good().check().expect("it holds to the rules");
+        assert_eq!(checked.livekit_url, "wss://mac-1.example.com");
+        let refused = |new: NewMacNode<'_>| {
+            let invalid = new.check().err().expect("it breaks a rule").0;
+            invalid.into_iter().map(|error| error.field).collect::<Vec<_>>()
+        };
+        for url in
+            ["ws://x.example", "https://x.example", "wss://", "wss://a:b@x.example", "wss://x.example/?a", "x", ""]
+        {
+            assert_eq!(refused(NewMacNode { livekit_url: url, ..good() }), ["livekit_url"], "{url}");
+        }
+        assert_eq!(refused(NewMacNode { name: " ", ..good() }), ["name"]);
+        assert_eq!(refused(NewMacNode { api_key: "a b", ..good() }), ["api_key"]);
+        assert_eq!(refused(NewMacNode { api_secret: "", ..good() }), ["api_secret"]);
+        assert_eq!(refused(NewMacNode { capacity: Some(0), ..good() }), ["capacity"]);
+    }
+}

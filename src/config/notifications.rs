@@ -1,0 +1,27 @@
+//! `notifications.*`: streams of what happens.
+
+use kitfleet_domain::notifications::Settings;
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+
+/// `notifications.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Notifications {
+    /// Streams of an account that may be open at a time.
+    max_streams: u32,
+}
+
+impl Default for Notifications {
+    fn default() -> Self {
+        Self { max_streams: Settings::default().max_streams }
+    }
+}
+
+impl Config {
+    /// How accounts are followed.
+    pub fn notifications(&self) -> Settings {
+        Settings { max_streams: self.notifications.max_streams, retention: self.retention.notifications }
+    }
+}

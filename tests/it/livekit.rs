@@ -1,0 +1,193 @@
+//! Agent sessions by video (contract: livekit).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::livekit::{self, NewMacNode};
+use kitfleet_domain::vault::Vault;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use crate::support::app::Builder;
+use crate::support::people::ENCRYPTION_KEY;
+use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
+
+/// What [`ENCRYPTION_KEY`] spells.
+const SEALS: [u8; 32] = *b"Kitfleet keeps second factors...";
+const KEY: &str = "APInode";
+const SECRET: &str = "a-secret-of-LiveKit-that-is-shown-to-nobody";
+
+fn sealing() -> Builder {
+    App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).set("metrics.scrape_token", "scrape")
+}
+
+impl Client {
+    async fn livekit_token(&self, agent: &str, role: &str) -> Answer {
+        self.get(&format!("/v1/agent-sessions/{agent}/livekit-token?role={role}")).await
+    }
+}
+
+impl App {
+    /// Registers a machine, sealed with this key. Answers whether it is new.
+    async fn register(&self, name: &str, api_secret: &str, capacity: Option<i32>, key: [u8; 32]) -> bool {
+        let livekit_url = format!("wss://{name}.example.com");
+        let new = NewMacNode { name, livekit_url: &livekit_url, api_key: KEY, api_secret, capacity };
+        let mut conn = self.database.pool.acquire().await.expect("a connection");
+        let checked = new.check().expect("it holds to the rules");
+        livekit::register(&mut conn, &checked, &Vault::new(key, &[])).await.expect("a node").1
+    }
+
+    /// How many tokens were asked for as this role and with this outcome, as the metrics have it.
+    async fn minted(&self, role: &str, outcome: &str) -> u64 {
+        let scraper = Client::new(&self.base_url, Some("scrape"));
+        let text = scraper.request(Method::GET, "/metrics").send().await.expect("metrics").text().await.expect("text");
+        let series = format!("service_livekit_token_mint_total{{role=\"{role}\",outcome=\"{outcome}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).expect("it begins at zero")
+    }
+}
+
+/// What LiveKit's own reader makes of tokens.
+async fn read(tokens: &[(&str, &str, &str)]) -> Vec<Value> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/livekit/read.py");
+    let python = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("livekit/bin/python");
+    let mut command = Command::new(python);
+    command.arg(root).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).kill_on_drop(true);
+    let mut program = command.spawn().expect("Python");
+    let lines: String = tokens.iter().map(|(key, secret, token)| format!("{key}\t{secret}\t{token}\n")).collect();
+    let mut input = program.stdin.take().expect("its input");
+    input.write_all(lines.as_bytes()).await.expect("it reads");
+    drop(input);
+    let output = program.wait_with_output().await.expect("its output");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The claims of a token, whoever signed it.
+fn claims(token: &str) -> Value {
+    let payload = token.split('.').nth(1).expect("three parts");
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).expect("base64")).expect("JSON")
+}
+
+/// Contract: livekit 4, 5. LiveKit's own reader takes a token for what it is, by the machine's secret and no other.
+#[tokio::test]
+async fn livekits_own_reader_believes_a_token() {
+    let app = sealing().start().await;
+    assert!(app.register("mac-1", SECRET, None, SEALS).await);
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let agent = client.agent().await;
+    let [viewer, controller] =
+        [client.livekit_token(&agent, "viewer").await, client.livekit_token(&agent, "controller").await];
+    let mut tokens = Vec::new();
+    for answer in [viewer, controller] {
+        assert_eq!(answer.headers["cache-control"], "no-store");
+        let body = answer.expect(200).body;
+        assert_eq!(members(&body), ["expires_at", "room", "token", "url"].into());
+        assert_eq!((&body["room"], &body["url"]), (&json!(agent), &json!("wss://mac-1.example.com")));
+        assert_timestamp(&body["expires_at"]);
+        let token = body["token"].as_str().expect("a token").to_owned();
+        let claims = claims(&token);
+        assert_eq!(claims["exp"].as_i64().expect("a time") - claims["nbf"].as_i64().expect("a time"), 600);
+        let until = humantime::parse_rfc3339(body["expires_at"].as_str().expect("a time")).expect("a time");
+        let until = until.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
+        assert_eq!(claims["exp"], until);
+        tokens.push(token);
+    }
+    let (first, last) = tokens[0].rsplit_once('.').expect("a signature");
+    let forged = format!("{first}.{}", last.chars().rev().collect::<String>());
+    let read = read(&[
+        (KEY, SECRET, &tokens[0]),
+        (KEY, SECRET, &tokens[1]),
+        (KEY, "another-secret-of-LiveKit-of-32-bytes", &tokens[0]),
+        ("APIother", SECRET, &tokens[0]),
+        (KEY, SECRET, &forged),
+    ])
+    .await;
+    for (read, role) in read.iter().zip(["viewer", "controller"]) {
+        let video = &read["video"];
+        assert_eq!(
+            (&video["room_join"], &video["room"], &video["can_subscribe"]),
+            (&json!(true), &json!(agent), &json!(true))
+        );
+        assert_eq!((&video["can_publish"], &video["can_publish_data"]), (&json!(false), &json!(role == "controller")));
+        assert_eq!(video["room_admin"].as_bool().unwrap_or_default(), false);
+        assert_eq!(read["metadata"], json!({"role": role}).to_string());
+    }
+    assert_ne!(read[0]["identity"], read[1]["identity"]);
+    assert_eq!(read[2]["refused"], "InvalidSignatureError");
+    assert_eq!(read[3]["refused"], "InvalidIssuerError");
+    assert!(read[4]["refused"].is_string(), "{}", read[4]);
+    assert_eq!((app.minted("viewer", "ok").await, app.minted("controller", "ok").await), (1, 1));
+    app.stop().await;
+}
+
+/// Contract: livekit 4, 6, 7. Whoever gets no token is told why, and it is counted.
+#[tokio::test]
+async fn why_there_is_no_token_is_told_and_counted() {
+    let app = sealing().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let agent = client.agent().await;
+    for role in ["", "admin", "Viewer", "viewer&role=viewer"] {
+        client.livekit_token(&agent, role).await.invalid("role");
+    }
+    client.get(&format!("/v1/agent-sessions/{agent}/livekit-token")).await.invalid("role");
+    client.livekit_token(&agent, "viewer").await.problem(503, "feature-unavailable");
+    assert_eq!(app.minted("viewer", "no_mac").await, 1);
+    app.register("mac-1", SECRET, None, [7; 32]).await;
+    let unreadable = client.livekit_token(&agent, "controller").await.problem(503, "feature-unavailable");
+    assert!(!unreadable.body.to_string().contains(SECRET));
+    assert_eq!(app.minted("controller", "secret_unreadable").await, 1);
+    // The same name again replaces it, and its rooms stay.
+    assert!(!app.register("mac-1", SECRET, None, SEALS).await);
+    client.livekit_token(&agent, "controller").await.expect(200);
+
+    let reader = app.client_of(account, &["read:agents"]).await;
+    reader.livekit_token(&agent, "viewer").await.expect(200);
+    let refused = reader.livekit_token(&agent, "controller").await.problem(403, "forbidden");
+    assert!(refused.body["detail"].as_str().expect("text").contains("write:agents"));
+    assert_eq!(app.minted("controller", "forbidden").await, 1);
+    app.client_of(account, &["write:agents"]).await.livekit_token(&agent, "controller").await.problem(403, "forbidden");
+    for unknown in [unknown_id("agt"), "x".to_owned()] {
+        client.livekit_token(&unknown, "viewer").await.problem(404, "not-found");
+    }
+    app.client().await.livekit_token(&agent, "viewer").await.problem(404, "not-found");
+    client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
+    client.livekit_token(&agent, "viewer").await.problem(409, "conflict");
+    assert_eq!(app.minted("viewer", "not_found").await, 4);
+    app.stop().await;
+}
+
+/// Contract: livekit 6. Rooms are spread by what machines can have, none has more, and a room stays where it is, of any number who come
+/// at once.
+#[tokio::test]
+async fn rooms_are_spread_over_machines_that_have_room() {
+    let app = sealing().set("worker.max_sessions", "8").start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    app.register("mac-1", SECRET, Some(1), SEALS).await;
+    app.register("mac-2", SECRET, Some(3), SEALS).await;
+    let mut agents = Vec::new();
+    for _ in 0..5 {
+        agents.push(client.agent().await);
+    }
+    let asked = agents.iter().flat_map(|agent| [agent; 4]).map(|agent| {
+        let (client, agent) = (client.clone(), agent.clone());
+        async move { (agent.clone(), client.livekit_token(&agent, "viewer").await) }
+    });
+    let mut rooms = BTreeMap::new();
+    for (agent, answer) in at_once(asked.collect::<Vec<_>>()).await {
+        let place = (answer.status.as_u16(), answer.body["url"].as_str().unwrap_or_default().to_owned());
+        assert_eq!(rooms.entry(agent).or_insert_with(|| place.clone()), &place);
+    }
+    let count = |url: &str| rooms.values().filter(|(_, at)| at == url).count();
+    assert_eq!((count("wss://mac-1.example.com"), count("wss://mac-2.example.com"), count("")), (1, 3, 1));
+    // A room whose agent session is closed is nobody's.
+    let full = rooms.iter().find(|(_, (status, _))| *status == 503).expect("one without a room").0;
+    let other = rooms.iter().find(|(_, (status, _))| *status == 200).expect("one with a room").0;
+    client.delete(&format!("/v1/agent-sessions/{other}")).await.expect(204);
+    client.livekit_token(full, "viewer").await.expect(200);
+    app.stop().await;
+}
