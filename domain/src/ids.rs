@@ -203,6 +203,12 @@ id!(
 );
 
 id!(
+    /// A challenge.
+    ChallengeId,
+    "chl"
+);
+
+id!(
     /// A recipe.
     RecipeId,
     "rec"

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use axum::http::StatusCode;
 use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
+use kitfleet_domain::challenges;
 use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use kitfleet_jobs::wakeups::Carrier;
@@ -29,6 +30,7 @@ const PURGED: &str = "service_retention_purge_total";
 const CREATES_WAITING: &str = "service_session_creates_waiting";
 const CREATES_REFUSED: &str = "service_session_create_refusal_total";
 const BROWSERS_HOT: &str = "service_browsers_hot";
+const CHALLENGES: &str = "service_challenge_total";
 const BYOK_TESTS: &str = "service_byok_provider_test_total";
 const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
 const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
@@ -230,6 +232,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
         describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
         describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
+        describe_counter!(CHALLENGES, "Challenges that pages showed, by type and what became of them.");
         describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
         describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
         describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
@@ -238,6 +241,9 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         counter!(PANICS).absolute(0);
         gauge!(CREATES_WAITING).set(0.0);
         gauge!(BROWSERS_HOT).set(0.0);
+        for (kind, outcome) in challenges::counted() {
+            counter!(CHALLENGES, "type" => kind, "outcome" => outcome).absolute(0);
+        }
         for refusal in Refusal::ALL {
             counter!(CREATES_REFUSED, "reason" => refusal.label()).absolute(0);
         }
