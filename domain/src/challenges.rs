@@ -44,7 +44,7 @@ pub enum ChallengeType {
     RecaptchaV2,
     /// Google's score, which asks nobody anything.
     RecaptchaV3,
-    /// hCaptcha's checkbox, or its pictures.
+    /// `hCaptcha`'s checkbox, or its pictures.
     Hcaptcha,
     /// Arkose Labs' puzzles.
     ArkoseFuncaptcha,

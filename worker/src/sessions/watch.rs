@@ -63,7 +63,9 @@ impl Watch {
             Some(due) if self.left > 0 || self.shown.is_some() => sleep_until(due).await,
             _ => std::future::pending().await,
         }
+        let begun = Instant::now();
         let seen = timeout(ANSWER_WITHIN, browser.look_for_challenges()).await.ok().flatten();
+        tracing::trace!(took = ?begun.elapsed(), session = %self.session, "looked for challenges");
         self.pause = if seen.is_some() { EVERY } else { (self.pause * 2).min(SELDOM) };
         self.due = Some(Instant::now() + self.pause);
         seen
