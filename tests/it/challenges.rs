@@ -185,7 +185,7 @@ async fn challenges_are_left_alone_where_nobody_wants_them() {
     app.stop().await;
 }
 
-/// Contract: challenges 7, 9; retention 5. Whose it is not, whose session it was not, and what there is not, is not found; what has
+/// Contract: challenges 7, 9; retention 6. Whose it is not, whose session it was not, and what there is not, is not found; what has
 /// ended stays so, and what was not ended when its session was is gone with it.
 #[tokio::test]
 async fn a_challenge_is_resolved_once_and_by_its_owner() {
