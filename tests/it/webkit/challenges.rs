@@ -194,24 +194,3 @@ async fn a_page_that_hangs_keeps_nobody() {
     assert_eq!(told(&scene.app, &scene.session).await, [] as [Value; 0]);
     scene.app.stop().await;
 }
-
-#[tokio::test]
-async fn temporary_measure() {
-    let app = crate::support::App::webkit().set("log.filter", "info,kitfleet_worker=trace").start().await;
-    let scene = Scene::of(app).await;
-    for n in [10, 1_000, 10_000] {
-        scene.show(&format!("<script src=/x.js type=text/plain></script><script>for (let i = 0; i < {n}; i++) document.body.insertAdjacentHTML('beforeend', `<div class=a${{i}} id=b${{i}}><a href=/>x</a></div>`)</script>")).await;
-        tokio::time::sleep(Duration::from_millis(5_500)).await;
-    }
-    panic!(
-        "measured: {}",
-        scene
-            .app
-            .log(0)
-            .lines()
-            .filter(|line| line.contains("looked for challenges"))
-            .map(|line| line.split("took").nth(1).unwrap_or_default().chars().take(30).collect::<String>())
-            .collect::<Vec<_>>()
-            .join(" | ")
-    );
-}

@@ -75,7 +75,7 @@ struct ResolvedChallenge {
     #[schema(value_type = String, format = DateTime)]
     detected_at: Timestamp,
     /// How it ended: at its owner's word, or because the page does not show it any more
-    #[schema(schema_with = outcome)]
+    #[schema(schema_with = outcome, required = true)]
     outcome: Option<HowEnded>,
     /// When it ended
     #[schema(value_type = Option<String>, format = DateTime, required = true)]

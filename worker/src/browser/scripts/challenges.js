@@ -31,7 +31,7 @@ const cookies = () => (names ??= cookieOf(document).split(';', MOST.cookies).map
 const isInView = (element) => {
   if (!checkVisibility(element, { visibilityProperty: true, opacityProperty: true })) return false;
   const { left, top, right, bottom, width, height } = boxOf(element);
-  return width >= 24 && height >= 24 && right > 0 && bottom > 0 && left < innerWidth && top < innerHeight;
+  return width >= 16 && height >= 16 && right > 0 && bottom > 0 && left < innerWidth && top < innerHeight;
 };
 
 const isOf = (host) => (known) => host === known || host.endsWith(`.${known}`);
