@@ -301,6 +301,10 @@ pub struct Sessions {
     /// How long a browser may take to open.
     #[serde(with = "duration")]
     pub open_timeout: Duration,
+    /// Whether challenges pause sessions.
+    pub detect_challenges: bool,
+    /// How sure a challenge has to be to pause its session.
+    pub challenge_confidence: f64,
 }
 
 impl Default for Sessions {
@@ -313,6 +317,8 @@ impl Default for Sessions {
             deny_networks: Vec::new(),
             direct_driver: DirectDriver::Reported,
             open_timeout: Duration::from_secs(30),
+            detect_challenges: true,
+            challenge_confidence: 0.7,
         }
     }
 }

@@ -11,20 +11,21 @@ use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
-    accounts, agents, api_keys, audit, byok, database, devices, emails, events, identities, livekit, mail_links, mfa,
-    notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, teams, to_come, usage, web_sessions,
-    webhooks, workers,
+    accounts, agents, api_keys, audit, byok, challenges, database, devices, emails, events, identities, livekit,
+    mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, teams, to_come, usage,
+    web_sessions, webhooks, workers,
 };
 
 /// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account
 /// loses what was made with something before that itself.
-static ALL: [Area; 26] = [
+static ALL: [Area; 27] = [
     audit::AREA,
     usage::AREA,
     recipes::AREA,
     livekit::AREA,
     agents::AREA,
     proxies::AREA,
+    challenges::AREA,
     sessions::AREA,
     workers::AREA,
     emails::AREA,

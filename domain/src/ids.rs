@@ -215,6 +215,12 @@ id!(
 );
 
 id!(
+    /// A challenge.
+    ChallengeId,
+    "chl"
+);
+
+id!(
     /// A recipe.
     RecipeId,
     "rec"

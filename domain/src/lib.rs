@@ -13,6 +13,7 @@ pub mod area;
 pub mod areas;
 pub mod audit;
 pub mod byok;
+pub mod challenges;
 pub mod credentials;
 pub mod crockford;
 pub mod cursors;

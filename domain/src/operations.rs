@@ -81,6 +81,29 @@ impl Operation {
         }
     }
 
+    /// Whether a session that is paused by a challenge takes it (contract: challenges 6): what shows the page to a person, and what a
+    /// person does to it by hand. This is the one place that says so.
+    #[must_use]
+    pub fn goes_on_while_paused(&self) -> bool {
+        match self {
+            Self::StateCapture | Self::Capture(_) => true,
+            Self::Navigate(_)
+            | Self::Interact(_)
+            | Self::Wait(_)
+            | Self::Extract(_)
+            | Self::Snapshot(_)
+            | Self::Locate(_)
+            | Self::Search(_)
+            | Self::Login(_) => false,
+        }
+    }
+
+    /// Whether another page may be shown when it is done.
+    #[must_use]
+    pub fn may_load(&self) -> bool {
+        matches!(self, Self::Navigate(_) | Self::Interact(_) | Self::Search(_) | Self::Login(_))
+    }
+
     /// How long the operation may take in all, browser work included.
     #[must_use]
     pub fn budget(&self) -> Duration {

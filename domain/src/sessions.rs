@@ -9,6 +9,7 @@ pub mod census;
 pub mod intents;
 pub mod keeping;
 pub mod leftovers;
+pub mod pauses;
 
 mod wishes;
 
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
@@ -23,6 +25,7 @@ use self::intents::{Notice, OpenRequest, ReplyTo};
 use crate::accounts::{self, Tier};
 use crate::area::{Area, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
+use crate::challenges::Standing;
 use crate::events::EventType;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
@@ -80,6 +83,8 @@ pub struct Session {
     pub egress_capabilities: Option<Value>,
     /// What its egress can do, as reported.
     pub egress_capability_report: Option<Value>,
+    /// The challenge by which it is paused.
+    pub challenge: Option<Json<Standing>>,
     /// When it was asked for.
     pub created_at: Timestamp,
     /// When its row last changed.
@@ -157,6 +162,8 @@ pub struct NewSession<'a> {
     pub metadata: Option<Map<String, Value>>,
     /// What it begins with.
     pub profile: Option<ProfileId>,
+    /// Whether challenges pause it.
+    pub detect_challenges: bool,
     /// The saved proxy that it leaves through, and the vault that opens what that keeps, where there is one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
@@ -286,6 +293,7 @@ async fn write(
         behavioral_profile: new.behavioral_profile,
         profile_id: new.profile,
         proxy_id: new.proxy.map(|(id, _)| id),
+        detect_challenges: new.detect_challenges,
     };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
@@ -356,6 +364,7 @@ async fn write(
         metadata,
         egress_capabilities: None,
         egress_capability_report: None,
+        challenge: None,
         created_at,
         updated_at: created_at,
         last_state_at: None,
@@ -383,8 +392,8 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
     sqlx::query_as!(
         Session,
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
-                  metadata::text as metadata, egress_capabilities, egress_capability_report, created_at, updated_at,
-                  last_state_at, destroyed_at
+                  metadata::text as metadata, egress_capabilities, egress_capability_report,
+                  case when live then challenge end as "challenge: _", created_at, updated_at, last_state_at, destroyed_at
            from sessions where id = $1 and account_id = $2"#,
         id as _,
         account as _,
@@ -421,8 +430,8 @@ pub async fn list(
     sqlx::query_as!(
         Session,
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
-                  metadata::text as metadata, egress_capabilities, egress_capability_report, created_at, updated_at,
-                  last_state_at, destroyed_at
+                  metadata::text as metadata, egress_capabilities, egress_capability_report,
+                  case when live then challenge end as "challenge: _", created_at, updated_at, last_state_at, destroyed_at
            from sessions where id = any(array(
                (select id from sessions
                 where $2::text is null and $3::text is null and account_id = $1 and id < $4 order by id desc limit $5)

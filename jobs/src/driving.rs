@@ -1,5 +1,6 @@
 //! The trip of an operation, for whoever wants one carried out: claim the session, tell its worker, wait for the outcome.
 
+use kitfleet_domain::challenges::Standing;
 use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation};
 use kitfleet_domain::sealing::{self, NotSealedForUs};
@@ -30,6 +31,8 @@ pub enum Driven {
     Ended(Ending),
     /// The session was in no state to take it.
     NotReady(SessionStatus),
+    /// The session is paused by a challenge.
+    Paused(Standing),
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
     /// Nobody has heard of the session's worker for a while. Nothing was changed.
@@ -75,6 +78,7 @@ impl Driving<'_> {
                 followed = wanted;
             }
             Claim::Lost(status) => return Ok(Driven::NotReady(status)),
+            Claim::Paused(challenge) => return Ok(Driven::Paused(challenge)),
             Claim::WorkerGone(failure) => return Ok(Driven::WorkerGone(failure)),
             Claim::WorkerSilent => return Ok(Driven::WorkerSilent),
             Claim::NoSession => return Ok(Driven::NoSession),

@@ -27,6 +27,11 @@ impl Config {
             ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
             (!self.worker.name.trim().is_empty(), "worker.name", "must not be empty"),
             (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
+            (
+                (0.0..=1.0).contains(&self.sessions.challenge_confidence),
+                "sessions.challenge_confidence",
+                "must be 0 to 1",
+            ),
             (!self.server.header_timeout.is_zero(), "server.header_timeout", "must be longer than nothing"),
             (!self.server.body_timeout.is_zero(), "server.body_timeout", "must be longer than nothing"),
             (!self.server.write_timeout.is_zero(), "server.write_timeout", "must be longer than nothing"),

@@ -31,6 +31,7 @@ async fn a_session_has_the_fields_of_the_contract() {
         "metadata",
         "egress_capabilities",
         "egress_capability_report",
+        "challenge",
         "created_at",
         "updated_at",
         "last_state_at",
@@ -45,9 +46,15 @@ async fn a_session_has_the_fields_of_the_contract() {
     assert_eq!(created["status"], "ready");
     assert_eq!(created["archetype"], LAUNCH);
     assert_eq!(created["purpose"], "production_customer");
-    for null in
-        ["label", "metadata", "egress_capabilities", "egress_capability_report", "last_state_at", "destroyed_at"]
-    {
+    for null in [
+        "label",
+        "metadata",
+        "egress_capabilities",
+        "egress_capability_report",
+        "challenge",
+        "last_state_at",
+        "destroyed_at",
+    ] {
         assert_eq!(created[null], Value::Null, "{null}");
     }
     assert_timestamp(&created["created_at"]);

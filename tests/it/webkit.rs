@@ -3,6 +3,7 @@
 mod agents;
 mod bursts;
 mod captures;
+mod challenges;
 mod confinement;
 mod deaths;
 mod device;

@@ -9,6 +9,7 @@
 //! which share its DOM and none of its objects; what is done to it, fingers and keys do that it cannot tell from real.
 
 mod bounds;
+mod challenges;
 mod confinement;
 mod demand;
 mod directories;
@@ -37,6 +38,7 @@ use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
 use serde_json::{Map, Value};
 
+pub use self::challenges::Seen;
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
@@ -64,9 +66,18 @@ impl Browser {
         }
     }
 
+    /// Looks for challenges on the page (contract: challenges 2). `None` when it cannot be looked at now; one that hangs does not
+    /// answer. Dropping the future loses nothing.
+    pub async fn look_for_challenges(&self) -> Option<Seen> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.look_for_challenges().await,
+            Engine::Simulated(browser) => Some(browser.look_for_challenges()),
+        }
+    }
+
     /// Resolves when the browser has ended by itself. Dropping the future loses nothing.
-    pub async fn died(&mut self) -> Failure {
-        match &mut self.0 {
+    pub async fn died(&self) -> Failure {
+        match &self.0 {
             Engine::Webkit(browser, _) => browser.died().await,
             Engine::Simulated(_) => std::future::pending().await,
         }

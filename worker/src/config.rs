@@ -52,6 +52,8 @@ pub struct WorkerConfig {
     pub sandbox: Sandbox,
     /// What a browser may take of this machine.
     pub bounds: Bounds,
+    /// How sure a challenge has to be to pause its session, 0 to 1.
+    pub challenge_confidence: f64,
     /// How long a browser may take to open.
     pub open_timeout: Duration,
     /// How long running operations are waited for when the worker stops.

@@ -7,6 +7,8 @@
 //! saved whenever an actor is told to close a browser that lives, after everybody who waited for the session's end was
 //! answered; nothing is saved of a session that errored.
 
+mod watch;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +29,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument as _;
 
+use self::watch::Watch;
 use crate::Context;
-use crate::browser::{Browser, Ended, NotSaved};
+use crate::browser::{Browser, Ended, NotSaved, Seen};
 use crate::ways;
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
@@ -160,6 +163,7 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: Op
         has_profile: false,
         held: None,
         measuring: None,
+        watch: wanted.detect_challenges.then(|| Watch::new(session, context.config.challenge_confidence)),
     };
     context.sessions.actors.spawn(
         async move {
@@ -211,6 +215,8 @@ struct Actor {
     held: Option<Held>,
     /// What its proxy can do is measured again and again, if it has one.
     measuring: Option<AbortOnDropHandle<()>>,
+    /// Looks for challenges, if they are to pause the session.
+    watch: Option<Watch>,
 }
 
 /// What follows an operation.
@@ -313,6 +319,10 @@ impl Actor {
                     None => continue,
                 },
                 failure = browser.died() => break self.fail_idle(failure).await,
+                seen = look_out(self.watch.as_mut(), &browser) => match self.note(seen).await {
+                    Some(after) => break after,
+                    None => continue,
+                },
             };
             let Some(order) = order else { break After::Close };
             // The start of an intent is committed without waiting for the disk. A crash of the database may forget it and
@@ -362,8 +372,17 @@ impl Actor {
         }
     }
 
+    /// Notes what of challenges was seen, unless the session ends meanwhile.
+    async fn note(&mut self, seen: Option<Seen>) -> Option<After> {
+        let (watch, seen) = (self.watch.as_mut()?, seen?);
+        tokio::select! {
+            () = watch.note(&self.context, seen) => None,
+            () = self.close.cancelled() => Some(After::Close),
+        }
+    }
+
     /// Runs one operation.
-    async fn obey(&self, browser: &mut Browser, order: Order) -> After {
+    async fn obey(&mut self, browser: &mut Browser, order: Order) -> After {
         let Order { intent, operation, .. } = order;
         let limit = operation.budget() + GRACE;
         let started = Instant::now();
@@ -382,6 +401,9 @@ impl Actor {
         };
         if let Outcome::Failed { failure } = &outcome {
             tracing::info!(class = failure.class.name(), detail = failure.detail, "operation failed");
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.after(&operation);
         }
         let ending = Ending { outcome, result, browser_time: Some(started.elapsed()), done_at: None };
         match finish(&self.context, intent, &ending).await {
@@ -480,6 +502,14 @@ impl Actor {
             errored |= told != Written::TooLate;
         }
         if errored { After::Fail } else { After::Close }
+    }
+}
+
+/// Looks for challenges when that is due. Never, when nobody watches.
+async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<Seen> {
+    match watch {
+        Some(watch) => watch.look(browser).await,
+        None => std::future::pending().await,
     }
 }
 

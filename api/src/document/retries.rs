@@ -19,11 +19,13 @@ const UNREPEATABLE: [(&str, &str); 1] = [
 ];
 
 /// Of the method that may not as a rule.
-const REPEATABLE_POSTS: [&str; 23] = [
+const REPEATABLE_POSTS: [&str; 24] = [
     // They look at the page and leave it as it is. An operation that still runs makes the second a 409.
     "/v1/sessions/{id}/wait",
     "/v1/sessions/{id}/capture",
     "/v1/sessions/{id}/extract",
+    // What has ended stays as it ended.
+    "/v1/sessions/{id}/challenges/{challenge_id}/resolve",
     // What is restored is not in the recycle bin any more, and no key has two successors: the second is a 409.
     "/v1/profiles/{id}/restore",
     "/v1/api-keys/{id}/rotate",

@@ -269,6 +269,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "replay",
         "request",
         "resend",
+        "resolve",
         "restore",
         "revoke",
         "rotate",

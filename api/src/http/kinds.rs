@@ -84,8 +84,9 @@ pub static CONFLICT: Kind = Kind {
     title: "Conflict",
     status: StatusCode::CONFLICT,
     meaning: "The resource is in no state for this. A session that is creating or busy takes no other operation; the \
-              one under way is not disturbed.",
-    remedy: "Wait until it is ready and repeat the request, or destroy the session.",
+              one under way is not disturbed. One that a challenge pauses, which the member challenge names, takes few.",
+    remedy: "Wait until it is ready and repeat the request, or destroy the session. Have a person see to a challenge, or \
+             resolve it.",
 };
 pub static PROFILE_IN_USE: Kind = Kind {
     slug: "profile-in-use",

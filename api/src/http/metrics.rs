@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
+use kitfleet_domain::challenges;
 use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::livekit::RoomRole;
 use kitfleet_domain::sessions::SessionStatus;
@@ -34,6 +35,7 @@ const PURGED: &str = "service_retention_purge_total";
 const CREATES_WAITING: &str = "service_session_creates_waiting";
 const CREATES_REFUSED: &str = "service_session_create_refusal_total";
 const BROWSERS_HOT: &str = "service_browsers_hot";
+const CHALLENGES: &str = "service_challenge_total";
 const BYOK_TESTS: &str = "service_byok_provider_test_total";
 const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
 const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
@@ -284,6 +286,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
         describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
         describe_gauge!(BROWSERS_HOT, "Browsers that are kept ready, and that no session has.");
+        describe_counter!(CHALLENGES, "Challenges that pages showed, by type and what became of them.");
         describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
         describe_counter!(LIVEKIT_TOKENS, "Requests for a LiveKit token, by role and outcome.");
         describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
@@ -296,6 +299,9 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         gauge!(BROWSERS_HOT).set(0.0);
         gauge!(BROWSER_MEMORY).set(0.0);
         gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        for (kind, outcome) in challenges::counted() {
+            counter!(CHALLENGES, "type" => kind, "outcome" => outcome).absolute(0);
+        }
         for refusal in Refusal::ALL {
             counter!(CREATES_REFUSED, "reason" => refusal.label()).absolute(0);
         }

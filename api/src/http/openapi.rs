@@ -81,6 +81,8 @@ problem_sets! {
     WebhookAtRest: CONFLICT;
     /// A session that is not the caller's to see.
     NoSession: NOT_FOUND;
+    /// A challenge that its session did not have, or whose session has ended.
+    NoChallenge: NOT_FOUND SESSION_DESTROYED;
     /// A profile that is not the caller's to see.
     NoProfile: NOT_FOUND;
     /// A profile's snapshot that is not the caller's to see.

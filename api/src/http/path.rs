@@ -7,8 +7,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AgentSessionId, ApiKeyId, DeliveryId, MembershipId, OauthClientId, ProfileId, ProxyId, RecipeId, SessionId,
-    SnapshotId, TeamId, WebSessionId, WebhookId,
+    AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, MembershipId, OauthClientId, ProfileId, ProxyId, RecipeId,
+    SessionId, SnapshotId, TeamId, WebSessionId, WebhookId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -25,6 +25,8 @@ pub trait Resource: FromStr + Display {
     const PREFIX: &'static str;
     /// What the contract calls them.
     const IDS: &'static str;
+    /// Where it stands in a path.
+    const PARAMETER: &'static str = "id";
 }
 
 macro_rules! resources {
@@ -53,6 +55,14 @@ resources! {
     DeliveryId: "webhook delivery";
 }
 
+/// It stands behind its session.
+impl Resource for ChallengeId {
+    const NAME: &'static str = "challenge";
+    const PREFIX: &'static str = Self::PREFIX;
+    const IDS: &'static str = "ChallengeId";
+    const PARAMETER: &'static str = "challenge_id";
+}
+
 /// The same for an unknown one, another account's and a malformed id.
 pub fn not_found<T: Resource>() -> Problem {
     Problem::new(&kinds::NOT_FOUND, format!("there is no {} with this id", T::NAME))
@@ -75,7 +85,8 @@ impl<S: Send + Sync, T: Resource> FromRequestParts<S> for IdPath<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let params = RawPathParams::from_request_parts(parts, state).await.ok();
-        let id: Option<T> = params.and_then(|params| params.iter().find(|(name, _)| *name == "id")?.1.parse().ok());
+        let id: Option<T> =
+            params.and_then(|params| params.iter().find(|(name, _)| *name == T::PARAMETER)?.1.parse().ok());
         if let Some(id) = &id {
             // A span has fields of its own: one that it lacks is not recorded.
             tracing::Span::current().record(T::NAME, tracing::field::display(id));
@@ -88,7 +99,7 @@ impl<T: Resource> utoipa::IntoParams for IdPath<T> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let description = format!("The {}, `{}_<uuid>`", T::NAME, T::PREFIX);
         let id = ParameterBuilder::new()
-            .name("id")
+            .name(T::PARAMETER)
             .parameter_in(ParameterIn::Path)
             .required(Required::True)
             .description(Some(description))

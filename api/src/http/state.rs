@@ -69,6 +69,8 @@ pub struct ApiConfig {
     pub direct_driver_real: bool,
     /// On which worker a session is placed.
     pub placement: Placement,
+    /// Whether challenges pause sessions, unless their creators say otherwise.
+    pub detect_challenges: bool,
     /// How long a browser may take to open.
     pub open_timeout: Duration,
     /// How long operations under way are waited for when the API stops.
@@ -128,6 +130,7 @@ impl Default for ApiConfig {
             require_customer_egress: false,
             direct_driver_real: false,
             placement: Placement::default(),
+            detect_challenges: true,
             open_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
             max_body_bytes: 1024 * 1024,

@@ -1,5 +1,6 @@
 //! Sessions (contract: sessions): making, finding and ending them. Driving them is in [`operations`].
 
+pub mod challenges;
 mod driving;
 mod operations;
 mod wire;
@@ -60,6 +61,7 @@ pub fn routes() -> Routes {
         .allow(READ_SESSIONS, routes!(get))
         .allow(WRITE_SESSIONS, routes!(destroy))
         .merge(operations::routes())
+        .merge(challenges::routes())
 }
 
 /// Create a session
@@ -140,6 +142,7 @@ async fn open(
         label: wishes.label,
         metadata: body.metadata.clone(),
         profile,
+        detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         proxy: None,
     };
     let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;

@@ -9,10 +9,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
 use super::leftovers::{self, worker_gone};
 use super::{BehavioralProfile, SessionStatus};
+use crate::challenges::Standing;
 use crate::emails::{self, Template};
 use crate::events::{self, EventType};
 use crate::heavy::heavy;
@@ -42,6 +44,8 @@ pub enum Claim {
     },
     /// The session is in no state to take it. It may be ready again by now: somebody else was faster.
     Lost(SessionStatus),
+    /// The session is paused, and the operation is none of those that go on then (contract: challenges 6). Nothing was changed.
+    Paused(Standing),
     /// The session's worker is gone, and the session is now errored.
     WorkerGone(Failure),
     /// Nobody has heard of the session's worker for longer than a lease, and nobody has found it dead: the database may have
@@ -90,6 +94,7 @@ pub async fn claim(
         intent,
         kind: operation.kind(),
         request: serde_json::to_value(operation).map_err(|e| sqlx::Error::Encode(e.into()))?,
+        goes_on: operation.goes_on_while_paused(),
         sealed,
         reply,
     };
@@ -98,7 +103,10 @@ pub async fn claim(
         Found { taken: Some(followed), worker, .. } => return Ok(Claim::Won { worker, followed }),
         Found { status: SessionStatus::Ready, stands: false, .. } => worker_gone(),
         Found { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
-        // Somebody was faster, who claimed it or ended it.
+        Found { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !wanted.goes_on => {
+            return Ok(Claim::Paused(standing));
+        }
+        // Somebody was faster, who claimed it, paused it or ended it.
         Found { status: SessionStatus::Ready, .. } => return Ok(Claim::Lost(status_now(conn, session).await?)),
         Found { status, .. } => return Ok(Claim::Lost(status)),
     };
@@ -125,6 +133,8 @@ struct Wanted<'a> {
     intent: IntentId,
     kind: &'static str,
     request: Value,
+    /// Whether a pause does not keep it.
+    goes_on: bool,
     sealed: Option<&'a [u8]>,
     reply: ReplyTo<'a>,
 }
@@ -137,6 +147,8 @@ struct Found {
     stands: bool,
     /// Whether its worker was heard of during its lease.
     heard: bool,
+    /// What pauses it.
+    challenge: Option<Json<Standing>>,
     /// Whether a stream of the account's notifications is open, if the session was claimed.
     taken: Option<bool>,
 }
@@ -146,18 +158,20 @@ async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Res
     sqlx::query_as!(
         Found,
         r#"with found as materialized (
-               select s.id, s.status, s.worker_id, coalesce(w.status in ('active', 'draining'), false) as stands,
+               select s.id, s.status, s.worker_id, s.challenge, coalesce(w.status in ('active', 'draining'), false) as stands,
                       coalesce(w.last_seen_at > now() - make_interval(secs => $9), false) as heard
                from sessions s left join workers w on w.id = s.worker_id where s.id = $1 and s.account_id = $2
            ), claimed as (
                update sessions s set status = 'busy', operation_id = $3, updated_at = now()
                from found f where s.id = f.id and s.status = 'ready' and f.status = 'ready' and f.stands and f.heard
+                 and (s.challenge is null or $10)
                returning s.id, s.worker_id
            ), intent as (
                insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id)
                select $3, id, worker_id, $4, $5, $6, $7, $8 from claimed
            )
            select status as "status: SessionStatus", worker_id as worker, stands as "stands!", heard as "heard!",
+                  challenge as "challenge: Json<Standing>",
                   case when exists (select from claimed) then
                       exists (select from notification_readers r where r.account_id = $2 and r.streamed_until > now())
                   end as taken
@@ -171,6 +185,7 @@ async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Res
         wanted.reply.channel,
         wanted.reply.request_id,
         workers::LEASE.as_secs_f64(),
+        wanted.goes_on,
     )
     .fetch_optional(conn)
     .await
@@ -221,6 +236,9 @@ pub struct OpenRequest {
     /// What it leaves through, and nothing else ([`crate::proxies::of_session`]).
     #[serde(default)]
     pub proxy_id: Option<ProxyId>,
+    /// Whether challenges pause it.
+    #[serde(default)]
+    pub detect_challenges: bool,
 }
 
 /// Moves up to `limit` of a worker's intents from `queued` to `running`, the oldest first, or `only` this one.

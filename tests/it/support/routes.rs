@@ -39,6 +39,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
     let segments: Vec<_> = template.split('/').skip(1).collect();
     match segments[..] {
         ["v1", "sessions"] => with(of(""), json!({"proxy": 1})),
+        ["v1", "sessions", _, "challenges", ..] => {
+            with(of("ses").replace("{challenge_id}", &unknown_id("chl")), json!({}))
+        }
         ["v1", "sessions", _, ..] => {
             let path = of("ses");
             let session = path.split('/').nth(3).unwrap_or_default();

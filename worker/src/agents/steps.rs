@@ -7,6 +7,7 @@ use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
 use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::turns::{self, Stop};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
+use kitfleet_domain::challenges::Standing;
 use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::operations::{
@@ -14,8 +15,8 @@ use kitfleet_domain::operations::{
     LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take,
     Target, Wait, WaitUntil, Waited,
 };
-use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::sessions::intents::Ending;
+use kitfleet_domain::sessions::{SessionStatus, pauses};
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::driving::{DriveError, Driven, Driving};
 use serde::Deserialize;
@@ -66,6 +67,8 @@ impl Turn<'_> {
     pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
         if !was_done(step) {
             match self.find(step, approved).await? {
+                // Whoever is meant may be there behind the challenge, so that nothing is unclear.
+                Found::Not(_) if self.is_paused(step).await? => return Ok(Went::Wrong),
                 Found::Not(went) => return Ok(went),
                 Found::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
                     show(step, &found, &origin);
@@ -105,6 +108,14 @@ impl Turn<'_> {
             self.show_focused(step).await?;
         }
         Ok(went)
+    }
+
+    /// Whether a challenge pauses the driver session, by which the step then fails (contract: challenges 10).
+    async fn is_paused(&self, step: &mut Step) -> sqlx::Result<bool> {
+        let look = || async { pauses::standing(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
+        let Some(challenge) = persist("look for a pause", look).await? else { return Ok(false) };
+        step.fail(paused(&challenge));
+        Ok(true)
     }
 
     /// Of a step that is approved of by what it is done to, and for which nobody has had to look yet, looks for that.
@@ -293,6 +304,7 @@ impl Turn<'_> {
                 Driven::NotReady(SessionStatus::Busy | SessionStatus::Ready) => {
                     "another operation has the driver session".to_owned()
                 }
+                Driven::Paused(challenge) => paused(&challenge),
                 Driven::NotReady(status) => format!("the driver session is {}", status.name()),
                 Driven::NoSession => "the driver session is gone".to_owned(),
                 Driven::WorkerGone(failure) | Driven::Unheard(failure) => failure.detail,
@@ -367,6 +379,11 @@ impl Turn<'_> {
             }
         }
     }
+}
+
+/// Why a step is not done that meets a pause.
+fn paused(challenge: &Standing) -> String {
+    format!("the session is paused by a challenge ({}): resolve it, or have a person do so", challenge.kind.name())
 }
 
 /// A step whose element cannot even be looked for.

@@ -153,7 +153,7 @@ impl Host {
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
         let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
-        let mut host = Self {
+        let host = Self {
             requests,
             replies,
             next_id: AtomicU64::new(1),
@@ -192,16 +192,12 @@ impl Host {
                 })
             }
             Some(Outcome::Error(error)) => Err(CallError::Refused(error)),
-            None => Err(CallError::Dead(self.clone_death().await)),
+            None => Err(CallError::Dead(self.died().await)),
         }
     }
 
     /// Waits until the host, its web process or its network process has ended by itself.
-    pub async fn died(&mut self) -> Failure {
-        wait_for_death(&mut self.death).await
-    }
-
-    async fn clone_death(&self) -> Failure {
+    pub async fn died(&self) -> Failure {
         wait_for_death(&mut self.death.clone()).await
     }
 

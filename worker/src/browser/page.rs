@@ -69,6 +69,8 @@ pub const EXTRACT: Script = Script::of(include_str!("scripts/extract.js"));
 pub const SNAPSHOT: Script = Script::of_all_elements(include_str!("scripts/snapshot.js"));
 /// Finds out who it is that words mean.
 pub const FIND: Script = Script::of_all_elements(include_str!("scripts/find.js"));
+/// Looks for challenges.
+pub const CHALLENGES: Script = Script::of(include_str!("scripts/challenges.js"));
 
 const PRELUDE: &str = include_str!("scripts/page.js");
 

@@ -1,8 +1,10 @@
 //! A session on nothing: it answers at once with what a browser might say, so that load tests measure the rest.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, Locate,
     LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
@@ -12,8 +14,10 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::Way;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
+use url::Url;
 
 use super::Ended;
+use super::challenges::Seen;
 use super::webkit::milliseconds;
 
 /// One white pixel.
@@ -27,6 +31,10 @@ const PDF: &[u8] =
 /// A browser that is not there.
 pub struct Simulated {
     url: String,
+    /// Pages that it was on.
+    pages: u64,
+    /// How often this one was looked at for challenges.
+    looks: AtomicU32,
     /// What it would leave through, which is open for as long as it is.
     _way: Arc<Way>,
 }
@@ -34,7 +42,7 @@ pub struct Simulated {
 impl Simulated {
     /// On a blank page.
     pub fn new(way: Arc<Way>) -> Self {
-        Self { url: "about:blank".to_owned(), _way: way }
+        Self { url: "about:blank".to_owned(), pages: 0, looks: AtomicU32::new(0), _way: way }
     }
 
     /// Does one operation.
@@ -48,8 +56,17 @@ impl Simulated {
         }
         if let Operation::Navigate(navigate) = operation {
             navigate.url.as_str().clone_into(&mut self.url);
+            self.pages += 1;
+            self.looks = AtomicU32::new(0);
         }
         Ended::done(self.result(operation, started))
+    }
+
+    /// A page of `challenge.simulated.example` shows the challenge that its path names, such as `/hcaptcha`: with the `confidence` of its
+    /// query, and for as many `looks` as that says.
+    pub fn look_for_challenges(&self) -> Seen {
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        Seen { document: self.pages, found: challenge(&self.url, looks).into_iter().collect() }
     }
 
     fn out_of_time(&self, wait: &Wait, started: Instant) -> Ended {
@@ -178,6 +195,15 @@ impl Simulated {
         let captured = Captured::without_content(capture.kind, content.len(), duration_ms, self.url.clone());
         OperationResult::Capture { captured, content: content.to_vec() }
     }
+}
+
+fn challenge(url: &str, looks: u32) -> Option<Finding> {
+    let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("challenge.simulated.example"))?;
+    let said = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+    let most = said("looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
+    let confidence = said("confidence").and_then(|confidence| confidence.parse().ok()).unwrap_or(0.9);
+    let kind = url.path().trim_start_matches('/').parse().ok()?;
+    (looks < most).then(|| Finding { kind, confidence, detail: "The page says so.".to_owned() })
 }
 
 /// The role and the name in a selector of ours.

@@ -25,6 +25,7 @@ use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
+use super::challenges::{Looked, SYSTEMS, Seen};
 use super::confinement::Confinement;
 use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::Pace;
@@ -324,8 +325,15 @@ impl Webkit {
         }
     }
 
+    /// Looks for challenges on the page. `None` when the page goes away meanwhile, or the browser has died. A page that hangs does not
+    /// answer.
+    pub async fn look_for_challenges(&self) -> Option<Seen> {
+        let looked: Looked = page::ask_once(&self.host, page::CHALLENGES, &*SYSTEMS).await.ok()??;
+        Some(looked.judged())
+    }
+
     /// Resolves when the browser has ended by itself.
-    pub async fn died(&mut self) -> Failure {
+    pub async fn died(&self) -> Failure {
         self.host.died().await
     }
 

@@ -111,6 +111,7 @@ async fn make(app: &App, caller: &Caller, body: Result<Json<CreateBody>>, key: O
         label: wishes.label,
         metadata: None,
         profile,
+        detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         proxy: proxy.map(|id| (id, app.config.auth.vault.as_ref())),
     };
     let (id, account) = (AgentSessionId::generate(), caller.account_id);

@@ -34,6 +34,8 @@ pub struct CreateBody {
     /// Free words
     #[schema(max_length = 120)]
     pub label: Option<String>,
+    /// Whether a page's challenge pauses it, as the deployment does unless told otherwise
+    pub detect_challenges: Option<bool>,
 }
 
 impl CreateBody {

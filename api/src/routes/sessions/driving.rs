@@ -12,6 +12,7 @@ use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::driving::{DriveError, Driven, Driving};
 
+use super::challenges::paused;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
@@ -46,6 +47,7 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Oper
         }
         Driven::Ended(other) => Err(refusal(other.outcome)),
         Driven::NotReady(status) => Err(not_ready(status)),
+        Driven::Paused(challenge) => Err(paused(challenge)),
         Driven::WorkerGone(failure) | Driven::Unheard(failure) => Err(failure.into()),
         Driven::WorkerSilent => Err(worker_silent()),
         Driven::NoSession => Err(not_found::<SessionId>()),
@@ -65,9 +67,11 @@ impl From<DriveError> for Problem {
 /// operation. Whether it still is ready the claim finds out.
 pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Result<()> {
     let found = sessions::find(&mut *app.db.acquire().await?, caller.account_id, session).await?;
-    match found.ok_or_else(not_found::<SessionId>)?.status {
-        SessionStatus::Ready => Ok(()),
-        other => Err(not_ready(other)),
+    let found = found.ok_or_else(not_found::<SessionId>)?;
+    match (found.status, found.challenge) {
+        (SessionStatus::Ready, None) => Ok(()),
+        (SessionStatus::Ready, Some(challenge)) => Err(paused(challenge.0)),
+        (other, _) => Err(not_ready(other)),
     }
 }
 
@@ -76,7 +80,8 @@ pub fn worker_silent() -> Problem {
     Problem::unavailable_for_now("the worker has not been heard of for a while, as after an outage of the database")
 }
 
-fn not_ready(status: SessionStatus) -> Problem {
+/// Why a session takes no operation, by where it stands.
+pub fn not_ready(status: SessionStatus) -> Problem {
     match status {
         SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
         // Ready by now, but another operation was faster.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
+use super::challenges::SessionChallenge;
 use crate::http::lists::{Listed, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::routes::webhooks::events::EgressCapabilities;
@@ -38,6 +39,8 @@ pub struct CreateBody {
     /// Milliseconds to wait for a browser when all are taken: 0, not at all, or at least 100
     #[schema(maximum = 120_000, default = 0)]
     pub wait_timeout_ms: Option<u64>,
+    /// Whether a page's challenge pauses it, as the deployment does unless told otherwise
+    pub detect_challenges: Option<bool>,
     /// Refused by reading it: a body with it never gets as far as a handler.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
@@ -63,6 +66,8 @@ pub struct LaunchBody {
     /// Milliseconds to wait for a browser when all are taken: 0, not at all, or at least 100
     #[schema(maximum = 120_000, default = 0)]
     wait_timeout_ms: Option<u64>,
+    /// Whether a page's challenge pauses it, as the deployment does unless told otherwise
+    detect_challenges: Option<bool>,
     /// Refused by reading it, as on a direct create.
     #[serde(default, rename = "proxy", deserialize_with = "refuse_proxy")]
     #[schema(ignore)]
@@ -71,9 +76,20 @@ pub struct LaunchBody {
 
 impl From<LaunchBody> for CreateBody {
     fn from(body: LaunchBody) -> Self {
-        let LaunchBody { purpose, label, metadata, behavioral_profile, wait_timeout_ms, _proxy: () } = body;
+        let LaunchBody { purpose, label, metadata, behavioral_profile, wait_timeout_ms, detect_challenges, _proxy: () } =
+            body;
         let (archetype, profile_id) = (None, None);
-        Self { archetype, purpose, label, metadata, profile_id, behavioral_profile, wait_timeout_ms, _proxy: () }
+        Self {
+            archetype,
+            purpose,
+            label,
+            metadata,
+            profile_id,
+            behavioral_profile,
+            wait_timeout_ms,
+            detect_challenges,
+            _proxy: (),
+        }
     }
 }
 
@@ -105,7 +121,7 @@ impl CreateBody {
     "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
     "api_key_id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "status": "ready", "archetype": "iphone-16-ios-18",
     "purpose": "production_customer", "label": "checkout test", "metadata": null, "egress_capabilities": null,
-    "egress_capability_report": null, "created_at": "2026-11-20T18:05:00.123Z",
+    "egress_capability_report": null, "challenge": null, "created_at": "2026-11-20T18:05:00.123Z",
     "updated_at": "2026-11-20T18:05:00.187Z", "last_state_at": null, "destroyed_at": null,
 }))]
 pub struct Session {
@@ -137,6 +153,9 @@ pub struct Session {
     /// The same as the harness reported it
     #[schema(value_type = Option<Object>, required = true)]
     egress_capability_report: Option<Value>,
+    /// The challenge by which it is paused
+    #[schema(required = true)]
+    challenge: Option<SessionChallenge>,
     /// When it was asked for
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -169,6 +188,7 @@ impl From<sessions::Session> for Session {
             metadata: session.metadata.and_then(|text| RawValue::from_string(text).ok()),
             egress_capabilities: session.egress_capabilities,
             egress_capability_report: session.egress_capability_report,
+            challenge: session.challenge.map(|challenge| challenge.0.into()),
             created_at: session.created_at,
             updated_at: session.updated_at,
             last_state_at: session.last_state_at,

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
 use crate::http::openapi::{literally_true, named, one_of};
+use crate::routes::sessions::challenges::challenge_type;
 
 /// What the `data` of an event's type is.
 pub struct Payload {
@@ -207,7 +208,7 @@ fn order_failed_because() -> RefOr<Schema> {
 #[derive(ToSchema)]
 #[schema(example = json!({
     "session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "challenge_id": "chl_019aa1de-6c00-7d3e-8f15-1b2c3d4e5f60",
-    "challenge": {"type": "cloudflare_turnstile", "confidence": 0.97, "detail": "A frame of challenges.cloudflare.com."},
+    "challenge": {"type": "cloudflare_turnstile", "confidence": 0.9, "detail": "The page has a frame of challenges.cloudflare.com."},
 }))]
 struct SessionChallengeDetected {
     /// Which
@@ -229,27 +230,6 @@ struct Challenge {
     confidence: f64,
     /// How it was told
     detail: String,
-}
-
-/// Contract: events.
-fn challenge_type() -> RefOr<Schema> {
-    let types = [
-        "cloudflare_turnstile",
-        "cloudflare_interstitial",
-        "recaptcha_v2",
-        "recaptcha_v3",
-        "hcaptcha",
-        "arkose_funcaptcha",
-        "geetest",
-        "datadome",
-        "perimeterx",
-        "akamai",
-        "imperva",
-        "kasada",
-        "aws_waf",
-        "generic",
-    ];
-    one_of(&types, None)
 }
 
 /// The `data` of `session.profile_save_failed`

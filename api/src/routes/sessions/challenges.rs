@@ -1,0 +1,145 @@
+//! Challenges, by which sessions are paused (contract: challenges).
+
+use axum::Json as Answer;
+use axum::extract::State;
+use kitfleet_domain::challenges::{self, ChallengeType, HowEnded, Standing};
+use kitfleet_domain::ids::{ChallengeId, SessionId};
+use kitfleet_domain::sessions::pauses::{self, Resolved};
+use kitfleet_domain::timestamp::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::routes;
+
+use super::{WRITE_SESSIONS, driving};
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Unused;
+use crate::http::kinds;
+use crate::http::openapi::{Database, NoChallenge, Restricted, named, one_of, or_null};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+pub fn routes() -> Routes {
+    Routes::new().allow(WRITE_SESSIONS, routes!(resolve))
+}
+
+/// The challenge by which a session is paused
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "challenge_id": "chl_019aa1de-6c00-7d3e-8f15-1b2c3d4e5f60", "type": "cloudflare_turnstile",
+    "detected_at": "2026-11-20T18:05:04.512Z",
+}))]
+pub struct SessionChallenge {
+    /// Its id
+    #[schema(value_type = String)]
+    challenge_id: ChallengeId,
+    /// Whose it is
+    #[schema(schema_with = challenge_type)]
+    r#type: ChallengeType,
+    /// When it was detected
+    #[schema(value_type = String, format = DateTime)]
+    detected_at: Timestamp,
+}
+
+impl From<Standing> for SessionChallenge {
+    fn from(Standing { challenge_id, kind, detected_at }: Standing) -> Self {
+        Self { challenge_id, r#type: kind, detected_at }
+    }
+}
+
+/// A challenge, and what became of it
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "challenge_id": "chl_019aa1de-6c00-7d3e-8f15-1b2c3d4e5f60", "session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e",
+    "type": "cloudflare_turnstile", "confidence": 0.93, "detail": "The page has a frame of challenges.cloudflare.com.",
+    "detected_at": "2026-11-20T18:05:04.512Z", "outcome": "resolved", "ended_at": "2026-11-20T18:06:31.020Z",
+}))]
+struct ResolvedChallenge {
+    /// Its id
+    #[schema(value_type = String)]
+    challenge_id: ChallengeId,
+    /// The session to whose browser it came
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    /// Whose it is
+    #[schema(schema_with = challenge_type)]
+    r#type: ChallengeType,
+    /// How sure that was
+    #[schema(minimum = 0, maximum = 1)]
+    confidence: f64,
+    /// How it was told
+    detail: String,
+    /// When it was detected
+    #[schema(value_type = String, format = DateTime)]
+    detected_at: Timestamp,
+    /// How it ended: at its owner's word, or because the page does not show it any more
+    #[schema(schema_with = outcome, required = true)]
+    outcome: Option<HowEnded>,
+    /// When it ended
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    ended_at: Option<Timestamp>,
+}
+
+impl From<challenges::Challenge> for ResolvedChallenge {
+    fn from(challenge: challenges::Challenge) -> Self {
+        Self {
+            challenge_id: challenge.id,
+            session_id: challenge.session_id,
+            r#type: challenge.kind,
+            confidence: challenge.confidence,
+            detail: challenge.detail,
+            detected_at: challenge.detected_at,
+            outcome: challenge.outcome,
+            ended_at: challenge.ended_at,
+        }
+    }
+}
+
+/// The types of challenges that there are.
+pub fn challenge_type() -> RefOr<Schema> {
+    named("ChallengeType", one_of(ChallengeType::NAMES, None))
+}
+
+fn outcome() -> RefOr<Schema> {
+    or_null(named("ChallengeOutcome", one_of(&["resolved", "disappeared"], None)))
+}
+
+/// Resolve a challenge
+///
+/// Lets a session go on that a challenge pauses, whether the page still shows it or not: it is not told of again until another page
+/// is shown. Of a challenge that has ended already nothing is changed.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/challenges/{challenge_id}/resolve", tag = "Sessions",
+    operation_id = "resolveSessionChallenge",
+    params(IdPath<SessionId>, IdPath<ChallengeId>),
+    responses(
+        (status = 200, description = "It has ended", body = ResolvedChallenge), Restricted, NoChallenge, Database,
+    ),
+)]
+async fn resolve(
+    caller: Caller,
+    State(app): State<App>,
+    session: IdPath<SessionId>,
+    challenge: IdPath<ChallengeId>,
+    _body: Unused,
+) -> Result<Answer<ResolvedChallenge>> {
+    let (session, challenge) = (session.id()?, challenge.id()?);
+    let mut conn = app.db.acquire().await?;
+    match pauses::resolve(&mut conn, caller.account_id, session, challenge).await? {
+        Resolved::Ended(challenge) => Ok(Answer(challenge.into())),
+        Resolved::SessionEnded(status) => Err(driving::not_ready(status)),
+        Resolved::NoSession => Err(not_found::<SessionId>()),
+        Resolved::NoChallenge => Err(not_found::<ChallengeId>()),
+    }
+}
+
+/// Contract: challenges 6. What a session that is paused answers to what it does not take.
+pub fn paused(challenge: Standing) -> Problem {
+    let detail = format!(
+        "the session is paused by a challenge ({}); it goes on when that is gone or was resolved",
+        challenge.kind.name(),
+    );
+    Problem::new(&kinds::CONFLICT, detail).with("challenge", SessionChallenge::from(challenge))
+}

@@ -1,0 +1,133 @@
+//! The watch for challenges (contract: challenges 2, 5, 8, 9): a look at the page after each load and once a second, while nobody
+//! wants anything of the browser.
+
+use std::time::Duration;
+
+use kitfleet_domain::challenges::{self, ChallengeType, Finding, HowEnded};
+use kitfleet_domain::database::begin;
+use kitfleet_domain::ids::{ChallengeId, SessionId};
+use kitfleet_domain::operations::Operation;
+use kitfleet_domain::seldom::Seldom;
+use kitfleet_domain::sessions::pauses;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::Context;
+use crate::browser::{Browser, Seen};
+
+/// The pause between two looks.
+const EVERY: Duration = Duration::from_secs(1);
+/// The same at a page that does not answer, at most.
+const SELDOM: Duration = Duration::from_secs(30);
+/// How long a page has for its answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// Challenges of one session that are told of. A page that makes up more tells nobody anything.
+const MOST: u32 = 100;
+
+static UNTOLD: Seldom = Seldom::new();
+
+/// What is known of a session's challenges.
+pub(super) struct Watch {
+    session: SessionId,
+    /// How sure a challenge has to be.
+    confidence: f64,
+    /// When the next look is due; never while no page was opened.
+    due: Option<Instant>,
+    pause: Duration,
+    /// The page that was last looked at.
+    document: Option<u64>,
+    /// What was told of that.
+    told: Vec<ChallengeType>,
+    /// What was told and is still shown. Whether it still pauses the session its row says.
+    shown: Option<(ChallengeId, ChallengeType)>,
+    left: u32,
+}
+
+impl Watch {
+    /// The watch over a session whose browser has not been anywhere.
+    pub(super) fn new(session: SessionId, confidence: f64) -> Self {
+        let (due, document, told, shown) = (None, None, Vec::new(), None);
+        Self { session, confidence, due, pause: EVERY, document, told, shown, left: MOST }
+    }
+
+    /// Hears of what was done: what may have loaded a page is followed by a look.
+    pub(super) fn after(&mut self, done: &Operation) {
+        if done.may_load() {
+            (self.due, self.pause) = (Some(Instant::now()), EVERY);
+        }
+    }
+
+    /// Looks at the page when that is due. `None` when it did not answer: one that hangs is asked less and less often.
+    /// Dropping the future loses nothing: the look is due again at once.
+    pub(super) async fn look(&mut self, browser: &Browser) -> Option<Seen> {
+        match self.due {
+            Some(due) if self.left > 0 || self.shown.is_some() => sleep_until(due).await,
+            _ => std::future::pending().await,
+        }
+        let begun = Instant::now();
+        let seen = timeout(ANSWER_WITHIN, browser.look_for_challenges()).await.ok().flatten();
+        tracing::trace!(took = ?begun.elapsed(), session = %self.session, "looked for challenges");
+        self.pause = if seen.is_some() { EVERY } else { (self.pause * 2).min(SELDOM) };
+        self.due = Some(Instant::now() + self.pause);
+        seen
+    }
+
+    /// Writes what has changed by what was seen. What the database does not take now is seen again by the next look.
+    pub(super) async fn note(&mut self, context: &Context, seen: Seen) {
+        if let Err(error) = self.compare(context, seen).await {
+            UNTOLD.say(|held_back| {
+                tracing::warn!(%error, session = %self.session, held_back, "cannot write of a challenge");
+            });
+        }
+    }
+
+    async fn compare(&mut self, context: &Context, seen: Seen) -> sqlx::Result<()> {
+        let Seen { document, mut found } = seen;
+        found.retain(|found| found.confidence >= self.confidence);
+        let shows = |kind: ChallengeType| found.iter().any(|found| found.kind == kind);
+        match self.shown {
+            Some((id, kind)) if !shows(kind) => self.end(context, id, kind).await?,
+            // It came along to another page. If it was resolved before, that page is one on which nothing was.
+            Some((id, _)) if self.document != Some(document) => {
+                let standing = pauses::standing(&mut *context.db.acquire().await?, self.session).await?;
+                self.shown = self.shown.filter(|_| standing.is_some_and(|standing| standing.challenge_id == id));
+            }
+            _ => {}
+        }
+        if self.document != Some(document) {
+            self.document = Some(document);
+            self.told = self.shown.iter().map(|(_, kind)| *kind).collect();
+        }
+        let new = found.iter().find(|found| !self.told.contains(&found.kind));
+        match new {
+            Some(found) if self.shown.is_none() && self.left > 0 => self.pause(context, found).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn pause(&mut self, context: &Context, found: &Finding) -> sqlx::Result<()> {
+        let mut tx = begin(&context.db).await?;
+        let paused = pauses::pause(&mut tx, context.id, self.session, found).await?;
+        tx.commit().await?;
+        let Some(id) = paused else { return Ok(()) };
+        challenges::count(found.kind, None);
+        tracing::info!(session = %self.session, challenge = %id, kind = found.kind.name(), "a challenge pauses the session");
+        self.told.push(found.kind);
+        self.shown = Some((id, found.kind));
+        self.left -= 1;
+        if self.left == 0 {
+            tracing::warn!(session = %self.session, "the session has had so many challenges that no more are told of");
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self, context: &Context, id: ChallengeId, kind: ChallengeType) -> sqlx::Result<()> {
+        let mut tx = begin(&context.db).await?;
+        let ended = pauses::disappeared(&mut tx, self.session, id).await?;
+        tx.commit().await?;
+        if ended {
+            challenges::count(kind, Some(HowEnded::Disappeared));
+        }
+        self.shown = None;
+        Ok(())
+    }
+}
