@@ -154,6 +154,7 @@ async fn run_with(
         driver: config.driver,
         max_sessions: i32::try_from(config.max_sessions).unwrap_or(i32::MAX),
         public_key: &opener.public_key(),
+        live: None,
     };
     workers::register(&mut *db.acquire().await?, new).await?;
     tracing::info!(worker = %id, name = config.name, driver = %config.driver, max_sessions = config.max_sessions, "worker started");
