@@ -5,6 +5,7 @@
 //! [`intents`], and what is left when nobody comes back from there is ended by [`leftovers`].
 
 pub mod capabilities;
+pub mod gui_input;
 pub mod intents;
 pub mod keeping;
 pub mod leftovers;
