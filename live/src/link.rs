@@ -224,9 +224,10 @@ impl Incoming {
 /// Tells somebody whether they are let in.
 ///
 /// # Errors
-/// When they are gone.
+/// When they are gone, or do not take it in time.
 pub async fn answer(stream: &mut Box<dyn Stream>, admitted: Result<(), NotAdmitted>) -> io::Result<()> {
-    write_line(stream, &Answer { admitted: admitted.is_ok(), reason: admitted.err() }).await
+    let answer = Answer { admitted: admitted.is_ok(), reason: admitted.err() };
+    timeout(SPOKEN_WITHIN, write_line(stream, &answer)).await?
 }
 
 fn certificate() -> io::Result<(TlsAcceptor, Vec<u8>)> {
@@ -261,3 +262,6 @@ async fn read_line<T: for<'de> Deserialize<'de>>(stream: &mut Box<dyn Stream>) -
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

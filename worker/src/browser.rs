@@ -26,6 +26,7 @@ mod reading;
 mod shelf;
 mod simulated;
 mod sites;
+mod view;
 mod webkit;
 
 use std::io;
@@ -41,6 +42,7 @@ use self::host::driver_failure;
 pub use self::pool::Pool;
 use self::shelf::Counted;
 use self::simulated::Simulated;
+pub use self::view::{Acted, View};
 use self::webkit::Webkit;
 
 /// One session's browser.
@@ -60,6 +62,14 @@ impl Browser {
         match &mut self.0 {
             Engine::Webkit(browser, _) => browser.run(operation).await,
             Engine::Simulated(browser) => browser.run(operation).await,
+        }
+    }
+
+    /// As those see it who watch.
+    pub fn view(&self) -> View {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.view(),
+            Engine::Simulated(browser) => browser.view(),
         }
     }
 

@@ -47,8 +47,8 @@ pub async fn claim(
     let found = sqlx::query!(
         r#"with found as (
                select s.id, s.status, s.operation_id is not distinct from $3 as has,
-                      a.mode is null or a.mode = 'manual'
-                          or a.mode = 'pair' and a.driver = $4 and a.heard_at > now() - make_interval(secs => $5) as may
+                      coalesce(a.mode is null or a.mode = 'manual' or a.mode = 'pair' and a.driver = $4
+                          and a.heard_at > now() - make_interval(secs => $5), false) as may
                from sessions s left join agent_sessions a on a.session_id = s.id and a.status = 'active'
                where s.id = $1 and s.worker_id = $2
            ), claimed as (

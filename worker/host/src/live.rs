@@ -52,6 +52,8 @@ pub struct Live {
     page_is_new: Cell<bool>,
     asked_is_new: Cell<bool>,
     open: Open,
+    /// Who has asked last.
+    watcher: Cell<u64>,
     /// The last request's number.
     turn: Cell<u64>,
     /// The last picture's.
@@ -114,9 +116,10 @@ impl Live {
 }
 
 /// Waits until there is something new, or for a picture of all there is, and answers with it. A later request ends an earlier one.
-pub async fn watch(browser: &Rc<Browser>, whole: bool) -> Result<Seen, HostError> {
+pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<Seen, HostError> {
     begin(browser);
     let live = &browser.live;
+    live.watcher.set(watcher);
     let turn = live.turn.get() + 1;
     live.turn.set(turn);
     live.wake();
@@ -188,9 +191,9 @@ fn begin(browser: &Rc<Browser>) {
 }
 
 /// Paints nothing any more, and forgets what was painted.
-pub fn unwatch(browser: &Browser) {
+pub fn unwatch(browser: &Browser, watcher: u64) {
     let live = &browser.live;
-    if !live.watched.replace(false) {
+    if live.watcher.get() != watcher || !live.watched.replace(false) {
         return;
     }
     if let Some(surface) = browser.surface() {

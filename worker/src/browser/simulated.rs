@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, Locate,
     LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
@@ -12,8 +13,10 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::Way;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Ended;
+use super::view::View;
 use super::webkit::milliseconds;
 
 /// One white pixel.
@@ -27,14 +30,22 @@ const PDF: &[u8] =
 /// A browser that is not there.
 pub struct Simulated {
     url: String,
+    viewport: Size,
+    ends: DropGuard,
     /// What it would leave through, which is open for as long as it is.
     _way: Arc<Way>,
 }
 
 impl Simulated {
     /// On a blank page.
-    pub fn new(way: Arc<Way>) -> Self {
-        Self { url: "about:blank".to_owned(), _way: way }
+    pub fn new(archetype: &Archetype, way: Arc<Way>) -> Self {
+        let (viewport, ends) = (archetype.viewport, CancellationToken::new().drop_guard());
+        Self { url: "about:blank".to_owned(), viewport, ends, _way: way }
+    }
+
+    /// As those see it who watch.
+    pub fn view(&self) -> View {
+        View::simulated(self.ends.token().clone(), self.viewport)
     }
 
     /// Does one operation.

@@ -110,9 +110,14 @@ pub enum Command {
     Watch {
         /// All that can be seen, as soon as that may be, instead of what is new.
         whole: bool,
+        /// Who watches: each has another number.
+        watcher: u64,
     },
-    /// Nobody watches any more. Replies `null`.
-    Unwatch,
+    /// Nobody watches any more, unless somebody else does by now. Replies `null`.
+    Unwatch {
+        /// Who has.
+        watcher: u64,
+    },
     /// From now on a person acts, and is asked what a page asks; or not any more: then what is open is closed as it is without a
     /// person. Replies `null`.
     LendHands {
@@ -149,7 +154,7 @@ impl Command {
             Self::Leave => "leave",
             Self::Page => "page",
             Self::Watch { .. } => "watch",
-            Self::Unwatch => "unwatch",
+            Self::Unwatch { .. } => "unwatch",
             Self::LendHands { .. } => "lend_hands",
             Self::Act { .. } => "act",
         }
