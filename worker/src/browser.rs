@@ -66,6 +66,7 @@ impl Browser {
     }
 
     /// As those see it who watch.
+    #[must_use]
     pub fn view(&self) -> View {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.view(),

@@ -131,13 +131,12 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
     })?;
     let admission = admission.ok_or(NotAdmitted::Ticket)?;
     let mut hubs = context.live.hubs();
-    let (hub, is_new) = match hubs.get(&session) {
-        Some(hub) => (Arc::clone(hub), None),
-        None => {
-            let (hub, parts) = Hub::new(session, &stage);
-            hubs.insert(session, Arc::clone(&hub));
-            (hub, Some(parts))
-        }
+    let (hub, is_new) = if let Some(hub) = hubs.get(&session) {
+        (Arc::clone(hub), None)
+    } else {
+        let (hub, parts) = Hub::new(session, &stage);
+        hubs.insert(session, Arc::clone(&hub));
+        (hub, Some(parts))
     };
     let seat = hub.seats.take(admission).ok_or(NotAdmitted::Full)?;
     drop(hubs);

@@ -24,7 +24,7 @@ const BOX: &str = "<style>body { margin: 0; background: white } #box { position:
 #[tokio::test]
 async fn what_changes_is_seen() {
     let scene = Scene::start().await;
-    scene.show(BOX).await;
+    scene.show(&format!("{BOX}<script>box.onclick = () => box.classList.add('red')</script>")).await;
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
     let first = viewer.until("a picture", |viewer| viewer.last).await.0;
     assert_eq!((first.base, first.rect), (0, [0, 0, first.view[0], first.view[1]]));
@@ -39,10 +39,8 @@ async fn what_changes_is_seen() {
     let control = viewer.hears("control", 0).await;
     assert_eq!(control, json!({"type": "control", "driver": "nobody", "may_act": false}));
 
-    let change = json!({"action": {"kind": "tap", "selector": "#box"}});
-    scene.show(&format!("{BOX}<script>box.onclick = () => box.classList.add('red')</script>")).await;
     viewer.until("a sharp picture", |viewer| viewer.last.filter(|(picture, _)| picture.sharp)).await;
-    scene.operate("interact", change).await.expect(200);
+    scene.act(json!({"kind": "tap", "selector": "#box"})).await.expect(200);
     viewer.until("red", |viewer| viewer.shows((80, 100), RED).then_some(())).await;
     let (patch, bytes) = viewer.last.expect("a picture");
     let [left, top, width, height] = patch.rect;
@@ -86,7 +84,7 @@ async fn who_stalls_slows_nobody_down() {
     let scene = Scene::start().await;
     scene
         .show(
-            "<style>body { margin: 0 }</style><div id=box style='height: 400px'></div>
+            "<style>body { margin: 0 }</style><div id=box style='width: 100px; height: 100px'></div>
         <script>let hue = 0; setInterval(() => box.style.background = `hsl(${hue += 5} 90% 50%)`, 20)</script>",
         )
         .await;

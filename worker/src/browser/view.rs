@@ -54,11 +54,13 @@ impl View {
     }
 
     /// The same for somebody else, who is not disturbed when those before cease to watch.
+    #[must_use]
     pub fn for_another(&self) -> Self {
         Self { watcher: self.watchers.fetch_add(1, Ordering::Relaxed) + 1, ..self.clone() }
     }
 
     /// The viewport, in CSS pixels.
+    #[must_use]
     pub fn size(&self) -> Size {
         self.size
     }

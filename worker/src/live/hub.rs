@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitfleet_domain::agents::lanes;
+use kitfleet_domain::archetypes::Size;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::seldom::Seldom;
 use tokio::sync::{Notify, mpsc};
@@ -39,7 +40,7 @@ pub struct Hub {
     pub deeds: mpsc::Sender<Deed>,
     /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
-    view_size: kitfleet_domain::archetypes::Size,
+    viewport: Size,
     look: Notify,
     /// Told whenever there was looked who may act.
     pub looked: Notify,
@@ -62,7 +63,7 @@ impl Hub {
             pictures: Pictures::default(),
             deeds,
             ended: CancellationToken::new(),
-            view_size: stage.view.size(),
+            viewport: stage.view.size(),
             look: Notify::new(),
             looked: Notify::new(),
         };
@@ -70,8 +71,8 @@ impl Hub {
     }
 
     /// The viewport, in CSS pixels.
-    pub fn viewport(&self) -> kitfleet_domain::archetypes::Size {
-        self.view_size
+    pub fn viewport(&self) -> Size {
+        self.viewport
     }
 
     /// Has somebody look soon who drives.

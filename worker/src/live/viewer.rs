@@ -7,7 +7,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use kitfleet_live::link::Stream;
-use kitfleet_live::messages::{Closing, FromViewer, MESSAGE_BYTES, Refusal, Role, ToViewer};
+use kitfleet_live::messages::{Closing, Event, FromViewer, MESSAGE_BYTES, Refusal, Role, ToViewer};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -217,7 +217,7 @@ impl<'a> Viewer<'a> {
     }
 
     /// Hands on what a person does, if it is one who may act, within bounds.
-    fn input(&self, events: Vec<kitfleet_live::messages::Event>) -> Result<(), (Refusal, &'static str)> {
+    fn input(&self, events: Vec<Event>) -> Result<(), (Refusal, &'static str)> {
         if self.seat.admission.role != Role::Controller {
             return Err((Refusal::Viewer, "a viewer may only look"));
         }

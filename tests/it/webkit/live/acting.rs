@@ -44,6 +44,7 @@ async fn a_person_taps_types_and_chooses() {
     let keys: Vec<_> = "Zebra".chars().map(|key| json!({"type": "key", "key": key})).collect();
     viewer.act(json!(keys)).await;
     viewer.act(json!([{"type": "text", "text": "-correct-horse"}, {"type": "key", "key": "Tab"}])).await;
+    until_status(&scene.client, &scene.session, "busy").await;
     until_status(&scene.client, &scene.session, "ready").await;
     let name = json!({"extractions": [{"name": "it", "selector": "#name", "type": "text"}]});
     scene.operate("extract", name).await.expect(200);
