@@ -161,7 +161,7 @@ impl ServerCertVerifier for Pinned {
 
 /// A worker's end.
 pub struct Listener {
-    listener: TcpListener,
+    socket: TcpListener,
     address: SocketAddr,
     tls: Option<(TlsAcceptor, Vec<u8>)>,
 }
@@ -172,10 +172,10 @@ impl Listener {
     /// # Errors
     /// When the address is not to be had.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
+        let socket = TcpListener::bind(address).await?;
+        let address = socket.local_addr()?;
         let tls = if address.ip().is_loopback() { None } else { Some(certificate()?) };
-        Ok(Self { listener, address, tls })
+        Ok(Self { socket, address, tls })
     }
 
     /// What api processes have to know.
@@ -190,7 +190,7 @@ impl Listener {
     /// # Errors
     /// When there is none to be had, as without descriptors.
     pub async fn accept(&self) -> io::Result<Incoming> {
-        let (stream, _) = self.listener.accept().await?;
+        let (stream, _) = self.socket.accept().await?;
         stream.set_nodelay(true)?;
         Ok(Incoming { stream, tls: self.tls.as_ref().map(|(tls, _)| tls.clone()) })
     }
