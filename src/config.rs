@@ -365,6 +365,8 @@ pub struct Worker {
     pub warm_pool: WarmPool,
     /// Where `kitfleet worker` serves its health and its metrics, which `kitfleet up` has beside everything else.
     pub listen: Option<SocketAddr>,
+    /// Where API processes bring those who watch a browser of this worker.
+    pub live_listen: SocketAddr,
     /// The `kitfleet-host` executable; by default the one beside this program, else the one in `PATH`.
     pub host_program: PathBuf,
     /// Whether the worker starts where browsers cannot be confined.
@@ -390,6 +392,7 @@ impl Default for Worker {
             session_connections: 256,
             warm_pool: WarmPool::Auto,
             listen: None,
+            live_listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             host_program: machine::host_program(),
             sandbox: Sandbox::Preferred,
             session_memory_bytes: 1024 * 1024 * 1024,

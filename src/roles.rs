@@ -294,6 +294,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         driver: config.worker.driver,
         name: config.worker.name.clone(),
         max_sessions: sessions.count,
+        live_listen: config.worker.live_listen,
         session_connections: sessions.connections,
         warm_pool: config.worker.warm_pool,
         clock: config.clock.clone(),

@@ -6,6 +6,7 @@
 
 pub mod capabilities;
 pub mod census;
+pub mod gui_input;
 pub mod intents;
 pub mod keeping;
 pub mod leftovers;

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use strum::VariantArray as _;
 
 use crate::area::{Area, Purge};
-use crate::ids::WorkerId;
+use crate::ids::{SessionId, WorkerId};
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
@@ -116,6 +116,17 @@ pub struct NewWorker<'a> {
     pub max_sessions: i32,
     /// What secrets are sealed to.
     pub public_key: &'a [u8],
+    /// Where its browsers can be seen, if they can.
+    pub live: Option<&'a LiveEnd>,
+}
+
+/// Where the browsers of a worker can be seen (contract: live 21).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveEnd {
+    /// As `address:port`.
+    pub address: String,
+    /// SHA-256 of the certificate that it has there. `None` where it speaks no TLS, which is on its own machine alone.
+    pub fingerprint: Option<Vec<u8>>,
 }
 
 /// Begins an incarnation, with the slots that sessions are placed in.
@@ -125,7 +136,8 @@ pub struct NewWorker<'a> {
 pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "with worker as (
-             insert into workers (id, name, driver, max_sessions, public_key) values ($1, $2, $3, $4, $5) returning id
+             insert into workers (id, name, driver, max_sessions, public_key, live_address, live_fingerprint)
+             values ($1, $2, $3, $4, $5, $6, $7) returning id
          )
          insert into worker_slots (worker_id, number) select id, generate_series(1, $4) from worker",
         new.id as _,
@@ -133,10 +145,28 @@ pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Resu
         new.driver as _,
         new.max_sessions,
         new.public_key,
+        new.live.map(|live| live.address.as_str()),
+        new.live.and_then(|live| live.fingerprint.as_deref()),
     )
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Where the browser of a live session can be seen. `None` when the session has ended, or its worker shows nothing.
+///
+/// # Errors
+/// When the database fails.
+pub async fn live_end(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<LiveEnd>> {
+    let end = sqlx::query!(
+        r#"select w.live_address as "address!", w.live_fingerprint as fingerprint
+           from sessions s join workers w on w.id = s.worker_id
+           where s.id = $1 and s.live and w.status in ('active', 'draining') and w.live_address is not null"#,
+        session as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(end.map(|end| LiveEnd { address: end.address, fingerprint: end.fingerprint }))
 }
 
 /// What secrets are sealed to that are for this worker.

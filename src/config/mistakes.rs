@@ -26,6 +26,11 @@ impl Config {
             (self.database.max_connections >= 8, "database.max_connections", "must be at least 8"),
             ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
             (!self.worker.name.trim().is_empty(), "worker.name", "must not be empty"),
+            (
+                !self.worker.live_listen.ip().is_unspecified(),
+                "worker.live_listen",
+                "must be an address at which API processes reach this machine",
+            ),
             (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
             (
                 (0.0..=1.0).contains(&self.sessions.challenge_confidence),

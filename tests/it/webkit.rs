@@ -11,6 +11,7 @@ mod forms;
 mod history;
 mod hostile;
 mod interaction;
+mod live;
 mod locating;
 mod locators;
 mod menus;

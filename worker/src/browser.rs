@@ -27,6 +27,7 @@ mod reading;
 mod shelf;
 mod simulated;
 mod sites;
+mod view;
 mod webkit;
 
 use std::io;
@@ -44,6 +45,7 @@ use self::host::driver_failure;
 pub use self::pool::Pool;
 use self::shelf::Counted;
 use self::simulated::Simulated;
+pub use self::view::{Acted, View};
 use self::webkit::Webkit;
 
 /// One session's browser.
@@ -72,6 +74,15 @@ impl Browser {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.look_for_challenges().await,
             Engine::Simulated(browser) => Some(browser.look_for_challenges()),
+        }
+    }
+
+    /// As those see it who watch.
+    #[must_use]
+    pub fn view(&self) -> View {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.view(),
+            Engine::Simulated(browser) => browser.view(),
         }
     }
 

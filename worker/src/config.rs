@@ -1,5 +1,6 @@
 //! What a worker has to be told.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct WorkerConfig {
     pub name: String,
     /// Live sessions at most.
     pub max_sessions: u32,
+    /// Where api processes bring those who watch.
+    pub live_listen: SocketAddr,
     /// Browsers that are kept hot, of the default archetype's device pixel ratio.
     pub warm_pool: WarmPool,
     /// What time it is, for what is remembered of the last minutes.

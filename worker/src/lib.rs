@@ -9,6 +9,7 @@ mod clock;
 pub mod config;
 pub mod emails;
 pub mod incarnations;
+mod live;
 pub mod maintenance;
 mod proxies;
 mod sessions;
@@ -26,7 +27,7 @@ use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::leftovers;
-use kitfleet_domain::workers::{self, NewWorker};
+use kitfleet_domain::workers::{self, Driver, NewWorker};
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::queue_of;
@@ -37,6 +38,7 @@ use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
+use kitfleet_live::link::Listener;
 use kitfleet_models::{ClientError, Models};
 use kitfleet_profiles::Stores;
 use sqlx::PgPool;
@@ -50,6 +52,7 @@ use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
 use crate::emails::Mailer;
 use crate::incarnations::Living;
+use crate::live::Live;
 use crate::sessions::Sessions;
 
 /// How long the browsers may take to close when the worker stops.
@@ -85,6 +88,9 @@ pub enum RunError {
     /// The database failed while the worker started.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
+    /// Nobody could watch.
+    #[error("viewers cannot be let in (worker.live_listen): {0}")]
+    LiveListener(io::Error),
     /// No HTTP client can be made.
     #[error("models cannot be asked: {0}")]
     Models(#[from] ClientError),
@@ -112,6 +118,8 @@ pub(crate) struct Context {
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
     pub(crate) sessions: Sessions,
+    /// Who watches them.
+    pub(crate) live: Live,
     pub(crate) mailer: Mailer,
     /// Cancelled when nothing is to be begun any more.
     pub(crate) stopping: CancellationToken,
@@ -149,12 +157,20 @@ async fn run_with(
     let checks = CheckProxy::queue_of(id);
     let queues = [&*operations, &browser_queue, &turns, &checks, EmailJob::QUEUE, AttemptJob::QUEUE];
     let (_listening, mut receivers) = wakeups.serve(&queues).await?;
+    let listener = match config.driver {
+        Driver::None => None,
+        Driver::Webkit | Driver::Simulated => {
+            Some(live::bind(config.live_listen).await.map_err(RunError::LiveListener)?)
+        }
+    };
+    let live_end = listener.as_ref().map(Listener::end);
     let new = NewWorker {
         id,
         name: &config.name,
         driver: config.driver,
         max_sessions: i32::try_from(config.max_sessions).unwrap_or(i32::MAX),
         public_key: &opener.public_key(),
+        live: live_end.as_ref(),
     };
     workers::register(&mut *db.acquire().await?, new).await?;
     tracing::info!(worker = %id, name = config.name, driver = %config.driver, max_sessions = config.max_sessions, "worker started");
@@ -179,9 +195,12 @@ async fn run_with(
         opener,
         stores,
         sessions,
+        live: Live::default(),
         mailer,
         stopping,
     });
+    let _receiving =
+        listener.map(|listener| AbortOnDropHandle::new(tokio::spawn(live::receive(listener, Arc::clone(&context)))));
     let tidying = Arc::clone(&context);
     let tidying = async move { tidying.mailer.keep_for(tidying.config.outbox_retention).await };
     let _tidying = AbortOnDropHandle::new(tokio::spawn(tidying));
@@ -364,6 +383,9 @@ async fn close(context: &Context) {
     // An actor that still waits for the database to write an outcome is left behind: its browser ends with the pool.
     if tokio::time::timeout(CLOSE_LIMIT, context.sessions.close_all()).await.is_err() {
         tracing::error!("some sessions did not close in time");
+    }
+    if tokio::time::timeout(CLOSE_LIMIT, context.live.ended()).await.is_err() {
+        tracing::error!("some viewers did not leave in time");
     }
 }
 

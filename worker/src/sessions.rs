@@ -31,7 +31,7 @@ use tracing::Instrument as _;
 
 use self::watch::Watch;
 use crate::Context;
-use crate::browser::{Browser, Ended, NotSaved, Seen};
+use crate::browser::{Browser, Ended, NotSaved, Seen, View};
 use crate::ways;
 
 /// What a browser may take beyond its operation's time: it ends operations itself, in better words.
@@ -56,7 +56,24 @@ struct Handle {
     orders: mpsc::Sender<Order>,
     looks: mpsc::Sender<Look>,
     close: CancellationToken,
+    /// From when its browser is open.
+    stage: Option<Stage>,
 }
+
+/// What those need of a session who watch it, and act in it.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    /// Its browser.
+    pub(crate) view: View,
+    /// The claim of whoever acts.
+    pub(crate) claim: HeldClaim,
+    /// Told when the browser fails whoever acts.
+    pub(crate) faults: mpsc::Sender<Failure>,
+}
+
+/// The claim of whoever acts in a session, or who may have it: it is here before it is asked for. The lock is kept for as long as the claim
+/// is asked for or written back, so that a browser that fails meanwhile fails whoever acts, or nobody.
+pub(crate) type HeldClaim = Arc<tokio::sync::Mutex<Option<IntentId>>>;
 
 /// An operation for an actor.
 struct Order {
@@ -95,6 +112,11 @@ impl Sessions {
         };
         timeout(patience, asking).await.ok()??;
         answered.await.ok()
+    }
+
+    /// What is to be seen of a session. `None` when its browser is not open, or not here.
+    pub(crate) fn stage(&self, session: SessionId) -> Option<Stage> {
+        self.get(session)?.stage
     }
 
     /// Closes the browsers of sessions that ended without this worker having heard of it.
@@ -145,19 +167,23 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
 /// Opens the browser of a session that is being created, and starts its actor.
 fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: OpenRequest, span: tracing::Span) {
     let ((orders, inbox), (looks, asked)) = (mpsc::channel(1), mpsc::channel(1));
+    let (faults, faulted) = mpsc::channel(1);
     let close = CancellationToken::new();
     {
         let mut live = context.sessions.lock();
         if live.contains_key(&session) {
             return;
         }
-        live.insert(session, Handle { orders, looks, close: close.clone() });
+        live.insert(session, Handle { orders, looks, close: close.clone(), stage: None });
     }
     let mut actor = Actor {
         context: Arc::clone(context),
         session,
         inbox,
         asked,
+        faults,
+        faulted,
+        claim: HeldClaim::default(),
         close,
         last: None,
         has_profile: false,
@@ -206,6 +232,9 @@ struct Actor {
     session: SessionId,
     inbox: mpsc::Receiver<Order>,
     asked: mpsc::Receiver<Look>,
+    faults: mpsc::Sender<Failure>,
+    faulted: mpsc::Receiver<Failure>,
+    claim: HeldClaim,
     close: CancellationToken,
     /// The last intent that was carried out.
     last: Option<IntentId>,
@@ -253,6 +282,7 @@ impl Actor {
         };
         let outcome = match opened {
             Ok(Ok(browser)) => {
+                self.put_on_stage(&browser);
                 if finish(&context, intent, &Outcome::Done.into()).await == Written::AsItIs {
                     return Some(browser);
                 }
@@ -266,6 +296,14 @@ impl Actor {
         finish(&context, intent, &outcome.into()).await;
         self.let_go().await;
         None
+    }
+
+    /// Lets it be watched.
+    fn put_on_stage(&self, browser: &Browser) {
+        let stage = Stage { view: browser.view(), claim: Arc::clone(&self.claim), faults: self.faults.clone() };
+        if let Some(handle) = self.context.sessions.lock().get_mut(&self.session) {
+            handle.stage = Some(stage);
+        }
     }
 
     async fn open_browser(&mut self, wanted: OpenRequest) -> Result<Browser, Failure> {
@@ -323,6 +361,7 @@ impl Actor {
                     Some(after) => break after,
                     None => continue,
                 },
+                Some(failure) = self.faulted.recv() => break self.fail_idle(failure).await,
             };
             let Some(order) = order else { break After::Close };
             // The start of an intent is committed without waiting for the disk. A crash of the database may forget it and
@@ -482,10 +521,18 @@ impl Actor {
         }
     }
 
-    /// A browser that dies between operations, or cannot be looked at, errors its session. When an operation was claimed just then, that
-    /// operation fails instead: its order finds no actor.
+    /// A browser that dies between operations, or cannot be looked at, errors its session. When somebody acts, that fails; and when an
+    /// operation was claimed just then, that operation fails instead: its order finds no actor.
     async fn fail_idle(&mut self, failure: Failure) -> After {
         tracing::warn!(session = %self.session, detail = failure.detail, "the browser died");
+        let claim = Arc::clone(&self.claim);
+        let mut acting = claim.lock().await;
+        if let Some(intent) = acting.take()
+            && finish(&self.context, intent, &Outcome::Failed { failure: failure.clone() }.into()).await
+                != Written::TooLate
+        {
+            return After::Fail;
+        }
         let fail = || async {
             let mut tx = begin(&self.context.db).await?;
             let errored = leftovers::fail_idle(&mut tx, self.context.id, self.session, "unknown", &failure).await?;
@@ -548,6 +595,11 @@ enum Written {
     AsFailure,
     /// A destroy, or the rescue of a worker declared lost, was faster.
     TooLate,
+}
+
+/// Writes that a person does not act any more. `false` when their session has ended, or they did not.
+pub(crate) async fn cease(context: &Context, intent: IntentId) -> bool {
+    finish(context, intent, &Outcome::Done.into()).await != Written::TooLate
 }
 
 /// Writes an intent's end, however long the database is away: until it is written, nobody has been told anything.

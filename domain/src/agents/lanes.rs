@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 
 use super::Mode;
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, AgentSessionId};
+use crate::ids::{AccountId, AgentSessionId, SessionId};
 use crate::validation::{Invalid, Rules};
 
 /// Characters of a client's name for itself.
@@ -216,6 +216,58 @@ pub async fn heartbeat(
         return Err(LaneError::NotDriving);
     }
     Ok(hear(conn, id).await?)
+}
+
+/// Who drives the session that an agent session owns, seen from the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Who may.
+    pub mode: Mode,
+    /// The client of the human who has the lane and was heard of within the patience, if one has.
+    pub driver: Option<String>,
+}
+
+/// Who drives a session. `None` when it is no agent session's, or of one that is closed.
+///
+/// # Errors
+/// When the database fails.
+pub async fn standing(
+    conn: &mut PgConnection,
+    session: SessionId,
+    patience: Duration,
+) -> sqlx::Result<Option<Standing>> {
+    sqlx::query_as!(
+        Standing,
+        r#"select mode as "mode: Mode",
+                  case when heard_at > now() - make_interval(secs => $2) then driver end as driver
+           from agent_sessions where session_id = $1 and status = 'active'"#,
+        session as _,
+        patience.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Hears of the client that drives a session, by its open connection (contract: live 11). One that does not is not heard of.
+///
+/// # Errors
+/// When the database fails.
+pub async fn hear_of(
+    conn: &mut PgConnection,
+    session: SessionId,
+    client: &str,
+    patience: Duration,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update agent_sessions set heard_at = clock_timestamp()
+         where session_id = $1 and status = 'active' and driver = $2 and heard_at > now() - make_interval(secs => $3)",
+        session as _,
+        client,
+        patience.as_secs_f64(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {

@@ -300,7 +300,7 @@ pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: O
         "update intents i set status = 'queued', started_at = null
          from sessions s
          where s.worker_id = $1 and s.live and i.id = s.operation_id
-           and i.status = 'running' and ($2::timestamptz is null or i.started_at > $2)",
+           and i.status = 'running' and i.kind <> 'gui_input' and ($2::timestamptz is null or i.started_at > $2)",
         worker as _,
         since as _,
     )

@@ -24,7 +24,7 @@ pub fn worker_gone() -> Failure {
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Ends what dead workers left behind (contract: workers 4, 7): a session whose browser never opened, or whose operation never
-/// started, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is left to
+/// started, or in which a person acted, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is left to
 /// its next operation, and errored when none comes for ten minutes. Of workers that stopped in good order nothing is left,
 /// whatever kept them from seeing to it. What ended sessions had in hand is lost. Answers how many intents were ended. `conn`
 /// is in a transaction.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// When the database fails. An intent whose end it does not take is logged and left, so that the others are ended.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let stranded = sqlx::query!(
-        r#"select i.id, i.status = 'running' and i.kind <> 'open' as "under_way!"
+        r#"select i.id, i.status = 'running' and i.kind not in ('open', 'gui_input') as "under_way!"
            from sessions s join intents i on i.id = s.operation_id join workers w on w.id = s.worker_id
            where i.status <> 'done' and s.live and w.status in ('lost', 'stopped')
            order by s.account_id, i.id limit $1 for update of s, i skip locked"#,

@@ -7,6 +7,7 @@ pub mod database;
 pub mod events;
 pub mod here;
 pub mod identity_provider;
+pub mod live;
 pub mod mail;
 pub mod model_provider;
 pub mod namespaces;

@@ -12,14 +12,15 @@ use kitfleet_host_protocol::{Device, HostError, Message, Page};
 use serde_json::{Value, json};
 use webkit2gtk::{
     CacheModel, ColorChooserRequestExt, DownloadExt, FileChooserRequestExt, HardwareAccelerationPolicy,
-    NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu, OptionMenuExt, PermissionRequestExt,
-    ScriptDialog, ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt, UserContentInjectedFrames,
+    NavigationAction, NetworkProxyMode, NetworkProxySettings, OptionMenu, PermissionRequestExt, ScriptDialog,
+    ScriptDialogType, Settings, SettingsExt, TLSErrorsPolicy, URIRequestExt, UserContentInjectedFrames,
     UserContentManager, UserContentManagerExt, UserScript, UserScriptInjectionTime, WebContext, WebContextExt,
     WebProcessTerminationReason, WebView, WebViewExt, WebsiteDataManager, WebsiteDataManagerExt,
 };
 
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::channel::Output;
+use crate::live::{Live, asked};
 use crate::navigation::{self, Navigation};
 use crate::script::{self, Scripts};
 use crate::submissions::{self, Submissions};
@@ -49,6 +50,8 @@ pub struct Browser {
     pub acknowledgements: Acknowledgements,
     /// The forms that pages may not submit.
     pub submissions: Submissions,
+    /// What those see who watch.
+    pub live: Live,
     /// Where everything lies that the browser writes.
     pub directory: PathBuf,
     window: gtk::Window,
@@ -82,6 +85,7 @@ impl Browser {
             scripts: Scripts::default(),
             acknowledgements: Acknowledgements::default(),
             submissions: Submissions::default(),
+            live: Live::default(),
             directory: arguments.data_dir.clone(),
             context,
             settings,
@@ -165,6 +169,13 @@ impl Browser {
         cut(self.view.uri().map(String::from).unwrap_or_default(), most)
     }
 
+    /// The current title as far as WebKit has heard of it, cut to size.
+    pub fn title(&self) -> Option<String> {
+        let (_, most) = self.lengths.get();
+        let (title, _) = cut(self.view.title().map(String::from).unwrap_or_default(), most);
+        (!title.is_empty()).then_some(title)
+    }
+
     async fn await_layout(self: &Rc<Self>, device: &Device) -> Result<(), HostError> {
         let Device { viewport_width, viewport_height, screen_width, screen_height, .. } = device;
         let wanted = json!([viewport_width, viewport_height, screen_width, screen_height]);
@@ -188,9 +199,14 @@ impl Browser {
         self.view.grab_focus();
         activate(&self.window);
         // Nobody looks at it, so that GTK need not copy to the display what a page has painted.
-        if let Some(surface) = self.window.window() {
+        if let Some(surface) = self.surface() {
             surface.freeze_updates();
         }
+    }
+
+    /// What the window is to the display.
+    pub fn surface(&self) -> Option<gdk::Window> {
+        self.window.window()
     }
 
     /// Hears the reports of our own world's listeners.
@@ -219,8 +235,12 @@ impl Browser {
     /// Answers everything that would wait for a person, or reach beyond the page.
     fn refuse(self: &Rc<Self>) {
         self.context.connect_download_started(|_, download| download.cancel());
-        self.view.connect_script_dialog(|_, dialog| {
-            answer(dialog);
+        let browser = Rc::downgrade(self);
+        self.view.connect_script_dialog(move |_, dialog| {
+            match browser.upgrade() {
+                Some(browser) => asked::open_dialog(&browser, dialog),
+                None => answer(dialog),
+            }
             true
         });
         self.view.connect_permission_request(|_, request| {
@@ -247,10 +267,10 @@ impl Browser {
             true
         });
         // The bindings of these two signals panic when no event led to the menu.
-        self.view.connect_local("show-option-menu", false, |values| {
-            if let Ok(menu) = values[1].get::<OptionMenu>() {
-                // WebKit is in the midst of showing it, and would use what closing frees.
-                glib::idle_add_local_once(move || menu.close());
+        let browser = Rc::downgrade(self);
+        self.view.connect_local("show-option-menu", false, move |values| {
+            if let (Some(browser), Ok(menu)) = (browser.upgrade(), values[1].get::<OptionMenu>()) {
+                asked::open_menu(&browser, menu);
             }
             Some(true.to_value())
         });
@@ -356,8 +376,8 @@ fn activate(window: &gtk::Window) {
     gtk::main_do_event(&mut event);
 }
 
-/// Nobody sits before the screen: what a person could dismiss is dismissed, and a page may always be left.
-fn answer(dialog: &ScriptDialog) {
+/// Where nobody sits before the screen, what a person could dismiss is dismissed, and a page may always be left.
+pub fn answer(dialog: &ScriptDialog) {
     if dialog.dialog_type() == ScriptDialogType::BeforeUnloadConfirm {
         dialog.confirm_set_confirmed(true);
     }

@@ -33,10 +33,7 @@ struct Stroke {
 
 /// Injects the keys, and waits until the page has handled them.
 pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostError> {
-    let strokes: Vec<Stroke> = keys
-        .iter()
-        .map(|key| parse(key).ok_or_else(|| HostError::UnknownKey { key: key.clone() }))
-        .collect::<Result<_, _>>()?;
+    let strokes: Vec<Stroke> = keys.iter().map(|key| stroke(key)).collect::<Result<_, _>>()?;
     let (pressed, mut rest) = strokes.split_at(BY_KEY.min(strokes.len()));
     press(browser, pressed).await?;
     while let Some(first) = rest.first() {
@@ -52,6 +49,20 @@ pub async fn inject(browser: &Rc<Browser>, keys: &[String]) -> Result<(), HostEr
         }
     }
     Ok(())
+}
+
+/// Whether there is such a key.
+pub fn check(key: &str) -> Result<(), HostError> {
+    stroke(key).map(|_| ())
+}
+
+/// Presses and releases a key, and does not wait until the page has handled it.
+pub fn strike(browser: &Rc<Browser>, key: &str) -> Result<(), HostError> {
+    stroke(key)?.send(browser).map(|_| ())
+}
+
+fn stroke(key: &str) -> Result<Stroke, HostError> {
+    parse(key).ok_or_else(|| HostError::UnknownKey { key: key.to_owned() })
 }
 
 async fn press(browser: &Rc<Browser>, strokes: &[Stroke]) -> Result<(), HostError> {

@@ -12,6 +12,7 @@ mod cookies;
 mod failure;
 mod history;
 mod keys;
+mod live;
 mod navigation;
 mod screen;
 mod script;
@@ -149,6 +150,10 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         Command::ReplaceCookies { cookies } => json(&cookies::replace(browser, &cookies).await?),
         Command::Leave => json(&navigation::leave(browser).await),
         Command::Page => json(&browser.page().await),
+        Command::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
+        Command::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
+        Command::LendHands { lend } => json(&live::asked::lend(browser, lend)),
+        Command::Act { acts } => json(&live::hands::act(browser, acts)?),
     })
 }
 

@@ -16,6 +16,9 @@ use crate::{acknowledgement, failure};
 /// Farther than this from where it landed, a finger does not tap.
 const SLACK: f64 = 8.0;
 
+/// An operation's.
+const FINGER: usize = 1;
+
 /// Injects the steps of one finger, and waits until the page has handled them.
 pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep]) -> Result<(), HostError> {
     let reports = &browser.acknowledgements;
@@ -24,7 +27,7 @@ pub async fn inject(browser: &Rc<Browser>, steps: &[TouchStep]) -> Result<(), Ho
         if step.after_ms > 0 {
             glib::timeout_future(Duration::from_millis(step.after_ms)).await;
         }
-        send(browser, step)?;
+        send(browser, FINGER, step.phase, (step.x, step.y))?;
     }
     acknowledgement::wait(browser, |reports| reports.touches.get(), touches + 1).await;
     if is_tap(steps) && reports.refusals.get() == refusals {
@@ -38,33 +41,35 @@ fn is_tap(steps: &[TouchStep]) -> bool {
     steps.iter().all(|step| (step.x - first.x).hypot(step.y - first.y) <= SLACK)
 }
 
-fn send(browser: &Rc<Browser>, step: &TouchStep) -> Result<(), HostError> {
+/// Hands the view a finger's next step.
+pub fn send(browser: &Rc<Browser>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
     let surface = browser.view.window().ok_or_else(|| failure::engine("the view has no window"))?;
-    let finger = gdk::Display::default()
+    let device = gdk::Display::default()
         .and_then(|display| display.default_seat())
         .and_then(|seat| seat.pointer())
         .ok_or_else(|| failure::engine("X has no pointer"))?;
-    let mut event = gdk::Event::new(match step.phase {
+    let mut event = gdk::Event::new(match phase {
         TouchPhase::Begin => gdk::EventType::TouchBegin,
         TouchPhase::Update => gdk::EventType::TouchUpdate,
         TouchPhase::End => gdk::EventType::TouchEnd,
+        TouchPhase::Cancel => gdk::EventType::TouchCancel,
     });
-    // SAFETY: GDK made the event with one of the three types of this layout, and sets its remaining fields to zero; the
-    // event owns the reference to its window. A sequence is an opaque number: there is one finger.
+    // SAFETY: GDK made the event with one of the four types of this layout, and sets its remaining fields to zero; the
+    // event owns the reference to its window. A sequence is an opaque number, each finger's own.
     unsafe {
         let raw: *mut gdk::ffi::GdkEvent = event.to_glib_none_mut().0;
         let touch: *mut gdk::ffi::GdkEventTouch = raw.cast();
         (*touch).window = surface.to_glib_full();
         (*touch).time = milliseconds();
-        (*touch).x = step.x;
-        (*touch).y = step.y;
-        (*touch).x_root = step.x;
-        (*touch).y_root = step.y;
-        (*touch).sequence = std::ptr::without_provenance_mut(1);
+        (*touch).x = x;
+        (*touch).y = y;
+        (*touch).x_root = x;
+        (*touch).y_root = y;
+        (*touch).sequence = std::ptr::without_provenance_mut(finger);
         (*touch).emulating_pointer = 0;
     }
-    event.set_device(Some(&finger));
-    event.set_source_device(Some(&finger));
+    event.set_device(Some(&device));
+    event.set_source_device(Some(&device));
     browser.view.event(&event);
     Ok(())
 }

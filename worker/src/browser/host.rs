@@ -62,15 +62,23 @@ pub struct Start<'a> {
 
 /// A running host. Dropping it kills the whole family and removes its folder, in the background.
 pub struct Host {
+    /// While this is there, the host's input does not end.
     requests: mpsc::UnboundedSender<String>,
-    replies: Arc<Replies>,
-    next_id: AtomicU64,
-    death: watch::Receiver<Option<Death>>,
+    line: Line,
     directory: BrowserDirectory,
     /// While this is there, the host is in use.
     in_use: oneshot::Sender<Farewell>,
     burial: JoinHandle<()>,
     _tasks: [AbortOnDropHandle<()>; 3],
+}
+
+/// The way to a running host. It can be shared, and keeps no host running.
+#[derive(Clone)]
+pub struct Line {
+    requests: mpsc::WeakUnboundedSender<String>,
+    replies: Arc<Replies>,
+    next_id: Arc<AtomicU64>,
+    death: watch::Receiver<Option<Death>>,
 }
 
 /// Asked of whoever buries a host: to let it end by itself.
@@ -153,16 +161,8 @@ impl Host {
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
         let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
-        let host = Self {
-            requests,
-            replies,
-            next_id: AtomicU64::new(1),
-            death,
-            directory,
-            in_use,
-            burial,
-            _tasks: pipes.map(AbortOnDropHandle::new),
-        };
+        let line = Line { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death };
+        let host = Self { requests, line, directory, in_use, burial, _tasks: pipes.map(AbortOnDropHandle::new) };
         match is_ready.await {
             Ok(()) => Ok(host),
             Err(_) => Err(host.died().await),
@@ -179,26 +179,17 @@ impl Host {
     /// # Errors
     /// When the host refuses, or dies first.
     pub async fn call<T: DeserializeOwned>(&self, command: Command) -> Result<T, CallError> {
-        let name = command.name();
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let line = serde_json::to_string(&Request { id, command }).expect("commands have string keys");
-        let reply = self.replies.expect(id);
-        // A dead host's writer is gone, and its replies too: the next line notices.
-        let _ = self.requests.send(line);
-        match reply.await {
-            Some(Outcome::Ok(value)) => {
-                heavy(value.get().len(), || serde_json::from_str(value.get())).map_err(|error| {
-                    CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
-                })
-            }
-            Some(Outcome::Error(error)) => Err(CallError::Refused(error)),
-            None => Err(CallError::Dead(self.died().await)),
-        }
+        self.line.call(command).await
+    }
+
+    /// A way to it for others.
+    pub fn line(&self) -> Line {
+        self.line.clone()
     }
 
     /// Waits until the host, its web process or its network process has ended by itself.
     pub async fn died(&self) -> Failure {
-        wait_for_death(&mut self.death.clone()).await
+        wait_for_death(&mut self.line.death.clone()).await
     }
 
     /// Whether it still takes commands.
@@ -208,13 +199,12 @@ impl Host {
 
     /// What it died of.
     pub fn cause_of_death(&self) -> Option<Cause> {
-        self.death.borrow().as_ref().map(|death| death.cause)
+        self.line.death.borrow().as_ref().map(|death| death.cause)
     }
 
     /// Something that waits for the end without borrowing the host.
     pub fn death(&self) -> impl Future<Output = Failure> + use<> {
-        let mut death = self.death.clone();
-        async move { wait_for_death(&mut death).await }
+        self.line.death()
     }
 
     /// Kills the whole family, waits until nothing is left of it, and removes its folder.
@@ -242,6 +232,36 @@ impl Host {
         drop(pipes);
         ended.map_err(|_| driver_failure("the browser was killed"))?;
         Ok(Remains { directory, _keep: keep })
+    }
+}
+
+impl Line {
+    /// As [`Host::call`].
+    ///
+    /// # Errors
+    /// When the host refuses, or has ended.
+    pub async fn call<T: DeserializeOwned>(&self, command: Command) -> Result<T, CallError> {
+        let name = command.name();
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let line = serde_json::to_string(&Request { id, command }).expect("commands have string keys");
+        let reply = self.replies.expect(id);
+        // A dead host's writer is gone, and its replies too: the next line notices.
+        let _ = self.requests.upgrade().map(|requests| requests.send(line));
+        match reply.await {
+            Some(Outcome::Ok(value)) => {
+                heavy(value.get().len(), || serde_json::from_str(value.get())).map_err(|error| {
+                    CallError::Dead(driver_failure(format!("the browser answered {name} oddly: {error}")))
+                })
+            }
+            Some(Outcome::Error(error)) => Err(CallError::Refused(error)),
+            None => Err(CallError::Dead(self.death().await)),
+        }
+    }
+
+    /// Waits until the host has ended, by itself or because its owner had it end.
+    pub fn death(&self) -> impl Future<Output = Failure> + use<> {
+        let mut death = self.death.clone();
+        async move { wait_for_death(&mut death).await }
     }
 }
 

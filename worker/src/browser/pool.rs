@@ -97,7 +97,7 @@ impl Pool {
                 let (browser, place) = slots.hosts.open(archetype, profile, way).await?;
                 Engine::Webkit(Box::new(browser), place)
             }
-            Kind::Simulated => Engine::Simulated(Simulated::new(Arc::clone(way))),
+            Kind::Simulated => Engine::Simulated(Simulated::new(archetype, Arc::clone(way))),
             Kind::None => {
                 let detail = "This worker has no browsers.".to_owned();
                 return Err(Failure { class: FailureClass::NotIntegrated, detail });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, Locate,
@@ -14,10 +15,12 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::Way;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use super::Ended;
 use super::challenges::Seen;
+use super::view::View;
 use super::webkit::milliseconds;
 
 /// One white pixel.
@@ -35,14 +38,22 @@ pub struct Simulated {
     pages: u64,
     /// How often this one was looked at for challenges.
     looks: AtomicU32,
+    viewport: Size,
+    ends: DropGuard,
     /// What it would leave through, which is open for as long as it is.
     _way: Arc<Way>,
 }
 
 impl Simulated {
     /// On a blank page.
-    pub fn new(way: Arc<Way>) -> Self {
-        Self { url: "about:blank".to_owned(), pages: 0, looks: AtomicU32::new(0), _way: way }
+    pub fn new(archetype: &Archetype, way: Arc<Way>) -> Self {
+        let (viewport, ends) = (archetype.viewport, CancellationToken::new().drop_guard());
+        Self { url: "about:blank".to_owned(), pages: 0, looks: AtomicU32::new(0), viewport, ends, _way: way }
+    }
+
+    /// As those see it who watch.
+    pub fn view(&self) -> View {
+        View::simulated(self.ends.token().clone(), self.viewport)
     }
 
     /// Does one operation.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::archetypes::Archetype;
+use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::operations::{
@@ -31,6 +31,7 @@ use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::Pace;
 use super::page::{self, POLL, Sought};
 use super::sites;
+use super::view::View;
 use super::{Ended, NotSaved};
 
 /// How long the host itself, which no page can keep busy, may take to say where it is.
@@ -56,6 +57,8 @@ pub struct Webkit {
     pub(super) refs: u64,
     /// Whether the page may submit no form.
     pub(super) holds_submissions: bool,
+    /// In CSS pixels.
+    viewport: Size,
     /// Where regular expressions are worked on, one at a time.
     patterns: Patterns,
     guard: Guard,
@@ -104,10 +107,16 @@ impl Webkit {
             obstacle: "",
             refs: 0,
             holds_submissions: false,
+            viewport: archetype.viewport,
             patterns: Patterns::new(1),
             guard,
             confinement,
         })
+    }
+
+    /// As those see it who watch.
+    pub fn view(&self) -> View {
+        View::of_host(self.host.line(), self.viewport)
     }
 
     /// Does one operation, within its budget.

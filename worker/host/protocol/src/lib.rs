@@ -7,6 +7,8 @@
 //!
 //! Commands run concurrently: a reply carries the id of its command, and may overtake an earlier one's.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -103,6 +105,31 @@ pub enum Command {
     Leave,
     /// Reply with a [`Page`].
     Page,
+    /// Wait until the browser shows something new, and reply with that as a [`Seen`]. Only now is anything painted, until
+    /// [`Command::Unwatch`]. A later one ends an earlier one, which then replies with nothing new.
+    Watch {
+        /// All that can be seen, as soon as that may be, instead of what is new.
+        whole: bool,
+        /// Who watches: each has another number.
+        watcher: u64,
+    },
+    /// Nobody watches any more, unless somebody else does by now. Replies `null`.
+    Unwatch {
+        /// Who has.
+        watcher: u64,
+    },
+    /// From now on a person acts, and is asked what a page asks; or not any more: then what is open is closed as it is without a
+    /// person. Replies `null`.
+    LendHands {
+        /// Whether a person acts.
+        lend: bool,
+    },
+    /// Do what a person does, and reply at once with whether the page answers; when it does not, nothing is done. What a page makes of it
+    /// a person sees.
+    Act {
+        /// In this order.
+        acts: Vec<Act>,
+    },
 }
 
 impl Command {
@@ -126,6 +153,10 @@ impl Command {
             Self::ReplaceCookies { .. } => "replace_cookies",
             Self::Leave => "leave",
             Self::Page => "page",
+            Self::Watch { .. } => "watch",
+            Self::Unwatch { .. } => "unwatch",
+            Self::LendHands { .. } => "lend_hands",
+            Self::Act { .. } => "act",
         }
     }
 }
@@ -212,6 +243,140 @@ pub enum TouchPhase {
     Update,
     /// It lifts.
     End,
+    /// It is gone, without having done anything.
+    Cancel,
+}
+
+/// One thing that a person does.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// With one of several fingers.
+    Touch {
+        /// Which.
+        finger: u8,
+        /// What it does.
+        phase: TouchPhase,
+        /// CSS pixels from the viewport's left edge.
+        x: f64,
+        /// CSS pixels from the viewport's top edge.
+        y: f64,
+    },
+    /// With a key, as of [`Command::Keys`].
+    Key {
+        /// Which.
+        key: String,
+    },
+    /// A text that goes in as a whole, where the focus is.
+    Text {
+        /// Its characters.
+        text: String,
+    },
+    /// With the open options of a `<select>`.
+    Choose {
+        /// From 0 on; `None` closes them.
+        index: Option<u32>,
+    },
+    /// With the open dialog.
+    Answer {
+        /// Whether it is accepted.
+        accept: bool,
+        /// The answer to a prompt.
+        text: Option<String>,
+    },
+}
+
+/// What is typed is in no log.
+impl fmt::Debug for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an act of a person")
+    }
+}
+
+/// What is new.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// What was painted.
+    pub picture: Option<Picture>,
+    /// The page, when its address or its title has changed.
+    pub page: Option<Shown>,
+    /// What is asked now, when that has changed.
+    pub asked: Option<Asked>,
+}
+
+/// What was painted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    /// Its number, from 1 on.
+    pub seq: u32,
+    /// The number of the one that it is drawn over; 0 when it is of the whole viewport.
+    pub base: u32,
+    /// Whether it will not be replaced by a sharper one.
+    pub sharp: bool,
+    /// The viewport's width and height, in CSS pixels.
+    pub view: [u16; 2],
+    /// Left, top, width and height of what it shows, in CSS pixels.
+    pub rect: [u16; 4],
+    /// When it was taken, in microseconds since 1970.
+    pub taken_us: u64,
+    /// In base64.
+    pub jpeg: String,
+}
+
+/// Address and title of a page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// Cut to size.
+    pub uri: String,
+    /// Cut to size; `None` when the document has none.
+    pub title: Option<String>,
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The options of an open `<select>`.
+    pub menu: Option<Vec<MenuItem>>,
+    /// An open dialog.
+    pub dialog: Option<Dialog>,
+}
+
+/// One option of a `<select>`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MenuItem {
+    /// Cut to size.
+    pub label: String,
+    /// Whether it can be chosen.
+    pub enabled: bool,
+    /// Whether it is chosen now.
+    pub selected: bool,
+    /// Whether it is the heading of those that follow.
+    pub group: bool,
+}
+
+/// What a page asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dialog {
+    /// How.
+    pub kind: DialogKind,
+    /// Cut to size.
+    pub message: String,
+    /// What a prompt suggests, cut to size.
+    pub default: Option<String>,
+}
+
+/// How a page asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DialogKind {
+    /// `alert`.
+    Alert,
+    /// `confirm`.
+    Confirm,
+    /// `prompt`.
+    Prompt,
+    /// Whether the page may be left.
+    BeforeUnload,
 }
 
 /// A written PNG.

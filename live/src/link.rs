@@ -1,0 +1,267 @@
+//! The connection between an api process and a worker (contract: live 21 to 23).
+//!
+//! It is plain TCP on one machine. Between machines it is TLS with a certificate that the worker makes when it starts and whose fingerprint is
+//! in the worker's row: whoever can write there can do more than listen to this.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::workers::LiveEnd;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, ServerConfig, SignatureScheme};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+/// Bytes of a line at most.
+const LINE_BYTES: usize = 1_024;
+
+/// How long connecting, and each end's line, may take.
+pub const SPOKEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// The worker's certificate is known by its fingerprint, so that its name means nothing.
+const NAME: &str = "worker.kitfleet.internal";
+
+/// A connection, whatever carries it.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// What an api process says first. It has no `Debug`: a ticket is a secret.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Greeting {
+    /// Whose browser is to be seen.
+    pub session_id: SessionId,
+    /// What the viewer showed.
+    pub ticket: String,
+}
+
+/// What the worker answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Answer {
+    /// Whether what follows is the viewer's.
+    pub admitted: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<NotAdmitted>,
+}
+
+/// Why a worker lets nobody in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum NotAdmitted {
+    /// The ticket is none that is good for this session, or was used.
+    #[error("the ticket is not good for this session")]
+    Ticket,
+    /// The session's browser is not here, or shows nothing.
+    #[error("the session's browser is not here")]
+    Session,
+    /// As many watch it as may.
+    #[error("too many watch this session")]
+    Full,
+    /// The worker stops, or cannot ask whether the ticket is good.
+    #[error("the worker lets nobody in now")]
+    Unavailable,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The worker says why.
+    #[error(transparent)]
+    NotAdmitted(#[from] NotAdmitted),
+    /// The worker cannot be reached, or is somebody else.
+    #[error("the worker cannot be reached: {0}")]
+    Unreachable(#[from] io::Error),
+}
+
+/// Connects to a worker and shows it a ticket. What can be read from then on is the WebSocket's, from its first byte on.
+///
+/// # Errors
+/// When the worker cannot be reached in time, is not the one that its row speaks of, or does not let the viewer in.
+pub async fn connect(end: &LiveEnd, greeting: &Greeting) -> Result<Box<dyn Stream>, ConnectError> {
+    let connecting = async {
+        let mut stream = dial(end).await?;
+        write_line(&mut stream, greeting).await?;
+        let answer: Answer = read_line(&mut stream).await?;
+        Ok::<_, io::Error>((stream, answer))
+    };
+    let (stream, answer) = timeout(SPOKEN_WITHIN, connecting).await.map_err(io::Error::from)??;
+    if answer.admitted { Ok(stream) } else { Err(answer.reason.unwrap_or(NotAdmitted::Unavailable).into()) }
+}
+
+async fn dial(end: &LiveEnd) -> io::Result<Box<dyn Stream>> {
+    let stream = TcpStream::connect(&*end.address).await?;
+    stream.set_nodelay(true)?;
+    let Some(fingerprint) = &end.fingerprint else { return Ok(Box::new(stream)) };
+    let pinned = Pinned { fingerprint: fingerprint.clone(), provider: Arc::new(ring::default_provider()) };
+    let config = ClientConfig::builder_with_provider(Arc::clone(&pinned.provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(pinned))
+        .with_no_client_auth();
+    let name = ServerName::try_from(NAME).map_err(io::Error::other)?;
+    Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
+}
+
+/// Believes one certificate alone.
+#[derive(Debug)]
+struct Pinned {
+    fingerprint: Vec<u8>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        if Sha256::digest(certificate).as_slice() == self.fingerprint {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(CertificateError::ApplicationVerificationFailure.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        Err(TlsError::General("TLS 1.3 alone is spoken".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A worker's end.
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    tls: Option<(TlsAcceptor, Vec<u8>)>,
+}
+
+impl Listener {
+    /// Listens, with a certificate of its own where that is no loopback address.
+    ///
+    /// # Errors
+    /// When the address is not to be had.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        let address = socket.local_addr()?;
+        let tls = if address.ip().is_loopback() { None } else { Some(certificate()?) };
+        Ok(Self { socket, address, tls })
+    }
+
+    /// What api processes have to know.
+    #[must_use]
+    pub fn end(&self) -> LiveEnd {
+        let fingerprint = self.tls.as_ref().map(|(_, fingerprint)| fingerprint.clone());
+        LiveEnd { address: self.address.to_string(), fingerprint }
+    }
+
+    /// The next connection, of which nothing was read.
+    ///
+    /// # Errors
+    /// When there is none to be had, as without descriptors.
+    pub async fn accept(&self) -> io::Result<Incoming> {
+        let (stream, _) = self.socket.accept().await?;
+        stream.set_nodelay(true)?;
+        Ok(Incoming { stream, tls: self.tls.as_ref().map(|(tls, _)| tls.clone()) })
+    }
+}
+
+/// Somebody who has connected.
+pub struct Incoming {
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Incoming {
+    /// Hears what they want.
+    ///
+    /// # Errors
+    /// When they do not say it in time, or in another way.
+    pub async fn greeting(self) -> io::Result<(Box<dyn Stream>, Greeting)> {
+        let Self { stream, tls } = self;
+        let hearing = async {
+            let mut stream: Box<dyn Stream> = match tls {
+                Some(tls) => Box::new(tls.accept(stream).await?),
+                None => Box::new(stream),
+            };
+            let greeting = read_line(&mut stream).await?;
+            Ok((stream, greeting))
+        };
+        timeout(SPOKEN_WITHIN, hearing).await?
+    }
+}
+
+/// Tells somebody whether they are let in.
+///
+/// # Errors
+/// When they are gone, or do not take it in time.
+pub async fn answer(stream: &mut Box<dyn Stream>, admitted: Result<(), NotAdmitted>) -> io::Result<()> {
+    let answer = Answer { admitted: admitted.is_ok(), reason: admitted.err() };
+    timeout(SPOKEN_WITHIN, write_line(stream, &answer)).await?
+}
+
+fn certificate() -> io::Result<(TlsAcceptor, Vec<u8>)> {
+    let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
+    let certificate = made.cert.der().clone();
+    let fingerprint = Sha256::digest(&certificate).to_vec();
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(io::Error::other)?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .map_err(io::Error::other)?;
+    Ok((TlsAcceptor::from(Arc::new(config)), fingerprint))
+}
+
+async fn write_line(stream: &mut Box<dyn Stream>, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    stream.flush().await
+}
+
+/// A line, and not a byte of what follows it.
+async fn read_line<T: for<'de> Deserialize<'de>>(stream: &mut Box<dyn Stream>) -> io::Result<T> {
+    let mut line = Vec::new();
+    loop {
+        match stream.read_u8().await? {
+            b'\n' => return Ok(serde_json::from_slice(&line)?),
+            _ if line.len() == LINE_BYTES => return Err(io::ErrorKind::InvalidData.into()),
+            byte => line.push(byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Hands in a browser (contract: live 7 to 16).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{BOX, kill_page};
+use crate::support::live::Viewer;
+use crate::support::{App, eventually};
+use crate::webkit::{Scene, assert_failed, until_status};
+
+/// A page with a button at a known place, a field below it, and a list.
+const PAGE: &str = "<style>body { margin: 0 } body > * { position: absolute; left: 20px; width: 200px; height: 40px }
+    button { top: 20px } input { top: 100px } select { top: 180px } p { top: 500px }</style>
+    <button onclick=\"log.textContent += event.isTrusted ? 'tapped ' : 'forged '\">Tap</button><input id=name>
+    <select id=list onchange=\"log.textContent += list.value + ' '\"><option>one<option>two<option>three</select><p id=log></p>";
+
+async fn shown(scene: &Scene, client_id: Option<&str>) -> Viewer {
+    let mut viewer = Viewer::control(&scene.app, &scene.client, &scene.session, client_id).await;
+    viewer.until("a picture", |viewer| viewer.last).await;
+    viewer
+}
+
+/// What the page has logged, when the session is idle.
+async fn log(scene: &Scene) -> Value {
+    until_status(&scene.client, &scene.session, "ready").await;
+    scene.text("#log").await
+}
+
+/// Contract: live 8, 9, 14, 15. A person taps, types and chooses; the session is busy as long as they act, and ready a second after;
+/// nothing that was typed is kept.
+#[tokio::test]
+#[ignore = "nobody hands out tickets yet"]
+async fn a_person_taps_types_and_chooses() {
+    let scene = Scene::start().await;
+    scene.show(PAGE).await;
+    let mut viewer = shown(&scene, None).await;
+    assert_eq!(viewer.hears("control", 0).await, json!({"type": "control", "driver": "nobody", "may_act": true}));
+    viewer.tap(100, 40).await;
+    until_status(&scene.client, &scene.session, "busy").await;
+    scene.operate("snapshot", json!({})).await.problem(409, "conflict");
+    assert_eq!(log(&scene).await, "tapped");
+
+    viewer.tap(100, 120).await;
+    let keys: Vec<_> = "Zebra".chars().map(|key| json!({"type": "key", "key": key})).collect();
+    viewer.act(json!(keys)).await;
+    viewer.act(json!([{"type": "text", "text": "-correct-horse"}, {"type": "key", "key": "Tab"}])).await;
+    until_status(&scene.client, &scene.session, "busy").await;
+    until_status(&scene.client, &scene.session, "ready").await;
+    let name = json!({"extractions": [{"name": "it", "selector": "#name", "type": "text"}]});
+    scene.operate("extract", name).await.expect(200);
+    crate::webkit::interaction::assert_nowhere_in_clear(&scene, &["Zebra", "correct-horse"]).await;
+    scene.act(json!({"kind": "tap", "selector": "button"})).await.expect(200);
+
+    let from = viewer.said.len();
+    viewer.tap(100, 200).await;
+    let menu = viewer.until("options", |viewer| {
+        viewer.said.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_array()).cloned()
+    });
+    let menu = menu.await;
+    let labels: Vec<_> = menu["items"].as_array().expect("items").iter().map(|item| item["label"].clone()).collect();
+    assert_eq!(labels, ["one", "two", "three"]);
+    viewer.act(json!([{"type": "choose", "index": 2}])).await;
+    viewer
+        .until("closed", |viewer| {
+            viewer.said.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_null()).map(|_| ())
+        })
+        .await;
+    assert_eq!(log(&scene).await, "tapped tapped three");
+    scene.assert_ready().await;
+
+    // Acting counts as no usage, and nothing of it was failed.
+    let kinds: Vec<String> =
+        sqlx::query_scalar("select distinct kind from intents where kind = 'gui_input' and status = 'done'")
+            .fetch_all(&scene.app.database.pool)
+            .await
+            .expect("intents");
+    assert_eq!(kinds, ["gui_input"]);
+    scene.app.stop().await;
+}
+
+/// Contract: live 7, 14, 20. What may not be done is refused, and nothing of it is done.
+#[tokio::test]
+#[ignore = "nobody hands out tickets yet"]
+async fn what_may_not_be_done_is_refused() {
+    let scene = Scene::start().await;
+    scene.show(PAGE).await;
+    let mut looks = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
+    looks.tap(100, 40).await;
+    assert_eq!(looks.hears("refused", 0).await["reason"], "viewer");
+
+    let mut viewer = shown(&scene, None).await;
+    let touch = |x: f64, y: f64| json!({"type": "touch", "finger": 0, "phase": "begin", "x": x, "y": y});
+    let bad = [
+        json!([touch(100.0, 40.0), touch(-1.0, 40.0)]),
+        json!([touch(100.0, 40.0), touch(100.0, 100_000.0)]),
+        json!([touch(100.0, 40.0), {"type": "touch", "finger": 10, "phase": "begin", "x": 1, "y": 1}]),
+        json!([touch(100.0, 40.0), {"type": "key", "key": "NoSuchKeyAtAll"}]),
+        json!([touch(100.0, 40.0), {"type": "text", "text": "a".repeat(4_097)}]),
+        json!(vec![touch(100.0, 40.0); 65]),
+    ];
+    for events in bad {
+        let from = viewer.said.len();
+        viewer.act(events.clone()).await;
+        assert_eq!(viewer.hears("refused", from).await["reason"], "invalid", "{events}");
+    }
+    let from = viewer.said.len();
+    for _ in 0..200 {
+        viewer.act(json!(vec![json!({"type": "touch", "finger": 9, "phase": "update", "x": 1, "y": 1}); 50])).await;
+    }
+    assert_eq!(viewer.hears("refused", from).await["reason"], "too_fast");
+    assert_eq!(log(&scene).await, json!(""));
+
+    for said in [
+        "{",
+        "{\"type\": \"input\", \"events\": [{\"type\": \"touch\", \"finger\": 0, \"phase\": \"begin\", \"x\": NaN, \"y\": 1}]}",
+    ] {
+        let mut viewer = shown(&scene, None).await;
+        viewer.send_raw(said).await;
+        assert_eq!(viewer.until_closed().await, Some(4002), "{said}");
+    }
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 8, 9, 11, 12, 18. In pair mode the client acts that has taken over, and nobody else; when it has handed back, not any more.
+#[tokio::test]
+#[ignore = "nobody hands out tickets yet"]
+async fn whoever_has_the_lane_acts() {
+    let app = App::webkit().start().await;
+    let client = app.client().await;
+    let agent = client.post("/v1/agent-sessions", json!({"mode": "pair"})).await.expect(201).body;
+    let (agent, session) =
+        (agent["id"].as_str().expect("an id").to_owned(), agent["session_id"].as_str().expect("an id").to_owned());
+    let scene = Scene { site: crate::support::Site::start().await, client, session, app };
+    scene.show(PAGE).await;
+    let tell = async |what: &str, who: &str| {
+        let path = format!("/v1/agent-sessions/{agent}/{what}");
+        scene.client.post(&path, json!({"client_id": who})).await.expect(200);
+    };
+    let (mut ada, mut bob) = (shown(&scene, Some("ada")).await, shown(&scene, Some("bob")).await);
+    assert_eq!(ada.hears("control", 0).await, json!({"type": "control", "driver": "agent", "may_act": false}));
+    ada.tap(100, 40).await;
+    assert_eq!(ada.hears("refused", 0).await["reason"], "not_driving");
+
+    tell("takeover", "ada").await;
+    ada.until("hers", |ada| {
+        ada.said.iter().any(|said| said["driver"] == "you" && said["may_act"] == true).then_some(())
+    })
+    .await;
+    bob.until("hers", |bob| {
+        bob.said.iter().any(|said| said["driver"] == "other" && said["may_act"] == false).then_some(())
+    })
+    .await;
+    // A finger stays down, and goes with the lane.
+    ada.tap(100, 40).await;
+    ada.act(json!([{"type": "touch", "finger": 1, "phase": "begin", "x": 100, "y": 400}])).await;
+    until_status(&scene.client, &scene.session, "busy").await;
+    bob.tap(100, 40).await;
+    assert_eq!(bob.hears("refused", 0).await["reason"], "busy");
+    // Her open connection is a heartbeat.
+    sqlx::query("update agent_sessions set heard_at = now() - interval '20 seconds'")
+        .execute(&scene.app.database.pool)
+        .await
+        .expect("time");
+    eventually(Duration::from_secs(8), "she was heard of", async || {
+        let query = "select heard_at > now() - interval '10 seconds' from agent_sessions";
+        let heard: bool =
+            sqlx::query_scalar(query).fetch_one(&scene.app.database.pool).await.expect("an agent session");
+        heard.then_some(())
+    })
+    .await;
+    tell("handback", "ada").await;
+    assert_eq!(log(&scene).await, "tapped");
+    ada.until("not hers", |ada| ada.said.last().is_some_and(|said| said["driver"] == "agent").then_some(())).await;
+    let from = ada.said.len();
+    ada.tap(100, 40).await;
+    assert_eq!(ada.hears("refused", from).await["reason"], "not_driving");
+    assert_eq!(log(&scene).await, "tapped");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 9, 13. Whoever leaves with a finger down has lifted it, and the session is ready at once.
+#[tokio::test]
+#[ignore = "nobody hands out tickets yet"]
+async fn whoever_leaves_lifts_their_fingers() {
+    let scene = Scene::start().await;
+    scene
+        .show(&format!(
+            "{PAGE}<script>for (const kind of ['touchstart', 'touchcancel', 'touchend', 'click'])
+        addEventListener(kind, () => log.textContent += kind + ' ')</script>"
+        ))
+        .await;
+    let mut viewer = shown(&scene, None).await;
+    viewer.act(json!([{"type": "touch", "finger": 0, "phase": "begin", "x": 100, "y": 400}])).await;
+    until_status(&scene.client, &scene.session, "busy").await;
+    drop(viewer);
+    let log = log(&scene).await;
+    assert!(
+        log == "touchstart touchend" || log == "touchstart touchcancel",
+        "it is lifted, and has tapped nothing: {log}"
+    );
+    scene.app.stop().await;
+}
+
+/// Contract: live 16. While a person acts, dialogs are theirs.
+#[tokio::test]
+#[ignore = "nobody hands out tickets yet"]
+async fn dialogs_are_answered_by_who_acts() {
+    let scene = Scene::start().await;
+    let page =
+        "<style>body { margin: 0 } button { position: absolute; left: 20px; top: 20px; width: 200px; height: 40px }
+        p { position: absolute; top: 300px }</style><p id=log></p>
+        <button onclick=\"log.textContent += confirm('sure?') + ' ' + prompt('who?', 'me') + ' '\">Ask</button>";
+    scene.show(page).await;
+    let mut viewer = shown(&scene, None).await;
+    viewer.tap(100, 40).await;
+    let asked = |kind: &'static str| {
+        move |viewer: &Viewer| viewer.said.iter().rev().find(|said| said["dialog"]["kind"] == kind).cloned()
+    };
+    let confirm = viewer.until("a question", asked("confirm")).await;
+    assert_eq!(confirm["dialog"]["message"], "sure?");
+    // It waits, however long the person thinks.
+    viewer.read_for(Duration::from_millis(1_500)).await;
+    assert_eq!(scene.client.status(&scene.session).await, "busy");
+    viewer.act(json!([{"type": "answer", "accept": true}])).await;
+    let prompt = viewer.until("a prompt", asked("prompt")).await;
+    assert_eq!(prompt["dialog"], json!({"kind": "prompt", "message": "who?", "default": "me"}));
+    viewer.act(json!([{"type": "answer", "accept": true, "text": "ada"}])).await;
+    assert_eq!(log(&scene).await, "true ada");
+    // Without a person they are answered at once.
+    scene.act(json!({"kind": "tap", "selector": "button"})).await.expect(200);
+    assert_eq!(log(&scene).await, "true ada false null");
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 10. A browser that dies while a person acts has failed `gui_input`.
+#[tokio::test]
+#[ignore = "nobody hands out tickets yet"]
+async fn a_browser_that_dies_under_a_person_fails_their_input() {
+    let scene = Scene::start().await;
+    scene.show(BOX).await;
+    let mut viewer = shown(&scene, None).await;
+    viewer.act(json!([{"type": "touch", "finger": 0, "phase": "begin", "x": 100, "y": 400}])).await;
+    until_status(&scene.client, &scene.session, "busy").await;
+    kill_page(&scene.app);
+    assert_eq!(viewer.until_closed().await, Some(4000));
+    until_status(&scene.client, &scene.session, "errored").await;
+    assert_failed(&scene.app, &scene.client, &scene.session, "gui_input", "DriverError").await;
+    scene.app.stop().await;
+}

@@ -1,0 +1,236 @@
+//! What somebody who watches sees: pictures of what has changed, the page's address and title, and what the page asks.
+//!
+//! WebKit keeps what it shows as a picture in this process. GTK's `draw` says which part of it is new; drawing the view once more onto a
+//! picture of ours, at the device's own scale, is then no more than a copy. A request is answered when there is something new, so
+//! that whoever asks sets the pace, and nothing is painted that nobody waits for.
+
+pub mod asked;
+pub mod hands;
+mod painting;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use futures_channel::oneshot;
+use futures_util::future::select;
+use gtk::prelude::*;
+use kitfleet_host_protocol::{HostError, Picture, Seen, Shown};
+use webkit2gtk::WebViewExt;
+
+use self::asked::Open;
+use self::painting::{Rect, Surface};
+use crate::browser::Browser;
+
+/// Between two answers lies at least this.
+const PACE: Duration = Duration::from_millis(33);
+
+/// After this long without a change, what was sent while it moved is sent again, sharp.
+const SETTLED_AFTER: Duration = Duration::from_millis(150);
+
+/// How long a request that nothing wakes sleeps. It is no bound: it goes on then.
+const LONG: Duration = Duration::from_hours(1);
+
+/// What part of a viewport, as its divisor, may change and be sent sharp at once: a letter that was typed, a caret.
+const SMALL: u32 = 8;
+
+/// What is known of a browser for those who watch it.
+#[derive(Default)]
+pub struct Live {
+    /// Whether somebody does.
+    watched: Cell<bool>,
+    /// Whether the signals are heard: from the first watcher on.
+    connected: Cell<bool>,
+    /// Whether the view draws for us.
+    painting: Cell<bool>,
+    /// What has changed since it was painted.
+    damage: Cell<Option<Rect>>,
+    /// What was sent, but not sharp.
+    blurred: Cell<Option<Rect>>,
+    changed_at: Cell<Option<Instant>>,
+    answered_at: Cell<Option<Instant>>,
+    page_is_new: Cell<bool>,
+    asked_is_new: Cell<bool>,
+    open: Open,
+    /// Who has asked last.
+    watcher: Cell<u64>,
+    /// The last request's number.
+    turn: Cell<u64>,
+    /// The last picture's.
+    seq: Cell<u32>,
+    waiting: RefCell<Option<oneshot::Sender<()>>>,
+    surface: Surface,
+}
+
+/// Something to answer with.
+enum News {
+    Picture { rect: Rect, sharp: bool },
+    Words,
+}
+
+impl Live {
+    fn wake(&self) {
+        if let Some(waiting) = self.waiting.take() {
+            // Whoever waited may have been told already.
+            let _ = waiting.send(());
+        }
+    }
+
+    /// Notes that what a page asks has changed.
+    fn asks_anew(&self) {
+        self.asked_is_new.set(true);
+        self.wake();
+    }
+
+    fn is_settled(&self) -> bool {
+        self.changed_at.get().is_none_or(|at| at.elapsed() >= SETTLED_AFTER)
+    }
+
+    /// What there is to tell, if anything.
+    fn news(&self, view: Rect, whole: bool) -> Option<News> {
+        if whole {
+            return Some(News::Picture { rect: view, sharp: self.is_settled() });
+        }
+        if let Some(rect) = self.damage.get() {
+            let rect = rect.even_within(view);
+            return Some(News::Picture { rect, sharp: rect.area() * SMALL <= view.area() });
+        }
+        match self.blurred.get() {
+            Some(rect) if self.is_settled() => Some(News::Picture { rect: rect.even_within(view), sharp: true }),
+            _ => (self.page_is_new.get() || self.asked_is_new.get()).then_some(News::Words),
+        }
+    }
+
+    /// How long a request may sleep that found this, if nothing wakes it.
+    fn sleeps(&self, found: bool) -> Duration {
+        let left =
+            |of: Duration, since: Option<Instant>| since.map_or(Duration::ZERO, |at| of.saturating_sub(at.elapsed()));
+        if found {
+            left(PACE, self.answered_at.get())
+        } else if self.blurred.get().is_some() {
+            left(SETTLED_AFTER, self.changed_at.get())
+        } else {
+            LONG
+        }
+    }
+}
+
+/// Waits until there is something new, or for a picture of all there is, and answers with it. A later request ends an earlier one.
+pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<Seen, HostError> {
+    begin(browser);
+    let live = &browser.live;
+    live.watcher.set(watcher);
+    let turn = live.turn.get() + 1;
+    live.turn.set(turn);
+    live.wake();
+    while live.turn.get() == turn {
+        let news = live.news(Rect::of(&browser.view), whole);
+        let pause = live.sleeps(news.is_some());
+        match news {
+            Some(news) if pause.is_zero() => return tell(browser, news, whole).await,
+            _ => {
+                let (wake, woken) = oneshot::channel();
+                live.waiting.replace(Some(wake));
+                select(woken, glib::timeout_future(pause)).await;
+            }
+        }
+    }
+    Ok(Seen::default())
+}
+
+async fn tell(browser: &Rc<Browser>, news: News, whole: bool) -> Result<Seen, HostError> {
+    let live = &browser.live;
+    live.answered_at.set(Some(Instant::now()));
+    let page = (live.page_is_new.take() || whole).then(|| shown(browser));
+    let asked = (live.asked_is_new.take() || whole).then(|| live.open.asked());
+    let picture = match news {
+        News::Picture { rect, sharp } => Some(paint(browser, rect, sharp).await?),
+        News::Words => None,
+    };
+    Ok(Seen { picture, page, asked })
+}
+
+async fn paint(browser: &Rc<Browser>, rect: Rect, sharp: bool) -> Result<Picture, HostError> {
+    let live = &browser.live;
+    let view = Rect::of(&browser.view);
+    live.damage.set(None);
+    let blurred = live.blurred.get();
+    live.blurred.set(if sharp {
+        blurred.filter(|blurred| !rect.contains(*blurred))
+    } else {
+        Some(blurred.map_or(rect, |blurred| blurred.union(rect)))
+    });
+    let seq = live.seq.get() + 1;
+    live.seq.set(seq);
+    let base = if rect == view { 0 } else { seq - 1 };
+    live.painting.set(true);
+    let painted = live.surface.paint(&browser.view, rect);
+    live.painting.set(false);
+    let jpeg = painted?.encode(&live.surface, sharp).await?;
+    Ok(Picture { seq, base, sharp, view: view.size(), rect: rect.place(), taken_us: jpeg.taken_us, jpeg: jpeg.base64 })
+}
+
+fn shown(browser: &Browser) -> Shown {
+    Shown { uri: browser.uri().0, title: browser.title() }
+}
+
+/// Has GTK say what it draws, which it does not for nobody.
+fn begin(browser: &Rc<Browser>) {
+    let live = &browser.live;
+    if live.watched.replace(true) {
+        return;
+    }
+    if !live.connected.replace(true) {
+        connect(browser);
+    }
+    live.page_is_new.set(true);
+    live.asked_is_new.set(true);
+    if let Some(surface) = browser.surface() {
+        surface.thaw_updates();
+    }
+}
+
+/// Paints nothing any more, and forgets what was painted.
+pub fn unwatch(browser: &Browser, watcher: u64) {
+    let live = &browser.live;
+    if live.watcher.get() != watcher || !live.watched.replace(false) {
+        return;
+    }
+    if let Some(surface) = browser.surface() {
+        surface.freeze_updates();
+    }
+    live.turn.set(live.turn.get() + 1);
+    live.wake();
+    live.damage.set(None);
+    live.blurred.set(None);
+    live.surface.clear();
+}
+
+fn connect(browser: &Rc<Browser>) {
+    let weak = Rc::downgrade(browser);
+    browser.view.connect_draw(move |view, context| {
+        let Some(browser) = weak.upgrade() else { return glib::Propagation::Proceed };
+        let live = &browser.live;
+        if live.painting.get() || !live.watched.get() {
+            return glib::Propagation::Proceed;
+        }
+        if let Some(new) = Rect::clipped(context, Rect::of(view)) {
+            live.damage.set(Some(live.damage.get().map_or(new, |damage| damage.union(new))));
+            live.changed_at.set(Some(Instant::now()));
+            live.wake();
+        }
+        // Nobody looks at the display.
+        glib::Propagation::Stop
+    });
+    let changed = |browser: &Rc<Browser>| {
+        let weak = Rc::downgrade(browser);
+        move |_: &webkit2gtk::WebView| {
+            if let Some(browser) = weak.upgrade() {
+                browser.live.page_is_new.set(true);
+                browser.live.wake();
+            }
+        }
+    };
+    browser.view.connect_uri_notify(changed(browser));
+    browser.view.connect_title_notify(changed(browser));
+}

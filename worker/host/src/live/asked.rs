@@ -1,0 +1,137 @@
+//! What a page asks of a person while one acts: dialogs, and which option of a `<select>`. Without a person all of it is closed as it
+//! opens.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use kitfleet_host_protocol::{Asked, Dialog, DialogKind, MenuItem};
+use webkit2gtk::{OptionMenu, OptionMenuExt, ScriptDialog, ScriptDialogType};
+
+use crate::browser::{self, Browser};
+use crate::failure::words;
+
+/// Options that are shown; of more nobody finds the one they mean.
+const MOST_ITEMS: u32 = 1_000;
+
+/// Characters of an option.
+const LABEL_CHARS: usize = 256;
+
+/// What is open.
+#[derive(Default)]
+pub struct Open {
+    /// Whether a person acts.
+    person: Cell<bool>,
+    menu: RefCell<Option<OptionMenu>>,
+    dialog: RefCell<Option<ScriptDialog>>,
+}
+
+impl Open {
+    /// As a person is told.
+    pub fn asked(&self) -> Asked {
+        Asked { menu: self.menu.borrow().as_ref().map(items), dialog: self.dialog.borrow().as_ref().map(dialog) }
+    }
+}
+
+/// Whether something waits for an answer.
+pub fn is_open(browser: &Browser) -> bool {
+    let open = &browser.live.open;
+    open.menu.borrow().is_some() || open.dialog.borrow().is_some()
+}
+
+/// From now on a person acts, or none any more.
+pub fn lend(browser: &Browser, lend: bool) {
+    browser.live.open.person.set(lend);
+    if !lend {
+        choose(browser, None);
+        if let Some(dialog) = browser.live.open.dialog.take() {
+            browser::answer(&dialog);
+            dialog.close();
+            browser.live.asks_anew();
+        }
+    }
+}
+
+/// Leaves the options of a `<select>` to a person, or closes them.
+pub fn open_menu(browser: &Rc<Browser>, menu: OptionMenu) {
+    let open = &browser.live.open;
+    if !open.person.get() {
+        // WebKit is in the midst of showing it, and would use what closing frees.
+        glib::idle_add_local_once(move || menu.close());
+        return;
+    }
+    let weak = Rc::downgrade(browser);
+    menu.connect_close(move |closed| {
+        if let Some(browser) = weak.upgrade() {
+            let is_it = browser.live.open.menu.borrow().as_ref() == Some(closed);
+            if is_it {
+                browser.live.open.menu.take();
+                browser.live.asks_anew();
+            }
+        }
+    });
+    open.menu.replace(Some(menu));
+    browser.live.asks_anew();
+}
+
+/// Leaves a dialog to a person, or answers it.
+pub fn open_dialog(browser: &Browser, dialog: &ScriptDialog) {
+    let open = &browser.live.open;
+    if !open.person.get() {
+        browser::answer(dialog);
+        return;
+    }
+    // The page waits until it is closed.
+    if let Some(former) = open.dialog.replace(Some(dialog.clone())) {
+        browser::answer(&former);
+        former.close();
+    }
+    browser.live.asks_anew();
+}
+
+/// Chooses an option, or closes them.
+pub fn choose(browser: &Browser, index: Option<u32>) {
+    let Some(menu) = browser.live.open.menu.take() else { return };
+    if let Some(index) = index.filter(|index| *index < menu.n_items()) {
+        menu.activate_item(index);
+    }
+    menu.close();
+    browser.live.asks_anew();
+}
+
+/// Answers a dialog.
+pub fn answer(browser: &Browser, accept: bool, text: Option<&str>) {
+    let Some(dialog) = browser.live.open.dialog.take() else { return };
+    match dialog.dialog_type() {
+        ScriptDialogType::Prompt if accept => dialog.prompt_set_text(text.unwrap_or_default()),
+        ScriptDialogType::Confirm | ScriptDialogType::BeforeUnloadConfirm => dialog.confirm_set_confirmed(accept),
+        _ => {}
+    }
+    dialog.close();
+    browser.live.asks_anew();
+}
+
+fn items(menu: &OptionMenu) -> Vec<MenuItem> {
+    let items = (0..menu.n_items().min(MOST_ITEMS)).filter_map(|index| menu.item(index));
+    let item = |mut item: webkit2gtk::OptionMenuItem| MenuItem {
+        label: item.label().map(|label| label.chars().take(LABEL_CHARS).collect()).unwrap_or_default(),
+        enabled: item.is_enabled(),
+        selected: item.is_selected(),
+        group: item.is_group_label(),
+    };
+    items.map(item).collect()
+}
+
+fn dialog(dialog: &ScriptDialog) -> Dialog {
+    let kind = match dialog.dialog_type() {
+        ScriptDialogType::Confirm => DialogKind::Confirm,
+        ScriptDialogType::Prompt => DialogKind::Prompt,
+        ScriptDialogType::BeforeUnloadConfirm => DialogKind::BeforeUnload,
+        _ => DialogKind::Alert,
+    };
+    let default = (kind == DialogKind::Prompt).then(|| dialog.prompt_get_default_text()).flatten();
+    Dialog {
+        kind,
+        message: dialog.message().map(|message| words(&message)).unwrap_or_default(),
+        default: default.map(|text| words(&text)),
+    }
+}

@@ -1,0 +1,229 @@
+//! From what the view shows to a JPEG.
+
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cairo::{Context, Format, ImageSurface, ImageSurfaceDataOwned};
+use gtk::prelude::*;
+use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
+use kitfleet_host_protocol::HostError;
+use webkit2gtk::WebView;
+
+use crate::failure;
+
+/// The JPEG quality of what moves.
+const QUALITY: u8 = 65;
+/// The JPEG quality of what rests.
+const SHARP_QUALITY: u8 = 80;
+
+/// Bytes of a pixel.
+const PIXEL: usize = 4;
+
+/// A part of the viewport, in CSS pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rect {
+    left: u16,
+    top: u16,
+    right: u16,
+    bottom: u16,
+}
+
+impl Rect {
+    /// All of it.
+    pub fn of(view: &WebView) -> Self {
+        let side = |length: i32| u16::try_from(length).unwrap_or_default();
+        Self { left: 0, top: 0, right: side(view.allocated_width()), bottom: side(view.allocated_height()) }
+    }
+
+    /// What is to be drawn anew. `None` when that is nothing.
+    pub fn clipped(context: &Context, view: Self) -> Option<Self> {
+        let (left, top, right, bottom) = context.clip_extents().ok()?;
+        let new = Self {
+            left: whole(left.floor()),
+            top: whole(top.floor()),
+            right: whole(right.ceil()).min(view.right),
+            bottom: whole(bottom.ceil()).min(view.bottom),
+        };
+        (new.left < new.right && new.top < new.bottom).then_some(new)
+    }
+
+    /// Both, and what lies between.
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            left: self.left.min(other.left),
+            top: self.top.min(other.top),
+            right: self.right.max(other.right),
+            bottom: self.bottom.max(other.bottom),
+        }
+    }
+
+    /// With even edges, so that what is made smaller by two keeps them.
+    pub fn even_within(self, view: Self) -> Self {
+        let up = |edge: u16, most: u16| edge.saturating_add(edge & 1).min(most);
+        Self {
+            left: self.left & !1,
+            top: self.top & !1,
+            right: up(self.right, view.right),
+            bottom: up(self.bottom, view.bottom),
+        }
+    }
+
+    /// Whether all of the other is in this.
+    pub fn contains(self, other: Self) -> bool {
+        self.union(other) == self
+    }
+
+    /// In square CSS pixels.
+    pub fn area(self) -> u32 {
+        let [width, height] = self.size();
+        u32::from(width) * u32::from(height)
+    }
+
+    /// Width and height.
+    pub fn size(self) -> [u16; 2] {
+        [self.right.saturating_sub(self.left), self.bottom.saturating_sub(self.top)]
+    }
+
+    /// Left, top, width and height.
+    pub fn place(self) -> [u16; 4] {
+        let [width, height] = self.size();
+        [self.left, self.top, width, height]
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the number is whole and in range")]
+fn whole(length: f64) -> u16 {
+    length.clamp(0.0, f64::from(u16::MAX)) as u16
+}
+
+/// What is painted on, kept from one picture to the next.
+#[derive(Default)]
+pub struct Surface(RefCell<Option<ImageSurface>>);
+
+/// Pixels of the device, as the view has painted them.
+pub struct Painted {
+    pixels: ImageSurfaceDataOwned,
+    stride: usize,
+    width: usize,
+    height: usize,
+    scale: usize,
+    taken_us: u64,
+}
+
+/// A picture that can be sent.
+pub struct Encoded {
+    /// When it was painted, in microseconds since 1970.
+    pub taken_us: u64,
+    /// The JPEG.
+    pub base64: String,
+}
+
+impl Surface {
+    /// Paints a part of the view at the device's own scale.
+    pub fn paint(&self, view: &WebView, rect: Rect) -> Result<Painted, HostError> {
+        let scale = view.scale_factor();
+        let surface = self.take((view.allocated_width() * scale, view.allocated_height() * scale), scale)?;
+        let [left, top, width, height] = rect.place();
+        {
+            let context = Context::new(&surface).map_err(failure::engine)?;
+            context.rectangle(0.0, 0.0, f64::from(width), f64::from(height));
+            context.clip();
+            context.translate(-f64::from(left), -f64::from(top));
+            view.draw(&context);
+        }
+        let positive = |number: i32| usize::try_from(number).map_err(failure::engine);
+        let (stride, scale) = (positive(surface.stride())?, positive(scale)?);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Painted {
+            pixels: surface.take_data().map_err(failure::engine)?,
+            stride,
+            width: usize::from(width) * scale,
+            height: usize::from(height) * scale,
+            scale,
+            taken_us: u64::try_from(now.as_micros()).unwrap_or_default(),
+        })
+    }
+
+    fn take(&self, (width, height): (i32, i32), scale: i32) -> Result<ImageSurface, HostError> {
+        if let Some(surface) = self.0.take().filter(|kept| (kept.width(), kept.height()) == (width, height)) {
+            return Ok(surface);
+        }
+        let surface = ImageSurface::create(Format::Rgb24, width, height).map_err(failure::engine)?;
+        surface.set_device_scale(f64::from(scale), f64::from(scale));
+        Ok(surface)
+    }
+
+    /// Gives its memory back.
+    pub fn clear(&self) {
+        self.0.take();
+    }
+}
+
+impl Painted {
+    /// Makes a JPEG of it on another thread: of what moves with a pixel for each CSS pixel, of what rests with as many as can be told
+    /// apart.
+    pub async fn encode(self, kept_in: &Surface, sharp: bool) -> Result<Encoded, HostError> {
+        let Self { pixels, stride, width, height, scale, taken_us } = self;
+        let smaller = if sharp { scale.div_ceil(2) } else { scale };
+        let encoding = gio::spawn_blocking(move || {
+            let (small, width, height) = shrink(&pixels, stride, (width, height), smaller);
+            let jpeg = encode(&small, (width, height), if sharp { SHARP_QUALITY } else { QUALITY });
+            (pixels, jpeg)
+        });
+        let (pixels, jpeg) = encoding.await.map_err(|_| failure::engine("the encoder panicked"))?;
+        kept_in.0.replace(Some(pixels.into_inner()));
+        Ok(Encoded { taken_us, base64: STANDARD.encode(jpeg.map_err(failure::engine)?) })
+    }
+}
+
+/// Averages squares of so many pixels. Cairo's own filter takes twenty times as long.
+fn shrink(pixels: &[u8], stride: usize, size: (usize, usize), by: usize) -> (Vec<u8>, usize, usize) {
+    match by {
+        1 => {
+            let rows = pixels.chunks(stride).take(size.1);
+            (rows.flat_map(|row| &row[..size.0 * PIXEL]).copied().collect(), size.0, size.1)
+        }
+        2 => average::<2, 8>(pixels, stride, size),
+        3 => average::<3, 12>(pixels, stride, size),
+        _ => average::<4, 16>(pixels, stride, size),
+    }
+}
+
+/// Averages squares of `N` pixels each way; `BYTES` are those of `N` pixels beside each other.
+fn average<const N: usize, const BYTES: usize>(
+    pixels: &[u8],
+    stride: usize,
+    (width, height): (usize, usize),
+) -> (Vec<u8>, usize, usize) {
+    let (small_width, small_height) = (width / N, height / N);
+    let mut small = vec![0; small_width * small_height * PIXEL];
+    let mut sums = vec![0_u16; small_width * BYTES];
+    for (number, line) in small.chunks_exact_mut((small_width * PIXEL).max(1)).enumerate() {
+        sums.fill(0);
+        for row in pixels.chunks(stride).skip(number * N).take(N) {
+            for (sum, value) in sums.iter_mut().zip(row) {
+                *sum += u16::from(*value);
+            }
+        }
+        for (pixel, sums) in line.as_chunks_mut::<PIXEL>().0.iter_mut().zip(sums.as_chunks::<BYTES>().0) {
+            for (channel, value) in pixel.iter_mut().enumerate() {
+                let total: usize = sums.iter().skip(channel).step_by(PIXEL).map(|sum| usize::from(*sum)).sum();
+                *value = u8::try_from(total / (N * N)).unwrap_or(u8::MAX);
+            }
+        }
+    }
+    (small, small_width, small_height)
+}
+
+fn encode(pixels: &[u8], (width, height): (usize, usize), quality: u8) -> Result<Vec<u8>, EncodingError> {
+    let side = |length: usize| u16::try_from(length).unwrap_or_default();
+    let mut jpeg = Vec::with_capacity(pixels.len() / 8 + 1024);
+    let mut encoder = Encoder::new(&mut jpeg, quality);
+    // Thin coloured lines, such as those of letters, lose their colour otherwise.
+    let fine = quality >= SHARP_QUALITY;
+    encoder.set_sampling_factor(if fine { SamplingFactor::F_1_1 } else { SamplingFactor::F_2_2 });
+    encoder.encode(pixels, side(width), side(height), ColorType::Bgra)?;
+    Ok(jpeg)
+}

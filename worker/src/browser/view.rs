@@ -1,0 +1,138 @@
+//! A browser as those see it who watch, and act in it (contract: live). They do so beside its operations, each of which has the browser
+//! to itself otherwise: looking changes nothing, and who acts has the session's claim.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kitfleet_domain::archetypes::Size;
+use kitfleet_domain::operations::Failure;
+use kitfleet_host_protocol::{Act, Command, HostError, Seen, Shown};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use super::host::{CallError, Line, driver_failure};
+
+/// A browser's view. It can be shared, and keeps no browser running.
+#[derive(Clone)]
+pub struct View {
+    source: Source,
+    size: Size,
+    /// Tells those who watch one after the other apart.
+    watcher: u64,
+    watchers: Arc<AtomicU64>,
+}
+
+#[derive(Clone)]
+enum Source {
+    Host(Line),
+    /// One that shows nothing, until it ends.
+    Simulated(CancellationToken),
+}
+
+/// What became of what a person did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acted {
+    /// The browser has it.
+    Done,
+    /// The page does not answer, and nothing was done.
+    Unresponsive,
+    /// There is no such key, and nothing was done.
+    NoSuchKey,
+}
+
+impl View {
+    pub(super) fn of_host(line: Line, size: Size) -> Self {
+        Self::of(Source::Host(line), size)
+    }
+
+    pub(super) fn simulated(ends: CancellationToken, size: Size) -> Self {
+        Self::of(Source::Simulated(ends), size)
+    }
+
+    fn of(source: Source, size: Size) -> Self {
+        Self { source, size, watcher: 0, watchers: Arc::default() }
+    }
+
+    /// The same for somebody else, who is not disturbed when those before cease to watch.
+    #[must_use]
+    pub fn for_another(&self) -> Self {
+        Self { watcher: self.watchers.fetch_add(1, Ordering::Relaxed) + 1, ..self.clone() }
+    }
+
+    /// The viewport, in CSS pixels.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Waits for something new, or for all there is. From the first time on until [`Self::unwatch`] the browser paints.
+    ///
+    /// # Errors
+    /// When the browser has ended, or cannot be watched.
+    pub async fn watch(&self, whole: bool) -> Result<Seen, Failure> {
+        match &self.source {
+            Source::Host(line) => {
+                call(line, Command::Watch { whole, watcher: self.watcher }).await.map_err(CallError::into_failure)
+            }
+            Source::Simulated(_) if whole => {
+                let page = Shown { uri: "about:blank".to_owned(), title: Some("Simulated".to_owned()) };
+                Ok(Seen { page: Some(page), ..Seen::default() })
+            }
+            Source::Simulated(_) => Err(self.ended().await),
+        }
+    }
+
+    /// Nobody watches any more.
+    pub async fn unwatch(&self) {
+        if let Source::Host(line) = &self.source {
+            // One that has ended paints nothing.
+            let _ = call::<()>(line, Command::Unwatch { watcher: self.watcher }).await;
+        }
+    }
+
+    /// From now on a person acts, or not any more.
+    ///
+    /// # Errors
+    /// When the browser has ended.
+    pub async fn lend_hands(&self, lend: bool) -> Result<(), Failure> {
+        match &self.source {
+            Source::Host(line) => call(line, Command::LendHands { lend }).await.map_err(CallError::into_failure),
+            Source::Simulated(_) => Ok(()),
+        }
+    }
+
+    /// Does what a person does.
+    ///
+    /// # Errors
+    /// When the browser has ended, or does not take it.
+    pub async fn act(&self, acts: Vec<Act>) -> Result<Acted, Failure> {
+        match &self.source {
+            Source::Host(line) => match call(line, Command::Act { acts }).await {
+                Ok(true) => Ok(Acted::Done),
+                Ok(false) => Ok(Acted::Unresponsive),
+                Err(CallError::Refused(HostError::UnknownKey { .. })) => Ok(Acted::NoSuchKey),
+                Err(error) => Err(error.into_failure()),
+            },
+            Source::Simulated(_) => Ok(Acted::Done),
+        }
+    }
+
+    /// Waits until the browser has ended, however.
+    pub async fn ended(&self) -> Failure {
+        match &self.source {
+            Source::Host(line) => line.death().await,
+            Source::Simulated(ends) => {
+                ends.cancelled().await;
+                driver_failure("the browser ended")
+            }
+        }
+    }
+}
+
+/// A call that ends with its host, whoever had it end.
+async fn call<T: DeserializeOwned>(line: &Line, command: Command) -> Result<T, CallError> {
+    tokio::select! {
+        answer = line.call(command) => answer,
+        failure = line.death() => Err(CallError::Dead(failure)),
+    }
+}

@@ -1,0 +1,208 @@
+//! What people do in a browser, one at a time (contract: live 7 to 16). Whoever acts has the session's claim until they have rested for a
+//! second, so that no operation comes between.
+
+use std::time::Duration;
+
+use kitfleet_domain::database::persist;
+use kitfleet_domain::ids::IntentId;
+use kitfleet_domain::operations::{Failure, FailureClass};
+use kitfleet_domain::sessions::gui_input::{self, Claim, Person};
+use kitfleet_host_protocol::Act;
+use kitfleet_live::messages::{Event, Refusal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::fingers::Fingers;
+use super::hub::Hub;
+use super::seats::SeatId;
+use crate::Context;
+use crate::browser::Acted;
+use crate::sessions::{self, Stage};
+
+/// How long after the last input the claim is given back.
+const RESTS_AFTER: Duration = Duration::from_secs(1);
+/// The same while a finger is down, or the page waits for an answer.
+const GIVES_UP_AFTER: Duration = Duration::from_mins(1);
+/// How long a browser may take to take what a person does, which no page can delay.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+/// How long nothing is due, at most.
+const LONG: Duration = Duration::from_hours(1);
+
+/// What somebody does. The events keep to the bounds.
+pub struct Deed {
+    /// Who.
+    pub seat: SeatId,
+    /// What their client calls itself.
+    pub client_id: Option<String>,
+    /// What.
+    pub events: Vec<Event>,
+}
+
+/// Whoever acts.
+pub struct Acting<'a> {
+    hub: &'a Hub,
+    stage: &'a Stage,
+    context: &'a Context,
+    fingers: Fingers,
+    now: Option<Now>,
+}
+
+/// Who has the claim, and since when they rest.
+#[derive(Clone, Copy)]
+struct Now {
+    seat: SeatId,
+    last_input: Instant,
+}
+
+impl<'a> Acting<'a> {
+    /// Nobody acts yet.
+    pub fn new(hub: &'a Hub, stage: &'a Stage, context: &'a Context) -> Self {
+        Self { hub, stage, context, fingers: Fingers::default(), now: None }
+    }
+
+    /// Does what people do, until `stop`. Nothing is cancelled midway: what was claimed is given back.
+    pub async fn run(mut self, mut deeds: mpsc::Receiver<Deed>, stop: &CancellationToken) {
+        loop {
+            let due = self.due();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = self.hub.looked.notified() => self.stop_who_may_not().await,
+                () = sleep_until(due) => self.tidy_up().await,
+                Some(deed) = deeds.recv() => self.take(deed).await,
+            }
+        }
+        self.rest().await;
+    }
+
+    fn due(&self) -> Instant {
+        let rests_at = self.rests_at();
+        let lifts_at = self.fingers.next_due();
+        rests_at.into_iter().chain(lifts_at).min().unwrap_or_else(|| Instant::now() + LONG)
+    }
+
+    fn rests_at(&self) -> Option<Instant> {
+        let waits = self.fingers.any() || self.hub.pictures.asks();
+        self.now.map(|now| now.last_input + if waits { GIVES_UP_AFTER } else { RESTS_AFTER })
+    }
+
+    async fn tidy_up(&mut self) {
+        let lifted = self.fingers.lift_due(Instant::now());
+        self.send(lifted).await;
+        if self.rests_at().is_some_and(|at| at <= Instant::now()) {
+            self.rest().await;
+        }
+    }
+
+    /// Ends what somebody does who has left, or does not drive any more.
+    async fn stop_who_may_not(&mut self) {
+        if let Some(now) = self.now
+            && !self.hub.seats.may_act(now.seat)
+        {
+            self.rest().await;
+        }
+    }
+
+    async fn take(&mut self, deed: Deed) {
+        let Deed { seat, client_id, events } = deed;
+        if !self.hub.seats.has(seat) {
+            return;
+        }
+        let refuse = |reason, detail| self.hub.seats.refuse(seat, reason, detail);
+        match self.now {
+            Some(now) if now.seat != seat => return refuse(Refusal::Busy, "another person acts"),
+            Some(_) => {}
+            None => match self.claim(client_id.as_deref()).await {
+                Ok(Claim::Won) => {}
+                Ok(Claim::Busy) => return refuse(Refusal::Busy, "an operation is under way"),
+                Ok(Claim::NotDriving) => {
+                    self.hub.look_again();
+                    return refuse(Refusal::NotDriving, "somebody else drives");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, session = %self.hub.session, "a person cannot act now");
+                    return refuse(Refusal::Busy, "the session cannot be claimed now");
+                }
+            },
+        }
+        let begins = self.now.is_none();
+        let now = Instant::now();
+        self.now = Some(Now { seat, last_input: now });
+        let before = self.fingers.clone();
+        let acts = self.fingers.acts(events, self.hub.viewport(), now);
+        let lend = async { if begins { self.stage.view.lend_hands(true).await } else { Ok(()) } };
+        // One after the other: the browser is told in this order.
+        let done = timeout(TAKEN_WITHIN, async { tokio::try_join!(biased; lend, self.stage.view.act(acts)) }).await;
+        match done.unwrap_or_else(|_| Err(silent())) {
+            Ok(((), Acted::Done)) => {}
+            Ok(((), Acted::Unresponsive)) => {
+                refuse(Refusal::Unresponsive, "the page does not answer");
+                let lifted = self.fingers.lift_all();
+                self.send(lifted).await;
+            }
+            Ok(((), Acted::NoSuchKey)) => {
+                refuse(Refusal::Invalid, "there is no such key");
+                self.fingers = before;
+            }
+            Err(failure) => self.fail(failure).await,
+        }
+    }
+
+    /// Claims the session for somebody, and asks until it is known what became of that.
+    async fn claim(&self, client: Option<&str>) -> sqlx::Result<Claim> {
+        let mut held = self.stage.claim.lock().await;
+        let intent = IntentId::generate();
+        *held = Some(intent);
+        let person = Person {
+            worker: self.context.id,
+            session: self.hub.session,
+            client,
+            patience: self.context.config.agents.heartbeat_timeout,
+        };
+        let reply = self.context.replies.address("live");
+        let claim = || async { gui_input::claim(&mut *self.context.db.acquire().await?, person, intent, reply).await };
+        let claimed = persist("claim a session for a person", claim).await;
+        if !matches!(claimed, Ok(Claim::Won)) {
+            *held = None;
+        }
+        claimed
+    }
+
+    /// Lifts all fingers, closes what is open, and gives the claim back.
+    async fn rest(&mut self) {
+        let lifted = self.fingers.lift_all();
+        if self.now.take().is_none() {
+            return;
+        }
+        let rests = timeout(TAKEN_WITHIN, async {
+            tokio::try_join!(biased; self.stage.view.act(lifted), self.stage.view.lend_hands(false))
+        });
+        if let Err(failure) = rests.await.unwrap_or_else(|_| Err(silent())) {
+            return self.fail(failure).await;
+        }
+        let mut held = self.stage.claim.lock().await;
+        if let Some(intent) = held.take() {
+            sessions::cease(self.context, intent).await;
+        }
+    }
+
+    async fn send(&mut self, acts: Vec<Act>) {
+        if acts.is_empty() {
+            return;
+        }
+        if let Err(failure) = timeout(TAKEN_WITHIN, self.stage.view.act(acts)).await.unwrap_or_else(|_| Err(silent())) {
+            self.fail(failure).await;
+        }
+    }
+
+    /// Has the session's actor fail whoever acts, with the browser. One that has ended already is known to have.
+    async fn fail(&mut self, failure: Failure) {
+        self.now = None;
+        let _ = self.stage.faults.send(failure).await;
+    }
+}
+
+fn silent() -> Failure {
+    Failure { class: FailureClass::Driver, detail: "the browser does not take what a person does".to_owned() }
+}

@@ -1,0 +1,305 @@
+//! What a person's events become in the browser: fingers that are down, a wheel as a finger that moves, as a phone has none, and the bounds
+//! of it all (contract: live 13, 14).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kitfleet_domain::archetypes::Size;
+use kitfleet_host_protocol::{Act, TouchPhase};
+use kitfleet_live::messages::{Event, Phase};
+use tokio::time::Instant;
+
+/// Events of a message.
+const EVENTS: usize = 64;
+/// Fingers of a person.
+const FINGERS: u8 = 10;
+/// Characters of a key with its modifiers.
+const KEY_CHARS: usize = 20;
+/// Characters of a text.
+const TEXT_CHARS: usize = 4_096;
+/// CSS pixels that a wheel turns by at once.
+const TURN: f64 = 10_000.0;
+/// How long a finger is down that is not heard of.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+/// How long after its last turn a wheel's finger is lifted.
+const TURNED_AFTER: Duration = Duration::from_millis(80);
+/// The finger that a wheel is: none of a person's.
+const WHEEL: u8 = FINGERS;
+
+/// Whether all events keep to the bounds; if not, what is wrong.
+pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
+    if events.len() > EVENTS {
+        return Err("a message has at most 64 events");
+    }
+    let within = |x: f64, y: f64| {
+        (0.0..=f64::from(viewport.width)).contains(&x) && (0.0..=f64::from(viewport.height)).contains(&y)
+    };
+    let turns = |delta: f64| delta.abs() <= TURN;
+    let chars = |text: &str, most: usize| text.chars().take(most + 1).count() <= most;
+    for event in events {
+        match event {
+            Event::Touch { finger, .. } if *finger >= FINGERS => return Err("there are ten fingers, from 0 on"),
+            Event::Touch { x, y, .. } | Event::Wheel { x, y, .. } if !within(*x, *y) => {
+                return Err("the place is not within the viewport");
+            }
+            Event::Wheel { delta_x, delta_y, .. } if !(turns(*delta_x) && turns(*delta_y)) => {
+                return Err("a wheel turns by at most 10000 CSS pixels");
+            }
+            Event::Key { key } if key.is_empty() || !chars(key, KEY_CHARS) => {
+                return Err("a key has 1 to 20 characters");
+            }
+            Event::Text { text } | Event::Answer { text: Some(text), .. } if !chars(text, TEXT_CHARS) => {
+                return Err("a text has at most 4096 characters");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The fingers that are down.
+#[derive(Clone, Default)]
+pub struct Fingers {
+    down: BTreeMap<u8, Finger>,
+}
+
+#[derive(Clone)]
+struct Finger {
+    x: f64,
+    y: f64,
+    heard_at: Instant,
+}
+
+impl Fingers {
+    /// What the browser is to do for these events, which keep to the bounds. A finger that is not down neither moves nor lifts.
+    pub fn acts(&mut self, events: Vec<Event>, viewport: Size, now: Instant) -> Vec<Act> {
+        let mut acts = Vec::with_capacity(events.len());
+        for event in events {
+            match event {
+                Event::Touch { finger, phase, x, y } => self.touch(&mut acts, (finger, phase), (x, y), now),
+                Event::Wheel { x, y, delta_x, delta_y } => {
+                    self.turn(&mut acts, (x, y), (delta_x, delta_y), viewport, now);
+                }
+                Event::Key { key } => acts.push(Act::Key { key }),
+                Event::Text { text } => acts.push(Act::Text { text }),
+                Event::Choose { index } => acts.push(Act::Choose { index }),
+                Event::Answer { accept, text } => acts.push(Act::Answer { accept, text }),
+            }
+        }
+        acts
+    }
+
+    fn touch(&mut self, acts: &mut Vec<Act>, (finger, phase): (u8, Phase), (x, y): (f64, f64), now: Instant) {
+        let phase = match phase {
+            Phase::Begin => TouchPhase::Begin,
+            Phase::Update => TouchPhase::Update,
+            Phase::End => TouchPhase::End,
+            Phase::Cancel => TouchPhase::Cancel,
+        };
+        match (phase, self.down.remove(&finger)) {
+            (TouchPhase::Begin, Some(before)) => acts.push(before.step(finger, TouchPhase::Cancel)),
+            (TouchPhase::Begin, None) | (_, Some(_)) => {}
+            (_, None) => return,
+        }
+        let place = Finger { x, y, heard_at: now };
+        acts.push(place.step(finger, phase));
+        if matches!(phase, TouchPhase::Begin | TouchPhase::Update) {
+            self.down.insert(finger, place);
+        }
+    }
+
+    /// A wheel that turns down moves its finger up. One that would leave the viewport lands anew where the pointer is.
+    fn turn(
+        &mut self,
+        acts: &mut Vec<Act>,
+        (x, y): (f64, f64),
+        (right, down): (f64, f64),
+        Size { width, height }: Size,
+        now: Instant,
+    ) {
+        let (width, height) = (f64::from(width), f64::from(height));
+        let moved = |from: (f64, f64)| (from.0 - right, from.1 - down);
+        let is_within = |(x, y): (f64, f64)| (0.0..=width).contains(&x) && (0.0..=height).contains(&y);
+        let from = match self.down.get(&WHEEL) {
+            Some(finger) if is_within(moved((finger.x, finger.y))) => (finger.x, finger.y),
+            _ => {
+                self.lift_wheel(acts, now);
+                // As far from the edge that it moves to as it turns, if that is within the viewport.
+                let start = |at: f64, turn: f64, most: f64| {
+                    if (0.0..=most).contains(&(at - turn)) {
+                        at
+                    } else if turn > 0.0 {
+                        turn.min(most)
+                    } else {
+                        (most + turn).max(0.0)
+                    }
+                };
+                let from = (start(x, right, width), start(y, down, height));
+                self.touch(acts, (WHEEL, Phase::Begin), from, now);
+                from
+            }
+        };
+        let (x, y) = moved(from);
+        self.touch(acts, (WHEEL, Phase::Update), (x.clamp(0.0, width), y.clamp(0.0, height)), now);
+    }
+
+    fn lift_wheel(&mut self, acts: &mut Vec<Act>, now: Instant) {
+        if let Some(finger) = self.down.get(&WHEEL) {
+            let place = (finger.x, finger.y);
+            self.touch(acts, (WHEEL, Phase::End), place, now);
+        }
+    }
+
+    /// Lifts what is to be lifted by now: the wheel's finger, and those that were not heard of for long.
+    pub fn lift_due(&mut self, now: Instant) -> Vec<Act> {
+        let mut acts = Vec::new();
+        if self.down.get(&WHEEL).is_some_and(|finger| finger.due(WHEEL) <= now) {
+            self.lift_wheel(&mut acts, now);
+        }
+        self.down.retain(|number, finger| {
+            let stays = finger.due(*number) > now;
+            if !stays {
+                acts.push(finger.step(*number, TouchPhase::Cancel));
+            }
+            stays
+        });
+        acts
+    }
+
+    /// When the next one is to be lifted.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.down.iter().map(|(number, finger)| finger.due(*number)).min()
+    }
+
+    /// Lifts all, as if they had never been.
+    pub fn lift_all(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.down).iter().map(|(number, finger)| finger.step(*number, TouchPhase::Cancel)).collect()
+    }
+
+    /// Whether any is down.
+    pub fn any(&self) -> bool {
+        !self.down.is_empty()
+    }
+}
+
+impl Finger {
+    fn step(&self, finger: u8, phase: TouchPhase) -> Act {
+        Act::Touch { finger, phase, x: self.x, y: self.y }
+    }
+
+    fn due(&self, number: u8) -> Instant {
+        self.heard_at + if number == WHEEL { TURNED_AFTER } else { FORGOTTEN_AFTER }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kitfleet_domain::archetypes::Size;
+    use kitfleet_host_protocol::{Act, TouchPhase};
+    use kitfleet_live::messages::{Event, Phase};
+    use proptest::prelude::*;
+    use tokio::time::{Duration, Instant};
+
+    use super::{Fingers, check};
+
+    const VIEWPORT: Size = Size { width: 400, height: 800 };
+
+    fn touch(finger: u8, phase: Phase, x: f64, y: f64) -> Event {
+        Event::Touch { finger, phase, x, y }
+    }
+
+    fn phases(acts: &[Act]) -> Vec<(u8, TouchPhase)> {
+        let phase = |act: &Act| match act {
+            Act::Touch { finger, phase, .. } => Some((*finger, *phase)),
+            _ => None,
+        };
+        acts.iter().filter_map(phase).collect()
+    }
+
+    /// What is out of bounds is refused (contract: live 14).
+    #[test]
+    fn bounds_hold() {
+        let ok = [touch(0, Phase::Begin, 0.0, 0.0), touch(9, Phase::Begin, 400.0, 800.0)];
+        assert_eq!(check(&ok, VIEWPORT), Ok(()));
+        let key = |key: &str| Event::Key { key: key.to_owned() };
+        let text = |chars: usize| Event::Text { text: "ä".repeat(chars) };
+        let wheel = |delta: f64| Event::Wheel { x: 1.0, y: 1.0, delta_x: 0.0, delta_y: delta };
+        assert_eq!(check(&[key("Control+a"), text(4_096), wheel(-10_000.0)], VIEWPORT), Ok(()));
+        let bad = [
+            touch(10, Phase::Begin, 1.0, 1.0),
+            touch(0, Phase::Begin, f64::NAN, 1.0),
+            touch(0, Phase::Begin, 1.0, f64::INFINITY),
+            touch(0, Phase::Begin, -0.1, 1.0),
+            touch(0, Phase::Begin, 1.0, 800.1),
+            wheel(10_000.1),
+            wheel(f64::NAN),
+            key(""),
+            key(&"a".repeat(21)),
+            text(4_097),
+            Event::Answer { accept: true, text: Some("a".repeat(4_097)) },
+        ];
+        for event in bad {
+            assert!(check(&[event], VIEWPORT).is_err());
+        }
+        assert!(check(&vec![key("a"); 65], VIEWPORT).is_err());
+    }
+
+    /// Fingers that are forgotten are lifted, and so are those of whoever is gone (contract: live 13).
+    #[test]
+    fn no_finger_stays_down() {
+        let (mut fingers, now) = (Fingers::default(), Instant::now());
+        let landed = fingers.acts(vec![touch(3, Phase::Begin, 5.0, 5.0)], VIEWPORT, now);
+        assert_eq!(phases(&landed), [(3, TouchPhase::Begin)]);
+        assert!(fingers.lift_due(now + Duration::from_secs(9)).is_empty());
+        assert_eq!(phases(&fingers.lift_due(now + Duration::from_secs(10))), [(3, TouchPhase::Cancel)]);
+        assert!(!fingers.any());
+        assert!(fingers.acts(vec![touch(3, Phase::Update, 6.0, 6.0)], VIEWPORT, now).is_empty(), "it is not down");
+        fingers.acts(vec![touch(0, Phase::Begin, 5.0, 5.0), touch(1, Phase::Begin, 9.0, 9.0)], VIEWPORT, now);
+        assert_eq!(phases(&fingers.lift_all()), [(0, TouchPhase::Cancel), (1, TouchPhase::Cancel)]);
+        assert!(!fingers.any());
+    }
+
+    /// A wheel is a finger that moves, and is lifted when it rests.
+    #[test]
+    fn a_wheel_is_a_finger() {
+        let (mut fingers, now) = (Fingers::default(), Instant::now());
+        let wheel = |delta_y: f64| Event::Wheel { x: 200.0, y: 400.0, delta_x: 0.0, delta_y };
+        let turned = fingers.acts(vec![wheel(100.0), wheel(100.0)], VIEWPORT, now);
+        assert_eq!(phases(&turned), [(10, TouchPhase::Begin), (10, TouchPhase::Update), (10, TouchPhase::Update)]);
+        assert!(matches!(turned[2], Act::Touch { y: 200.0, .. }));
+        let beyond = fingers.acts(vec![wheel(300.0)], VIEWPORT, now);
+        assert_eq!(phases(&beyond), [(10, TouchPhase::End), (10, TouchPhase::Begin), (10, TouchPhase::Update)]);
+        assert!(matches!(beyond[2], Act::Touch { y: 100.0, .. }));
+        assert_eq!(phases(&fingers.lift_due(now + Duration::from_millis(80))), [(10, TouchPhase::End)]);
+    }
+
+    proptest! {
+        /// Whatever comes, each finger lands before it moves or lifts, and stays within the viewport.
+        #[test]
+        fn fingers_are_told_in_order(
+            events in prop::collection::vec((0_u8..3, 0_u8..5, 0.0..=400.0, 0.0..=800.0, -900.0..=900.0), 0..60)
+        ) {
+            let (mut fingers, now) = (Fingers::default(), Instant::now());
+            let events = events.into_iter().map(|(finger, what, x, y, delta)| match what {
+                0 => touch(finger, Phase::Begin, x, y),
+                1 => touch(finger, Phase::Update, x, y),
+                2 => touch(finger, Phase::End, x, y),
+                3 => touch(finger, Phase::Cancel, x, y),
+                _ => Event::Wheel { x, y, delta_x: delta / 2.0, delta_y: delta },
+            });
+            let mut acts = fingers.acts(events.collect(), VIEWPORT, now);
+            acts.extend(fingers.lift_all());
+            let mut down = std::collections::BTreeSet::new();
+            for act in &acts {
+                let Act::Touch { finger, phase, x, y } = act else { continue };
+                prop_assert!((0.0..=400.0).contains(x) && (0.0..=800.0).contains(y));
+                match phase {
+                    TouchPhase::Begin => prop_assert!(down.insert(*finger)),
+                    TouchPhase::Update => prop_assert!(down.contains(finger)),
+                    TouchPhase::End | TouchPhase::Cancel => prop_assert!(down.remove(finger)),
+                }
+            }
+            prop_assert!(down.is_empty());
+        }
+    }
+}

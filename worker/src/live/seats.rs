@@ -1,0 +1,190 @@
+//! Who watches a session.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kitfleet_domain::agents::Mode;
+use kitfleet_domain::agents::lanes::Standing;
+use kitfleet_live::MOST_VIEWERS;
+use kitfleet_live::messages::{Driver, Refusal, Role};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::admission::Admission;
+
+/// Refusals that wait for their viewer; of more it learns nothing new.
+const REFUSALS: usize = 16;
+
+/// Which of a hub's viewers.
+pub type SeatId = u64;
+
+/// The viewers of one session.
+#[derive(Default)]
+pub struct Seats {
+    taken: Arc<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: Mutex<Everybody>,
+    /// Told whenever somebody leaves.
+    left: Notify,
+}
+
+#[derive(Default)]
+struct Everybody {
+    last: SeatId,
+    seats: BTreeMap<SeatId, Chair>,
+}
+
+/// What the hub knows of a viewer.
+struct Chair {
+    admission: Arc<Admission>,
+    control: watch::Sender<Option<Control>>,
+    refusals: mpsc::Sender<(Refusal, &'static str)>,
+    withdrawn: CancellationToken,
+}
+
+/// Who drives, and whether this viewer may act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Control {
+    /// Seen from the viewer.
+    pub driver: Driver,
+    /// While nobody else acts.
+    pub may_act: bool,
+}
+
+/// What a viewer has. Dropping it leaves.
+pub struct Seat {
+    /// Which of the hub's.
+    pub id: SeatId,
+    /// Who it is.
+    pub admission: Arc<Admission>,
+    /// Who drives; `None` until somebody has looked.
+    pub control: watch::Receiver<Option<Control>>,
+    /// What was not carried out of what it sent.
+    pub refusals: mpsc::Receiver<(Refusal, &'static str)>,
+    /// Cancelled when it may not see this any more.
+    pub withdrawn: CancellationToken,
+    taken: Arc<Taken>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.taken.everybody().seats.remove(&self.id);
+        self.taken.left.notify_one();
+    }
+}
+
+impl Taken {
+    fn everybody(&self) -> MutexGuard<'_, Everybody> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seats {
+    /// A seat for somebody. `None` when all are taken.
+    pub fn take(&self, admission: Admission) -> Option<Seat> {
+        let mut everybody = self.taken.everybody();
+        if everybody.seats.len() >= MOST_VIEWERS {
+            return None;
+        }
+        everybody.last += 1;
+        let (id, admission) = (everybody.last, Arc::new(admission));
+        let ((control, controlled), (refusals, refused)) = (watch::channel(None), mpsc::channel(REFUSALS));
+        let withdrawn = CancellationToken::new();
+        let chair = Chair { admission: Arc::clone(&admission), control, refusals, withdrawn: withdrawn.clone() };
+        everybody.seats.insert(id, chair);
+        drop(everybody);
+        let taken = Arc::clone(&self.taken);
+        Some(Seat { id, admission, control: controlled, refusals: refused, withdrawn, taken })
+    }
+
+    /// How many are taken.
+    pub fn count(&self) -> usize {
+        self.taken.everybody().seats.len()
+    }
+
+    /// Whether nobody watches.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Whether this viewer is still there.
+    pub fn has(&self, id: SeatId) -> bool {
+        self.taken.everybody().seats.contains_key(&id)
+    }
+
+    /// Waits until somebody has left since this was last asked.
+    pub async fn somebody_left(&self) {
+        self.taken.left.notified().await;
+    }
+
+    /// All who watch.
+    pub fn admissions(&self) -> Vec<Arc<Admission>> {
+        self.taken.everybody().seats.values().map(|chair| Arc::clone(&chair.admission)).collect()
+    }
+
+    /// Tells those of these admissions to leave.
+    pub fn withdraw(&self, admissions: &[Uuid]) {
+        for chair in self.taken.everybody().seats.values() {
+            if admissions.contains(&chair.admission.id) {
+                chair.withdrawn.cancel();
+            }
+        }
+    }
+
+    /// Tells everybody who drives.
+    pub fn tell_control(&self, standing: Option<&Standing>) {
+        for chair in self.taken.everybody().seats.values() {
+            let control = Control::of(&chair.admission, standing);
+            chair.control.send_if_modified(|before| before.replace(control) != Some(control));
+        }
+    }
+
+    /// Whether this viewer is there, and may act as far as anybody has looked: its claim has looked, too.
+    pub fn may_act(&self, id: SeatId) -> bool {
+        let everybody = self.taken.everybody();
+        everybody.seats.get(&id).is_some_and(|chair| chair.control.borrow().is_none_or(|control| control.may_act))
+    }
+
+    /// Tells a viewer that something was not carried out.
+    pub fn refuse(&self, id: SeatId, reason: Refusal, detail: &'static str) {
+        if let Some(chair) = self.taken.everybody().seats.get(&id) {
+            // One that does not read has been told enough.
+            let _ = chair.refusals.try_send((reason, detail));
+        }
+    }
+}
+
+impl Control {
+    /// Whether this viewer's client has the lane.
+    pub fn drives(admission: &Admission, standing: Option<&Standing>) -> bool {
+        let driver = standing.and_then(|standing| standing.driver.as_ref());
+        admission.role == Role::Controller && driver.is_some() && admission.client_id.as_ref() == driver
+    }
+
+    fn of(admission: &Admission, standing: Option<&Standing>) -> Self {
+        let controls = admission.role == Role::Controller;
+        let driver = match standing {
+            None => Driver::Nobody,
+            Some(Standing { mode: Mode::Manual, .. }) => {
+                if controls {
+                    Driver::You
+                } else {
+                    Driver::Other
+                }
+            }
+            Some(Standing { mode: Mode::Pair, driver: Some(_) }) => {
+                if Self::drives(admission, standing) {
+                    Driver::You
+                } else {
+                    Driver::Other
+                }
+            }
+            Some(_) => Driver::Agent,
+        };
+        Self { driver, may_act: controls && matches!(driver, Driver::You | Driver::Nobody) }
+    }
+}

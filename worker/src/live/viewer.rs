@@ -1,0 +1,259 @@
+//! One viewer's connection.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use kitfleet_live::link::Stream;
+use kitfleet_live::messages::{Closing, Event, FromViewer, MESSAGE_BYTES, Refusal, Role, ToViewer};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::{Role as Part, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+use tokio_util::sync::CancellationToken;
+
+use super::acting::Deed;
+use super::fingers;
+use super::hub::Hub;
+use super::pictures::{Newest, ON_THEIR_WAY, Pictures, Words};
+use super::seats::Seat;
+
+/// How often a viewer is asked whether it is there.
+const PING_EVERY: Duration = Duration::from_secs(10);
+/// How long one may say nothing, and take nothing.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How long it may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Events a second (contract: live 14).
+const EVENTS_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
+
+type Socket = WebSocketStream<Box<dyn Stream>>;
+
+/// Serves a viewer until it leaves, or has to.
+pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: Seat, stopping: &CancellationToken) {
+    let config = WebSocketConfig::default()
+        .read_buffer_size(4 * 1024)
+        // What waits here is a picture that gets old.
+        .write_buffer_size(0)
+        .max_message_size(Some(MESSAGE_BYTES))
+        .max_frame_size(Some(MESSAGE_BYTES));
+    let socket = WebSocketStream::from_raw_socket(stream, Part::Server, Some(config)).await;
+    let (sink, stream) = socket.split();
+    let withdrawn = seat.withdrawn.clone();
+    let mut viewer = Viewer::new(hub, seat, sink, stream);
+    let closing = tokio::select! {
+        biased;
+        () = withdrawn.cancelled() => Some(Closing::Withdrawn),
+        () = hub.ended.cancelled() => Some(Closing::Ended),
+        () = stopping.cancelled() => Some(Closing::Stopping),
+        closing = viewer.serve() => closing,
+    };
+    if let Some(closing) = closing {
+        // One that does not read hears nothing of it.
+        let _ = timeout(GOODBYE, viewer.say_goodbye(closing)).await;
+    }
+}
+
+struct Viewer<'a> {
+    hub: &'a Hub,
+    seat: Seat,
+    sink: SplitSink<Socket, Message>,
+    stream: SplitStream<Socket>,
+    /// The number of the last picture that was sent.
+    has: u32,
+    /// How many were sent and not acknowledged.
+    on_their_way: u32,
+    heard_at: Instant,
+    told: Words,
+    rate: DefaultDirectRateLimiter,
+}
+
+/// Why nothing more is said.
+enum Over {
+    /// It is gone.
+    Gone,
+    /// It has to go.
+    Close(Closing),
+}
+
+impl<'a> Viewer<'a> {
+    fn new(hub: &'a Hub, seat: Seat, sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>) -> Self {
+        let rate = RateLimiter::direct(Quota::per_second(EVENTS_A_SECOND));
+        let (told, heard_at) = (Words::default(), Instant::now());
+        Self { hub, seat, sink, stream, has: 0, on_their_way: 0, heard_at, told, rate }
+    }
+
+    async fn serve(&mut self) -> Option<Closing> {
+        match self.talk().await {
+            Over::Gone => None,
+            Over::Close(closing) => Some(closing),
+        }
+    }
+
+    async fn talk(&mut self) -> Over {
+        let pictures: &Pictures = &self.hub.pictures;
+        let (mut newest, mut words) = (pictures.newest(), pictures.words());
+        let mut appetite = pictures.appetite_of_one();
+        let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (session_id, role) = (self.hub.session, self.seat.admission.role);
+        if let Err(over) = self.tell(&ToViewer::Hello { session_id, role }).await {
+            return over;
+        }
+        appetite.has_room(true);
+        loop {
+            let done = tokio::select! {
+                changed = newest.changed(), if self.on_their_way < ON_THEIR_WAY => match changed {
+                    Ok(()) => {
+                        let picture = newest.borrow_and_update().clone();
+                        appetite.is_full();
+                        let lacks = self.show(picture).await;
+                        if let Ok(lacks) = lacks && self.on_their_way < ON_THEIR_WAY {
+                            appetite.has_room(lacks);
+                        }
+                        lacks.map(|_| ())
+                    }
+                    Err(_) => return Over::Close(Closing::Ended),
+                },
+                Ok(()) = words.changed() => {
+                    let words = words.borrow_and_update().clone();
+                    self.tell_words(words).await
+                }
+                Ok(()) = self.seat.control.changed() => self.tell_control().await,
+                Some((reason, detail)) = self.seat.refusals.recv() => self.refuse(reason, detail).await,
+                _ = pings.tick() => self.ping().await,
+                message = self.stream.next() => match message {
+                    Some(Ok(message)) => match self.hear(message) {
+                        Ok(Some(FromViewer::Ack { .. })) => {
+                            self.on_their_way = self.on_their_way.saturating_sub(1);
+                            appetite.has_room(lacks_its_base(&newest, self.has));
+                            Ok(())
+                        }
+                        Ok(Some(FromViewer::Input { events })) => match self.input(events) {
+                            Ok(()) => Ok(()),
+                            Err((reason, detail)) => self.refuse(reason, detail).await,
+                        },
+                        Ok(None) => Ok(()),
+                        Err(over) => Err(over),
+                    },
+                    Some(Err(_)) | None => return Over::Gone,
+                },
+            };
+            if let Err(over) = done {
+                return over;
+            }
+        }
+    }
+
+    /// Sends a picture, if the viewer has what it is drawn over. Answers whether it lacks that.
+    async fn show(&mut self, picture: Option<Newest>) -> Result<bool, Over> {
+        let Some(Newest { seq, base, message }) = picture else { return Ok(false) };
+        if base != 0 && base != self.has {
+            return Ok(true);
+        }
+        self.has = seq;
+        self.on_their_way += 1;
+        self.send(Message::Binary(message)).await?;
+        Ok(false)
+    }
+
+    async fn tell_words(&mut self, words: Words) -> Result<(), Over> {
+        let before = std::mem::replace(&mut self.told, words.clone());
+        let controls = self.seat.admission.role == Role::Controller;
+        if words.page != before.page
+            && let Some(page) = &words.page
+        {
+            self.tell(page).await?;
+        }
+        if controls
+            && words.menu != before.menu
+            && let Some(menu) = &words.menu
+        {
+            self.tell(menu).await?;
+        }
+        if controls
+            && words.dialog != before.dialog
+            && let Some(dialog) = &words.dialog
+        {
+            self.tell(dialog).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_control(&mut self) -> Result<(), Over> {
+        let control = *self.seat.control.borrow_and_update();
+        match control {
+            Some(control) => self.tell(&ToViewer::Control { driver: control.driver, may_act: control.may_act }).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn refuse(&mut self, reason: Refusal, detail: &str) -> Result<(), Over> {
+        self.tell(&ToViewer::Refused { reason, detail: detail.to_owned() }).await
+    }
+
+    async fn ping(&mut self) -> Result<(), Over> {
+        if self.heard_at.elapsed() >= SILENCE {
+            return Err(Over::Close(Closing::Silent));
+        }
+        self.send(Message::Ping(Bytes::new())).await
+    }
+
+    fn hear(&mut self, message: Message) -> Result<Option<FromViewer>, Over> {
+        self.heard_at = Instant::now();
+        match message {
+            Message::Text(text) => match serde_json::from_str(&text) {
+                Ok(said) => Ok(Some(said)),
+                Err(_) => Err(Over::Close(Closing::Unreadable)),
+            },
+            Message::Binary(_) => Err(Over::Close(Closing::Unreadable)),
+            Message::Close(_) => Err(Over::Gone),
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => Ok(None),
+        }
+    }
+
+    /// Hands on what a person does, if it is one who may act, within bounds.
+    fn input(&self, events: Vec<Event>) -> Result<(), (Refusal, &'static str)> {
+        if self.seat.admission.role != Role::Controller {
+            return Err((Refusal::Viewer, "a viewer may only look"));
+        }
+        fingers::check(&events, self.hub.viewport()).map_err(|detail| (Refusal::Invalid, detail))?;
+        let too_fast = (Refusal::TooFast, "more than a thousand events a second, or more than the browser takes");
+        let Some(count) = u32::try_from(events.len()).ok().and_then(NonZeroU32::new) else { return Ok(()) };
+        match self.rate.check_n(count) {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return Err(too_fast),
+        }
+        let client_id = self.seat.admission.client_id.clone();
+        self.hub.deeds.try_send(Deed { seat: self.seat.id, client_id, events }).map_err(|_| too_fast)
+    }
+
+    async fn tell(&mut self, said: &ToViewer) -> Result<(), Over> {
+        let text = serde_json::to_string(said).expect("messages have string keys");
+        self.send(Message::text(text)).await
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), Over> {
+        match timeout(SILENCE, self.sink.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Over::Gone),
+        }
+    }
+
+    /// Says why it is over, and waits until that was heard.
+    async fn say_goodbye(&mut self, closing: Closing) {
+        let frame = CloseFrame { code: closing.code().into(), reason: closing.reason().into() };
+        if self.sink.send(Message::Close(Some(frame))).await.is_ok() {
+            while let Some(Ok(_)) = self.stream.next().await {}
+        }
+    }
+}
+
+/// Whether a viewer that has this picture lacks what the newest is drawn over.
+fn lacks_its_base(newest: &watch::Receiver<Option<Newest>>, has: u32) -> bool {
+    newest.borrow().as_ref().is_some_and(|newest| newest.seq != has && newest.base != 0 && newest.base != has)
+}
