@@ -12,6 +12,7 @@ mod egress;
 mod email;
 mod later;
 mod limits;
+mod live;
 mod machine;
 mod mistakes;
 mod profiles;
@@ -45,6 +46,7 @@ use self::auth::{ApiKeys, Auth, Mfa};
 use self::egress::Egress;
 pub use self::email::Email;
 use self::limits::LimitsTable;
+use self::live::Live;
 pub use self::machine::memory_bytes;
 pub use self::mistakes::ConfigError;
 use self::mistakes::{bad_value, check_syntax, one_line, origin};
@@ -114,6 +116,8 @@ pub struct Config {
     pub agents: Agents,
     /// What customers bring to leave through.
     pub egress: Egress,
+    /// Who may watch.
+    pub live: Live,
 
     // Of areas that are still to come, from here on.
     /// Who takes money.
@@ -149,6 +153,7 @@ impl Default for Config {
             profiles: Profiles::default(),
             agents: Agents::default(),
             egress: Egress::default(),
+            live: Live::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),

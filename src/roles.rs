@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use kitfleet_api::{ApiConfig, ConnectionLimits, RateLimits, ServeError};
+use kitfleet_api::{ApiConfig, ConnectionLimits, LiveConfig, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_jobs::wakeups::Wakeups;
@@ -277,6 +277,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         rate_limits: RateLimits { send_per_minute: config.auth.send_rate_per_minute, ..config.rate_limits.clone() },
         webhook_secret_grace: config.webhooks.secret_grace,
         agents: config.agents(),
+        live: LiveConfig { ticket_ttl: config.live.ticket_ttl, origins: config.live.origins.clone() },
         stores: config.stores()?,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,

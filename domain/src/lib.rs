@@ -25,6 +25,7 @@ pub mod heavy;
 pub mod identities;
 pub mod ids;
 pub mod limits;
+pub mod live;
 pub mod machine;
 pub mod mail_links;
 pub mod mfa;

@@ -25,6 +25,7 @@ mod growth;
 mod http;
 mod identities;
 mod ledger;
+mod live;
 mod mfa;
 mod migrations;
 mod models;

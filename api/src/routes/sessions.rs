@@ -1,6 +1,7 @@
 //! Sessions (contract: sessions): making, finding and ending them. Driving them is in [`operations`].
 
 mod driving;
+mod live;
 mod operations;
 mod wire;
 
@@ -60,6 +61,7 @@ pub fn routes() -> Routes {
         .allow(READ_SESSIONS, routes!(get))
         .allow(WRITE_SESSIONS, routes!(destroy))
         .merge(operations::routes())
+        .merge(live::routes())
 }
 
 /// Create a session

@@ -76,7 +76,8 @@ pub fn worker_silent() -> Problem {
     Problem::unavailable_for_now("the worker has not been heard of for a while, as after an outage of the database")
 }
 
-fn not_ready(status: SessionStatus) -> Problem {
+/// Why a session of this status takes no operation.
+pub fn not_ready(status: SessionStatus) -> Problem {
     match status {
         SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
         // Ready by now, but another operation was faster.
