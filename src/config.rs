@@ -12,6 +12,7 @@ mod egress;
 mod email;
 mod later;
 mod limits;
+mod live;
 mod machine;
 mod mistakes;
 mod notifications;
@@ -46,6 +47,7 @@ use self::auth::{ApiKeys, Auth, Mfa};
 use self::egress::Egress;
 pub use self::email::Email;
 use self::limits::LimitsTable;
+use self::live::Live;
 pub use self::machine::memory_bytes;
 pub use self::mistakes::ConfigError;
 use self::mistakes::{bad_value, check_syntax, one_line, origin};
@@ -118,6 +120,8 @@ pub struct Config {
     pub egress: Egress,
     /// Streams of what happens.
     pub notifications: Notifications,
+    /// Who may watch.
+    pub live: Live,
 
     // Of areas that are still to come, from here on.
     /// Who takes money.
@@ -154,6 +158,7 @@ impl Default for Config {
             agents: Agents::default(),
             egress: Egress::default(),
             notifications: Notifications::default(),
+            live: Live::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use kitfleet_api::{ApiConfig, ConnectionLimits, RateLimits, ServeError};
+use kitfleet_api::{ApiConfig, ConnectionLimits, LiveConfig, RateLimits, ServeError};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_jobs::wakeups::Wakeups;
@@ -279,6 +279,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         webhook_secret_grace: config.webhooks.secret_grace,
         agents: config.agents(),
         notifications: config.notifications(),
+        live: LiveConfig { ticket_ttl: config.live.ticket_ttl, origins: config.live.origins.clone() },
         stores: config.stores()?,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,

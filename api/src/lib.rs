@@ -18,5 +18,5 @@ mod routes;
 pub use http::connections::ConnectionLimits;
 pub use http::providers::ProviderConfig;
 pub use http::rate_limits::RateLimits;
-pub use http::state::{ApiConfig, AuthConfig, ServeError};
+pub use http::state::{ApiConfig, AuthConfig, LiveConfig, ServeError};
 pub use router::{openapi, serve, serve_health};

@@ -11,14 +11,15 @@ use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
-    accounts, agents, api_keys, audit, byok, challenges, database, devices, emails, events, identities, livekit,
+    accounts, agents, api_keys, audit, byok, challenges, database, devices, emails, events, identities, live, livekit,
     mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, teams, to_come, usage,
     web_sessions, webhooks, workers,
 };
 
 /// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account
 /// loses what was made with something before that itself.
-static ALL: [Area; 27] = [
+static ALL: [Area; 28] = [
+    live::AREA,
     audit::AREA,
     usage::AREA,
     recipes::AREA,

@@ -26,6 +26,7 @@ pub mod heavy;
 pub mod identities;
 pub mod ids;
 pub mod limits;
+pub mod live;
 pub mod livekit;
 pub mod machine;
 pub mod mail_links;

@@ -6,15 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a viewer's message at most (contract: live 14).
 pub const MESSAGE_BYTES: usize = 64 * 1024;
 
-/// What a viewer may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Look.
-    Viewer,
-    /// Act too, while a human has the control.
-    Controller,
-}
+pub use kitfleet_domain::live::Role;
 
 /// What a worker tells a viewer besides pictures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -87,7 +87,7 @@ fn asks(method: &Method, path: &str) -> Asks {
     let segments: Vec<_> = path.split('/').skip(1).collect();
     Asks::ACredential(match (method.as_str(), &segments[..]) {
         // The state shows cookies and claims the session: for others only as far as they may drive it.
-        ("GET", ["v1", "sessions", _, "state"]) => {
+        ("GET", ["v1", "sessions", _, "state"]) | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),

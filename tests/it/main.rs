@@ -26,6 +26,7 @@ mod growth;
 mod http;
 mod identities;
 mod ledger;
+mod live;
 mod livekit;
 mod metrics;
 mod mfa;

@@ -5,7 +5,6 @@
 //! ticket that they showed it, and forwards bytes from then on.
 
 mod acting;
-mod admission;
 mod fingers;
 mod hub;
 mod pictures;
@@ -19,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::live::{self as tickets, Admission};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_live::MOST_VIEWERS;
 use kitfleet_live::link::{self, Greeting, Incoming, Listener, NotAdmitted};
@@ -26,7 +26,6 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
-use self::admission::Admission;
 use self::hub::Hub;
 use self::seats::Seat;
 use crate::Context;
@@ -149,5 +148,5 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
 
 async fn use_up(greeting: &Greeting, context: &Context) -> sqlx::Result<Option<Admission>> {
     let mut conn = context.db.acquire().await?;
-    admission::use_up(&mut conn, greeting.session_id, &greeting.ticket, context.id).await
+    tickets::use_up(&mut conn, greeting.session_id, &greeting.ticket, context.id).await
 }

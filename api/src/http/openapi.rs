@@ -83,6 +83,14 @@ problem_sets! {
     NoSession: NOT_FOUND;
     /// A challenge that its session did not have, or whose session has ended.
     NoChallenge: NOT_FOUND SESSION_DESTROYED;
+    /// A session that has ended.
+    EndedSession: SESSION_DESTROYED;
+    /// A request that opens no WebSocket.
+    Upgrading: BAD_REQUEST;
+    /// A page that may not.
+    Forbidden: FORBIDDEN;
+    /// A browser that cannot be seen, or that too many watch.
+    Watching: CONFLICT DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE;
     /// A profile that is not the caller's to see.
     NoProfile: NOT_FOUND;
     /// A profile's snapshot that is not the caller's to see.

@@ -146,7 +146,7 @@ impl Server {
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(self.app.config.header_timeout).max_buf_size(MAX_HEAD_BYTES);
-        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
             () = activity.told_to_end() => None,
@@ -175,6 +175,9 @@ impl Server {
         let handlers = &self.app.handlers;
         self.app.line.close();
         self.app.streams.end();
+        // Whoever watches comes back by another process.
+        self.app.tunnels_cut.cancel();
+        self.app.tunnels.close();
         connections.close();
         handlers.close();
         if timeout(self.app.config.drain_timeout, handlers.wait()).await.is_err() {
@@ -188,6 +191,7 @@ impl Server {
             self.abort.cancel();
             connections.wait().await;
         }
+        self.app.tunnels.wait().await;
         // Those whose clients have gone.
         if timeout(ANSWER_WITHIN, handlers.wait()).await.is_err() {
             tracing::error!("some requests could not be ended in time; they are given up");

@@ -107,6 +107,23 @@ pub struct ApiConfig {
     pub agents: agents::Settings,
     /// How what happens is followed.
     pub notifications: notifications::Settings,
+    /// Who may watch.
+    pub live: LiveConfig,
+}
+
+/// Who may watch a session's browser (contract: live 24, 26).
+#[derive(Debug, Clone)]
+pub struct LiveConfig {
+    /// How long a ticket is good.
+    pub ticket_ttl: Duration,
+    /// Whose pages may open a live view besides this service's own, as browsers spell origins.
+    pub origins: Vec<String>,
+}
+
+impl Default for LiveConfig {
+    fn default() -> Self {
+        Self { ticket_ttl: Duration::from_mins(1), origins: Vec::new() }
+    }
 }
 
 impl Default for ApiConfig {
@@ -148,6 +165,7 @@ impl Default for ApiConfig {
             models: kitfleet_models::Settings::default(),
             agents: agents::Settings::default(),
             notifications: notifications::Settings::default(),
+            live: LiveConfig::default(),
         }
     }
 }
@@ -247,6 +265,9 @@ pub struct Shared {
     pub pulse: Pulse,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
+    /// The live views that pass through here, and what ends them all.
+    pub tunnels: TaskTracker,
+    pub tunnels_cut: CancellationToken,
     /// Requests whose bodies still arrive are waited for no longer.
     pub bodies_given_up: CancellationToken,
     pub metrics: PrometheusHandle,
@@ -284,6 +305,8 @@ impl App {
             last_used: LastUsed::default(),
             pulse: Pulse::default(),
             handlers,
+            tunnels: TaskTracker::new(),
+            tunnels_cut: CancellationToken::new(),
             bodies_given_up: CancellationToken::new(),
             metrics,
             cursors: OnceCell::new(),

@@ -2,6 +2,7 @@
 
 pub mod challenges;
 mod driving;
+mod live;
 mod operations;
 mod wire;
 
@@ -62,6 +63,7 @@ pub fn routes() -> Routes {
         .allow(WRITE_SESSIONS, routes!(destroy))
         .merge(operations::routes())
         .merge(challenges::routes())
+        .merge(live::routes())
 }
 
 /// Create a session

@@ -42,6 +42,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "sessions", _, "challenges", ..] => {
             with(of("ses").replace("{challenge_id}", &unknown_id("chl")), json!({}))
         }
+        ["v1", "sessions", _, "live"] => with(of("ses"), json!({})),
         ["v1", "sessions", _, ..] => {
             let path = of("ses");
             let session = path.split('/').nth(3).unwrap_or_default();
@@ -119,6 +120,7 @@ pub fn session_routes(session: &str) -> Vec<Route> {
     let mut routes = operations(session);
     routes.extend(direct_operations(session));
     routes.push(Route::get(itself.clone()));
+    routes.push(Route::post(format!("{itself}/live-tickets"), json!({"role": "viewer"})));
     routes.push(Route { method: Method::DELETE, path: itself, body: None });
     routes
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use kitfleet_domain::agents::lanes;
 use kitfleet_domain::archetypes::Size;
 use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::live as tickets;
 use kitfleet_domain::seldom::Seldom;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::acting::{Acting, Deed};
-use super::admission;
 use super::pictures::Pictures;
 use super::seats::{Control, Seats};
 use crate::Context;
@@ -139,7 +139,7 @@ impl Hub {
         let ids: Vec<_> = admissions.iter().map(|admission| admission.id).collect();
         let patience = context.config.agents.heartbeat_timeout;
         let mut conn = context.lazy.acquire().await?;
-        self.seats.withdraw(&admission::withdrawn(&mut conn, &ids).await?);
+        self.seats.withdraw(&tickets::withdrawn(&mut conn, &ids).await?);
         let standing = lanes::standing(&mut conn, self.session, patience).await?;
         self.seats.tell_control(standing.as_ref());
         let driver = standing.as_ref().and_then(|standing| standing.driver.as_deref());

@@ -5,13 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kitfleet_domain::agents::Mode;
 use kitfleet_domain::agents::lanes::Standing;
+use kitfleet_domain::live::Admission;
 use kitfleet_live::MOST_VIEWERS;
 use kitfleet_live::messages::{Driver, Refusal, Role};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-
-use super::admission::Admission;
 
 /// Refusals that wait for their viewer; of more it learns nothing new.
 const REFUSALS: usize = 16;

@@ -28,7 +28,7 @@ use crate::http::state::App;
 use bodies::{CaptureBody, ExtractBody, InteractBody, LoginBody, NavigateBody, SearchBody, SnapshotBody, WaitBody};
 
 /// It shows cookies, and occupies the session: a reader of somebody else's sessions may not.
-const READ_STATE: Rule =
+pub(super) const READ_STATE: Rule =
     Rule::scope(Scope::ReadSessions).for_team_with(Scope::WriteSessions, Role::Admin).open_to_free_devices();
 
 pub fn routes() -> Routes {

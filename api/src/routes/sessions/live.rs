@@ -1,0 +1,226 @@
+//! Watching a session's browser (contract: live 24 to 28). Who may is said here; what is shown, and what is done in it, passes through
+//! without being read.
+
+use axum::Json as Answer;
+use axum::body::Body as NoBody;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CONNECTION, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use kitfleet_domain::agents::lanes::ClientId;
+use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::live::{self, NewTicket, Role};
+use kitfleet_domain::sessions::{self, SessionStatus};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::workers;
+use kitfleet_live::PROTOCOL;
+use kitfleet_live::link::{self, ConnectError, Greeting, NotAdmitted, Stream};
+use serde::{Deserialize, Serialize};
+use sha1::{Digest as _, Sha1};
+use tokio::io::copy_bidirectional;
+use url::Url;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::driving::not_ready;
+use super::operations::READ_STATE;
+use crate::http::auth::Caller;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Json;
+use crate::http::kinds;
+use crate::http::openapi::{
+    Body, Database, EndedSession, Forbidden, NoSession, Restricted, Unauthorized, Upgrading, Watching,
+};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+/// What stands before a ticket among the subprotocols that a client offers.
+const TICKET: &str = "ticket.";
+
+/// What a server proves with that it speaks WebSocket (RFC 6455, section 1.3).
+const KEYS_OTHER_HALF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+pub fn routes() -> Routes {
+    Routes::new().merge(Routes::new().allow(READ_STATE, routes!(issue)).never_stored()).public(routes!(watch))
+}
+
+/// Body of a request for a ticket
+#[derive(Deserialize, ToSchema)]
+#[schema(as = LiveTicketRequest, example = json!({"role": "viewer"}))]
+struct TicketBody {
+    /// What its bearer may do
+    role: Role,
+    /// What a controller's client calls itself, as it did when it took over
+    #[schema(min_length = 1, max_length = 128, nullable = false)]
+    client_id: Option<String>,
+}
+
+/// A ticket to a session's live view
+#[derive(Serialize, ToSchema)]
+struct LiveTicket {
+    /// Good once. Offer `ticket.` and this as a WebSocket subprotocol beside `kitfleet.live.v1`
+    #[schema(example = "pX2l…")]
+    ticket: String,
+    /// Where to connect
+    #[schema(format = Uri, example = "wss://fleet.example.com/v1/sessions/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f/live")]
+    url: String,
+    /// Until when
+    expires_at: Timestamp,
+}
+
+/// Ask for a ticket to the live view
+///
+/// A viewer sees what the browser shows; a controller may also act in it while a human has the control, and needs `write:sessions`.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/live-tickets", tag = "Sessions", operation_id = "createLiveTicket",
+    params(IdPath<SessionId>), request_body = TicketBody,
+    responses((status = 201, description = "The ticket", body = LiveTicket), Restricted, Body, NoSession, EndedSession, Database),
+)]
+async fn issue(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Json(body): Json<TicketBody>,
+) -> Result<(StatusCode, Answer<LiveTicket>)> {
+    let client = body.client_id.map(ClientId::parse).transpose()?;
+    if body.role == Role::Controller && !caller.scopes.satisfy(Scope::WriteSessions) {
+        return Err(Problem::forbidden(format!("the credential lacks the scope {}", Scope::WriteSessions.name())));
+    }
+    let mut conn = app.db.acquire().await?;
+    let found = sessions::find(&mut conn, caller.account_id, path.id()?).await?;
+    let session = found.ok_or_else(not_found::<SessionId>)?;
+    let new = NewTicket {
+        session: session.id,
+        role: body.role,
+        client_id: client.as_ref().map(ClientId::as_str),
+        acting: caller.actor.account().unwrap_or(caller.account_id),
+        credential: caller.credential,
+        ttl: app.config.live.ticket_ttl,
+    };
+    let issued = live::issue(&mut conn, &new).await?;
+    // It may have ended since it was found.
+    let ended = if session.status == SessionStatus::Errored { session.status } else { SessionStatus::Destroyed };
+    let (ticket, expires_at) = issued.ok_or_else(|| not_ready(ended))?;
+    let url = format!("{}/v1/sessions/{}/live", app.config.base_url.replacen("http", "ws", 1), session.id);
+    Ok((StatusCode::CREATED, Answer(LiveTicket { ticket: ticket.reveal().to_owned(), url, expires_at })))
+}
+
+/// Watch a session
+///
+/// A WebSocket. It needs no other credential than the ticket, which is offered as a subprotocol, and of pages only those of this
+/// service, and of origins that the deployment allows, may open it.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/live", tag = "Sessions", operation_id = "watchSession",
+    params(IdPath<SessionId>),
+    responses((status = 101, description = "The live view"),
+              Upgrading, Unauthorized, Forbidden, NoSession, EndedSession, Watching),
+)]
+async fn watch(State(app): State<App>, path: IdPath<SessionId>, mut request: Request) -> Result<Response> {
+    let upgrade = Upgrade::of(&mut request)?;
+    check_origin(&app, request.headers())?;
+    let greeting = Greeting { session_id: path.id()?, ticket: ticket_in(request.headers())? };
+    let stream = reach(&app, &greeting).await?;
+    Ok(upgrade.carry(&app, stream))
+}
+
+/// A request to leave HTTP.
+struct Upgrade {
+    on_upgrade: OnUpgrade,
+    accept: HeaderValue,
+}
+
+impl Upgrade {
+    /// RFC 6455, section 4.2.1.
+    fn of(request: &mut Request) -> Result<Self> {
+        let headers = request.headers();
+        let has = |name: HeaderName, word: &str| tokens(headers, name).any(|token| token.eq_ignore_ascii_case(word));
+        let is_websocket = has(CONNECTION, "upgrade")
+            && has(UPGRADE, "websocket")
+            && has(HeaderName::from_static("sec-websocket-version"), "13");
+        let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| is_websocket);
+        let proof = key.map(|key| Sha1::new().chain_update(key).chain_update(KEYS_OTHER_HALF).finalize());
+        let accept = proof.and_then(|proof| HeaderValue::try_from(STANDARD.encode(proof)).ok());
+        let on_upgrade = request.extensions_mut().remove::<OnUpgrade>();
+        accept.zip(on_upgrade).map(|(accept, on_upgrade)| Self { on_upgrade, accept }).ok_or_else(|| {
+            Problem::bad_request("this is a WebSocket of version 13 (RFC 6455), and the request does not open one")
+        })
+    }
+
+    /// Agrees, and carries what either side says until one of them has ended, or the process stops.
+    fn carry(self, app: &App, mut stream: Box<dyn Stream>) -> Response {
+        let (on_upgrade, stopping) = (self.on_upgrade, app.tunnels_cut.clone());
+        app.tunnels.spawn(stopping.run_until_cancelled_owned(async move {
+            if let Ok(upgraded) = on_upgrade.await {
+                // However it ends, there is nobody left to tell.
+                let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
+            }
+        }));
+        let mut response = Response::new(NoBody::empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response.headers_mut().extend([
+            (CONNECTION, HeaderValue::from_static("upgrade")),
+            (UPGRADE, HeaderValue::from_static("websocket")),
+            (SEC_WEBSOCKET_ACCEPT, self.accept),
+            (SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL)),
+        ]);
+        response
+    }
+}
+
+/// A page of somebody else's could have been given a ticket, but nothing that it needs one for.
+fn check_origin(app: &App, headers: &HeaderMap) -> Result<()> {
+    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+    let own = Url::parse(&app.config.base_url).ok().map(|url| url.origin().ascii_serialization());
+    let mut allowed = own.iter().chain(&app.config.live.origins);
+    if allowed.any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes())) {
+        return Ok(());
+    }
+    Err(Problem::forbidden("pages of this origin may not open a live view; the deployment allows some by live.origins"))
+}
+
+/// The ticket among the subprotocols, which come with the one that is spoken.
+fn ticket_in(headers: &HeaderMap) -> Result<String> {
+    if !tokens(headers, SEC_WEBSOCKET_PROTOCOL).any(|protocol| protocol == PROTOCOL) {
+        return Err(Problem::bad_request(format!("offer the subprotocol {PROTOCOL}")));
+    }
+    let ticket = tokens(headers, SEC_WEBSOCKET_PROTOCOL).find_map(|protocol| protocol.strip_prefix(TICKET));
+    ticket
+        .map(ToOwned::to_owned)
+        .ok_or_else(|| Problem::unauthorized(format!("offer a ticket, as the subprotocol {TICKET}…")))
+}
+
+/// The words of a header that has several, separated by commas.
+fn tokens(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}
+
+/// Brings a viewer to the worker that has the session.
+async fn reach(app: &App, greeting: &Greeting) -> Result<Box<dyn Stream>> {
+    let no_ticket = || Problem::unauthorized("the ticket is not good for this session: it was used, or has expired");
+    let mut conn = app.db.acquire().await?;
+    let lives = live::look_at(&mut conn, greeting.session_id, &greeting.ticket).await?.ok_or_else(no_ticket)?;
+    if !lives {
+        return Err(not_ready(SessionStatus::Destroyed));
+    }
+    let nothing = || Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "this session's browser shows nothing");
+    let end = workers::live_end(&mut conn, greeting.session_id).await?.ok_or_else(nothing)?;
+    drop(conn);
+    link::connect(&end, greeting).await.map_err(|error| match error {
+        ConnectError::NotAdmitted(NotAdmitted::Ticket) => no_ticket(),
+        ConnectError::NotAdmitted(NotAdmitted::Full) => Problem::new(&kinds::CONFLICT, NotAdmitted::Full.to_string()),
+        ConnectError::NotAdmitted(NotAdmitted::Session) => nothing(),
+        ConnectError::NotAdmitted(NotAdmitted::Unavailable) | ConnectError::Unreachable(_) => {
+            tracing::warn!(%error, session = %greeting.session_id, "a viewer cannot be brought to a worker");
+            Problem::new(&kinds::DRIVER_NOT_INTEGRATED, "the session's worker cannot be reached now")
+        }
+    })
+}

@@ -1,0 +1,178 @@
+//! Who may watch a session's browser, and act in it (contract: live 24 to 28).
+//!
+//! A ticket is shown once, to the worker that has the browser, which uses it up. Its row stays, and says by what credential its viewer
+//! was let in: when that is revoked, or whoever asked for it may not see the session any more, the viewer has to leave.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::area::{Area, Purge};
+use crate::credentials::Credential;
+use crate::ids::{AccountId, SessionId, WorkerId};
+use crate::timestamp::Timestamp;
+use crate::tokens::{self, Token};
+
+pub(crate) const AREA: Area = Area {
+    purges: &[Purge::new("live_tickets", "live_tickets", |conn, _, limit| Box::pin(purge(conn, limit)))],
+    ..Area::named("live")
+};
+
+/// What somebody may do who was let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Role {
+    /// Look.
+    Viewer,
+    /// Act too, while a human has the control.
+    Controller,
+}
+
+/// A ticket that is asked for.
+#[derive(Debug)]
+pub struct NewTicket<'a> {
+    /// Whose browser is to be seen. It is the caller's, or of an account whose team they are on.
+    pub session: SessionId,
+    /// As what.
+    pub role: Role,
+    /// What the client calls itself, where a human has to say so who drives an agent session.
+    pub client_id: Option<&'a str>,
+    /// Who asks.
+    pub acting: AccountId,
+    /// By what.
+    pub credential: Credential,
+    /// How long it is good.
+    pub ttl: Duration,
+}
+
+/// Makes a ticket, and says when it expires. `None` when the session lives no more.
+///
+/// # Errors
+/// When the database fails.
+pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result<Option<(Token, Timestamp)>> {
+    let ticket = Token::generate();
+    let (mut key, mut web_session, mut client) = (None, None, None);
+    match new.credential {
+        Credential::Key { id, .. } => key = Some(id.as_uuid()),
+        Credential::WebSession { id, .. } => web_session = Some(id.as_uuid()),
+        Credential::OauthToken { client: id } => client = Some(id.as_uuid()),
+    }
+    let expires_at = sqlx::query_scalar!(
+        "insert into live_tickets (ticket_hash, session_id, role, client_id, acting_account_id, api_key_id, web_session_id,
+                                   oauth_client_id, expires_at)
+         select $1, s.id, $3, $4, $5, $6, $7, $8, now() + make_interval(secs => $9)
+         from sessions s where s.id = $2 and s.live
+         returning expires_at",
+        ticket.hash(),
+        new.session as _,
+        new.role as _,
+        new.client_id,
+        new.acting as _,
+        key,
+        web_session,
+        client,
+        new.ttl.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(expires_at.map(|at| (ticket, at)))
+}
+
+/// Whether the session of a ticket that is good still lives. `None` when the ticket is none that is good for this session.
+///
+/// # Errors
+/// When the database fails.
+pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) -> sqlx::Result<Option<bool>> {
+    sqlx::query_scalar!(
+        r#"select s.live as "live!" from live_tickets t join sessions s on s.id = t.session_id
+           where t.ticket_hash = $1 and t.session_id = $2 and t.used_at is null and t.expires_at > now()"#,
+        tokens::hash(ticket),
+        session as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// A viewer who was let in.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    /// By which ticket.
+    pub id: Uuid,
+    /// As what.
+    pub role: Role,
+    /// What their client calls itself, if it does.
+    pub client_id: Option<String>,
+}
+
+/// Uses a ticket up, at the worker that has the session. `None` when it is none that is good for it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn use_up(
+    conn: &mut PgConnection,
+    session: SessionId,
+    ticket: &str,
+    worker: WorkerId,
+) -> sqlx::Result<Option<Admission>> {
+    let used = sqlx::query_as!(
+        Admission,
+        r#"update live_tickets t set used_at = now() from sessions s
+           where t.ticket_hash = $1 and t.session_id = $2 and t.used_at is null and t.expires_at > now()
+             and s.id = t.session_id and s.live and s.worker_id = $3
+           returning t.id, t.role as "role: Role", t.client_id"#,
+        tokens::hash(ticket),
+        session as _,
+        worker as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(admission) = used else { return Ok(None) };
+    // The credential may have been revoked since.
+    Ok(withdrawn(conn, &[admission.id]).await?.is_empty().then_some(admission))
+}
+
+/// Those of these admissions that do not hold any more: the session has ended, the account is suspended, the credential was revoked
+/// or has expired, or whoever was let in is not an admin of the account's team any more.
+///
+/// # Errors
+/// When the database fails.
+pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
+    let holding = sqlx::query_scalar!(
+        "select t.id from live_tickets t
+         join sessions s on s.id = t.session_id and s.live
+         join accounts owner on owner.id = s.account_id and owner.status = 'active'
+         join accounts acting on acting.id = t.acting_account_id and acting.status = 'active'
+         left join api_keys k on k.id = t.api_key_id
+         left join web_sessions w on w.id = t.web_session_id
+         left join oauth_clients c on c.id = t.oauth_client_id
+         where t.id = any($1)
+           and k.revoked_at is null and coalesce(k.expires_at > now(), true)
+           and w.revoked_at is null and coalesce(w.expires_at > now(), true)
+           and c.revoked_at is null
+           and (acting.id = owner.id or exists(
+                    select from team_members m
+                    where m.owner_account_id = owner.id and m.member_account_id = acting.id and m.role = 'admin'))",
+        admissions,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(admissions.iter().copied().filter(|id| !holding.contains(id)).collect())
+}
+
+/// Deletes tickets that expired a day ago, and by which nobody watches a session that lives, up to `limit`. Answers how many.
+async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from live_tickets where id = any(array(
+             select t.id from live_tickets t
+             where t.expires_at < now() - interval '1 day'
+               and (t.used_at is null or not exists (select from sessions s where s.id = t.session_id and s.live))
+             order by t.expires_at limit $1 for update skip locked))",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

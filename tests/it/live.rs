@@ -1,0 +1,114 @@
+//! Who may watch a session's browser (contract: live 24 to 28). What they see is tested with real WebKit.
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use reqwest::Method;
+use reqwest::header::{CONNECTION, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, App, Client, at_once, eventually, unknown_id};
+
+async fn issue(client: &Client, session: &str, body: Value) -> Answer {
+    client.post(&format!("/v1/sessions/{session}/live-tickets"), body).await
+}
+
+/// The headers by which a WebSocket is opened with a ticket.
+fn opening(ticket: &str) -> HeaderMap {
+    let text = |text: &str| HeaderValue::try_from(text).expect("a header");
+    let mut headers = HeaderMap::new();
+    headers.insert(CONNECTION, text("keep-alive, Upgrade"));
+    headers.insert(UPGRADE, text("websocket"));
+    headers.insert("sec-websocket-version", text("13"));
+    headers.insert("sec-websocket-key", text("dGhlIHNhbXBsZSBub25jZQ=="));
+    headers.insert(SEC_WEBSOCKET_PROTOCOL, text(&format!("kitfleet.live.v1, ticket.{ticket}")));
+    headers
+}
+
+async fn watch(app: &App, session: &str, headers: HeaderMap) -> Answer {
+    let stranger = app.stranger();
+    stranger.send(stranger.request(Method::GET, &format!("/v1/sessions/{session}/live")).headers(headers)).await
+}
+
+/// Contract: live 24. What a ticket looks like, what its body may say, and whose session it may be for.
+#[tokio::test]
+async fn a_ticket_is_for_whoever_may_see_the_session() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let session = client.session().await;
+    let answer = issue(&client, &session, json!({"role": "viewer"})).await.expect(201);
+    let members: Vec<_> = answer.body.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(members, ["ticket", "url", "expires_at"]);
+    let url = format!("{}/v1/sessions/{session}/live", app.base_url.replace("http://", "ws://"));
+    assert_eq!(answer.body["url"], url);
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    issue(&client, &session, json!({"role": "controller", "client_id": "ada-laptop"})).await.expect(201);
+
+    for role in [json!("owner"), json!(1), Value::Null] {
+        issue(&client, &session, json!({"role": role})).await.invalid("role");
+    }
+    issue(&client, &session, json!({})).await.invalid("role");
+    for client_id in [json!(""), json!("x".repeat(129)), json!("a\nb"), json!(1)] {
+        issue(&client, &session, json!({"role": "controller", "client_id": client_id})).await.invalid("client_id");
+    }
+    let reader = app.client_of(account, &["read:sessions"]).await;
+    issue(&reader, &session, json!({"role": "viewer"})).await.expect(201);
+    issue(&reader, &session, json!({"role": "controller"})).await.problem(403, "forbidden");
+    app.client_of(account, &["read:usage"])
+        .await
+        .post(&format!("/v1/sessions/{session}/live-tickets"), json!({"role": "viewer"}))
+        .await
+        .problem(403, "forbidden");
+    let other = app.client().await;
+    issue(&other, &session, json!({"role": "viewer"})).await.problem(404, "not-found");
+    issue(&client, &unknown_id("ses"), json!({"role": "viewer"})).await.problem(404, "not-found");
+
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    issue(&client, &session, json!({"role": "viewer"})).await.problem(410, "session-destroyed");
+    let stored = "select count(*) from live_tickets where octet_length(ticket_hash) <> 32";
+    assert_eq!(app.count(stored).await, 0);
+    app.stop().await;
+}
+
+/// Contract: live 25, 26. What opens no view is told why, and a ticket that is not good is like none.
+#[tokio::test]
+async fn a_view_opens_by_a_ticket_alone() {
+    let app =
+        App::simulated().set("live.ticket_ttl", "2s").set("live.origins", "https://desk.example.com").start().await;
+    let client = app.client().await;
+    let (session, another) = (client.session().await, client.session().await);
+    let ticket = async |session: &str| {
+        let answer = issue(&client, session, json!({"role": "viewer"})).await.expect(201);
+        answer.body["ticket"].as_str().expect("a ticket").to_owned()
+    };
+    client.get(&format!("/v1/sessions/{session}/live")).await.problem(400, "bad-request");
+    for missing in ["connection", "upgrade", "sec-websocket-version", "sec-websocket-key", "sec-websocket-protocol"] {
+        let mut headers = opening(&ticket(&session).await);
+        headers.remove(missing);
+        watch(&app, &session, headers).await.problem(400, "bad-request");
+    }
+    let mut headers = opening("");
+    headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("kitfleet.live.v1"));
+    watch(&app, &session, headers).await.problem(401, "unauthorized");
+    watch(&app, &session, opening("no-such-ticket")).await.problem(401, "unauthorized");
+    watch(&app, &another, opening(&ticket(&session).await)).await.problem(401, "unauthorized");
+    watch(&app, "ses_x", opening(&ticket(&session).await)).await.problem(404, "not-found");
+
+    let mut foreign = opening(&ticket(&session).await);
+    foreign.insert(ORIGIN, HeaderValue::from_static("https://evil.example"));
+    watch(&app, &session, foreign).await.problem(403, "forbidden");
+    // A simulated browser has nothing to show, which is told to who has a good ticket alone.
+    for origin in [app.base_url.clone(), "https://desk.example.com".to_owned()] {
+        let mut own = opening(&ticket(&session).await);
+        own.insert(ORIGIN, HeaderValue::try_from(origin).expect("an origin"));
+        watch(&app, &session, own).await.problem(503, "driver-not-integrated");
+    }
+    let (late, of_another) = (ticket(&session).await, ticket(&another).await);
+    client.delete(&format!("/v1/sessions/{another}")).await.expect(204);
+    watch(&app, &another, opening(&of_another)).await.problem(410, "session-destroyed");
+    eventually(Duration::from_secs(10), "the ticket has expired", async || {
+        (watch(&app, &session, opening(&late)).await.status == 401).then_some(())
+    })
+    .await;
+    app.stop().await;
+}
