@@ -22,7 +22,6 @@ const BOX: &str = "<style>body { margin: 0; background: white } #box { position:
 /// Contract: live 1, 2, 4, 17, 18. The whole comes first; then what changes, over what is there; and when it rests, it is sharp and
 /// nothing comes.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn what_changes_is_seen() {
     let scene = Scene::start().await;
     scene.show(&format!("{BOX}<script>box.onclick = () => box.classList.add('red')</script>")).await;
@@ -59,7 +58,6 @@ async fn what_changes_is_seen() {
 
 /// Contract: live 1. A browser that is watched is captured as one that is not, and so is one that was.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn a_capture_is_the_same_while_somebody_watches() {
     let scene = Scene::start().await;
     let page = format!("{BOX}<p style='margin-top: 200px; font: 16px serif'>The quick brown fox</p>");
@@ -82,7 +80,6 @@ async fn a_capture_is_the_same_while_somebody_watches() {
 
 /// Contract: live 3. Who acknowledges nothing gets two pictures, and whoever watches beside them gets all of them.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn who_stalls_slows_nobody_down() {
     let scene = Scene::start().await;
     scene
@@ -109,7 +106,6 @@ async fn who_stalls_slows_nobody_down() {
 
 /// Contract: live 6, 20. When the session ends, so does what is seen of it.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn the_view_ends_with_its_session() {
     let mut scene = Scene::start().await;
     scene.show(BOX).await;
@@ -146,7 +142,6 @@ pub fn kill_page(app: &App) {
 
 /// Contract: live 1, 3. A page that never yields is seen as it was, and whoever watches is neither cut off nor told a lie.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn a_page_that_hangs_is_seen_as_it_was() {
     let scene = Scene::start().await;
     scene

@@ -30,7 +30,6 @@ async fn log(scene: &Scene) -> Value {
 /// Contract: live 8, 9, 14, 15. A person taps, types and chooses; the session is busy as long as they act, and ready a second after;
 /// nothing that was typed is kept.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn a_person_taps_types_and_chooses() {
     let scene = Scene::start().await;
     scene.show(PAGE).await;
@@ -81,7 +80,6 @@ async fn a_person_taps_types_and_chooses() {
 
 /// Contract: live 7, 14, 20. What may not be done is refused, and nothing of it is done.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn what_may_not_be_done_is_refused() {
     let scene = Scene::start().await;
     scene.show(PAGE).await;
@@ -125,7 +123,6 @@ async fn what_may_not_be_done_is_refused() {
 
 /// Contract: live 8, 9, 11, 12, 18. In pair mode the client acts that has taken over, and nobody else; when it has handed back, not any more.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn whoever_has_the_lane_acts() {
     let app = App::webkit().start().await;
     let client = app.client().await;
@@ -183,7 +180,6 @@ async fn whoever_has_the_lane_acts() {
 
 /// Contract: live 9, 13. Whoever leaves with a finger down has lifted it, and the session is ready at once.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn whoever_leaves_lifts_their_fingers() {
     let scene = Scene::start().await;
     scene
@@ -206,7 +202,6 @@ async fn whoever_leaves_lifts_their_fingers() {
 
 /// Contract: live 16. While a person acts, dialogs are theirs.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn dialogs_are_answered_by_who_acts() {
     let scene = Scene::start().await;
     let page =
@@ -238,7 +233,6 @@ async fn dialogs_are_answered_by_who_acts() {
 
 /// Contract: live 10. A browser that dies while a person acts has failed `gui_input`.
 #[tokio::test]
-#[ignore = "nobody hands out tickets yet"]
 async fn a_browser_that_dies_under_a_person_fails_their_input() {
     let scene = Scene::start().await;
     scene.show(BOX).await;
