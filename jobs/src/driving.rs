@@ -71,18 +71,17 @@ impl Driving<'_> {
         let Some(sealed) = seal(&mut conn, whose, &mut operation).await? else { return Ok(Driven::NoSession) };
         let mut waiter = self.replies.expect(intent);
         let reply_to = self.replies.address(request_id);
-        let followed;
-        match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
-            Claim::Won { worker, followed: wanted } => {
+        let followed = match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
+            Claim::Won { worker, followed } => {
                 wake(self.wakeups, worker);
-                followed = wanted;
+                followed
             }
             Claim::Lost(status) => return Ok(Driven::NotReady(status)),
             Claim::Paused(challenge) => return Ok(Driven::Paused(challenge)),
             Claim::WorkerGone(failure) => return Ok(Driven::WorkerGone(failure)),
             Claim::WorkerSilent => return Ok(Driven::WorkerSilent),
             Claim::NoSession => return Ok(Driven::NoSession),
-        }
+        };
         drop(conn);
         if followed {
             notifications::tell(self.wakeups, whose.0);

@@ -293,83 +293,87 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         describe_standing();
-        // A series that appears with its first event hides that event from a rate: start known ones at zero.
-        counter!(PANICS).absolute(0);
-        gauge!(CREATES_WAITING).set(0.0);
-        gauge!(BROWSERS_HOT).set(0.0);
-        gauge!(BROWSER_MEMORY).set(0.0);
-        gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-        for (kind, outcome) in challenges::counted() {
-            counter!(CHALLENGES, "type" => kind, "outcome" => outcome).absolute(0);
-        }
-        for refusal in Refusal::ALL {
-            counter!(CREATES_REFUSED, "reason" => refusal.label()).absolute(0);
-        }
-        for outcome in AuthOutcome::ALL {
-            counter!(AUTH, "outcome" => outcome.label()).absolute(0);
-        }
-        for outcome in OauthOutcome::ALL {
-            counter!(OAUTH_TOKENS, "outcome" => outcome.label()).absolute(0);
-        }
-        for bucket in Bucket::ALL {
-            for outcome in LimitOutcome::ALL {
-                counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).absolute(0);
-            }
-            counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).absolute(0);
-        }
-        for template in Template::ALL {
-            for outcome in Outcome::ALL {
-                counter!(EMAILS, "template" => template.name(), "outcome" => outcome.name()).absolute(0);
-            }
-        }
-        for outcome in deliveries::Outcome::ALL {
-            counter!(ATTEMPTS, "outcome" => outcome.name()).absolute(0);
-        }
-        for test in ByokTest::all() {
-            counter!(BYOK_TESTS, "outcome" => test.label()).absolute(0);
-        }
-        for role in RoomRole::ALL {
-            for outcome in TokenOutcome::ALL {
-                counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).absolute(0);
-            }
-        }
-        for outcome in Failure::OUTCOMES {
-            counter!(BUNDLED_REQUESTS, "outcome" => outcome).absolute(0);
-        }
-        for kind in ["consent_missing", "budget_exhausted"] {
-            counter!(BUNDLED_ERRORS, "kind" => kind).absolute(0);
-        }
-        for cause in ["memory", "disk", "page_process", "network_process", "host"] {
-            counter!(BROWSER_DEATHS, "cause" => cause).absolute(0);
-        }
-        for carrier in Carrier::ALL {
-            counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);
-        }
-        for state in DeliveryStatus::COUNTED {
-            counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
-        }
-        for arm in ["profiles", "snapshots"].into_iter().chain(areas::arms().iter().map(|arm| arm.name)) {
-            for outcome in ["purged", "failed", "skipped"] {
-                counter!(PURGED, "arm" => arm, "outcome" => outcome).absolute(0);
-            }
-        }
-        for (prefix, actor) in [
-            ("session", "customer"),
-            ("session", "system"),
-            ("profile", "customer"),
-            ("account", "customer"),
-            ("api_key", "customer"),
-            ("api_key", "system"),
-            ("subscription", "system"),
-            ("team", "customer"),
-            ("webhook_endpoint", "customer"),
-            ("webhook_delivery", "customer"),
-        ] {
-            counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
-        }
+        start_at_zero();
         Ok(handle)
     });
     HANDLE.clone()
+}
+
+/// A series that appears with its first event hides that event from a rate: known ones start at zero.
+fn start_at_zero() {
+    counter!(PANICS).absolute(0);
+    gauge!(CREATES_WAITING).set(0.0);
+    gauge!(BROWSERS_HOT).set(0.0);
+    gauge!(BROWSER_MEMORY).set(0.0);
+    gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    for (kind, outcome) in challenges::counted() {
+        counter!(CHALLENGES, "type" => kind, "outcome" => outcome).absolute(0);
+    }
+    for refusal in Refusal::ALL {
+        counter!(CREATES_REFUSED, "reason" => refusal.label()).absolute(0);
+    }
+    for outcome in AuthOutcome::ALL {
+        counter!(AUTH, "outcome" => outcome.label()).absolute(0);
+    }
+    for outcome in OauthOutcome::ALL {
+        counter!(OAUTH_TOKENS, "outcome" => outcome.label()).absolute(0);
+    }
+    for bucket in Bucket::ALL {
+        for outcome in LimitOutcome::ALL {
+            counter!(LIMITS, "bucket" => bucket.label(), "outcome" => outcome.label()).absolute(0);
+        }
+        counter!(LIMIT_FALLBACKS, "limiter" => bucket.label()).absolute(0);
+    }
+    for template in Template::ALL {
+        for outcome in Outcome::ALL {
+            counter!(EMAILS, "template" => template.name(), "outcome" => outcome.name()).absolute(0);
+        }
+    }
+    for outcome in deliveries::Outcome::ALL {
+        counter!(ATTEMPTS, "outcome" => outcome.name()).absolute(0);
+    }
+    for test in ByokTest::all() {
+        counter!(BYOK_TESTS, "outcome" => test.label()).absolute(0);
+    }
+    for role in RoomRole::ALL {
+        for outcome in TokenOutcome::ALL {
+            counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).absolute(0);
+        }
+    }
+    for outcome in Failure::OUTCOMES {
+        counter!(BUNDLED_REQUESTS, "outcome" => outcome).absolute(0);
+    }
+    for kind in ["consent_missing", "budget_exhausted"] {
+        counter!(BUNDLED_ERRORS, "kind" => kind).absolute(0);
+    }
+    for cause in ["memory", "disk", "page_process", "network_process", "host"] {
+        counter!(BROWSER_DEATHS, "cause" => cause).absolute(0);
+    }
+    for carrier in Carrier::ALL {
+        counter!(WAKEUPS, "carrier" => carrier.name()).absolute(0);
+    }
+    for state in DeliveryStatus::COUNTED {
+        counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
+    }
+    for arm in ["profiles", "snapshots"].into_iter().chain(areas::arms().iter().map(|arm| arm.name)) {
+        for outcome in ["purged", "failed", "skipped"] {
+            counter!(PURGED, "arm" => arm, "outcome" => outcome).absolute(0);
+        }
+    }
+    for (prefix, actor) in [
+        ("session", "customer"),
+        ("session", "system"),
+        ("profile", "customer"),
+        ("account", "customer"),
+        ("api_key", "customer"),
+        ("api_key", "system"),
+        ("subscription", "system"),
+        ("team", "customer"),
+        ("webhook_endpoint", "customer"),
+        ("webhook_delivery", "customer"),
+    ] {
+        counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
+    }
 }
 
 /// What tells how a deployment stands, and how long things take.

@@ -20,6 +20,12 @@ const CLIENT_CHARS: usize = 128;
 pub struct ClientId(String);
 
 impl ClientId {
+    /// As the client spells it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// # Errors
     /// On field `client_id`, when it does not have 1 to 128 characters or holds one that does not show.
     pub fn parse(text: String) -> Result<Self, Invalid> {

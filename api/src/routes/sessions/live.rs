@@ -70,9 +70,13 @@ struct LiveTicket {
     #[schema(example = "pX2l…")]
     ticket: String,
     /// Where to connect
-    #[schema(format = Uri, example = "wss://fleet.example.com/v1/sessions/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f/live")]
+    #[schema(
+        format = "uri",
+        example = "wss://fleet.example.com/v1/sessions/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f/live"
+    )]
     url: String,
     /// Until when
+    #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
 
