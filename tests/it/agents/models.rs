@@ -176,6 +176,8 @@ async fn a_model_reads_what_is_said() {
     assert_eq!(said["message"], word);
     assert_eq!((&answered["decomposer"], &answered["tokens_used"]), (&json!("claude"), &json!(TOKENS)));
     assert!(!transcript.to_string().contains("hunter2"), "{transcript}");
+    // The model was shown the page three times, and nothing of that is kept.
+    assert_eq!(scene.app.count("select count(*) from intents where kind = 'snapshot'").await, 0);
     for secret in ["hunter2", KEY] {
         assert_eq!(scene.app.tables_with(secret).await, <[&str; 0]>::default(), "{secret}");
         assert!(!scene.app.log(0).contains(secret), "the log has {secret}");

@@ -13,16 +13,15 @@ use kitfleet_domain::agents::turns::{Decomposer, Ending, Said, Stop, TurnKind};
 use kitfleet_domain::agents::wishes::{self, Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::ids::IntentId;
-use kitfleet_domain::operations::{Operation, Outcome, PageSnapshot, Snapshot};
-use kitfleet_domain::sessions::intents;
+use kitfleet_domain::operations::{Operation, PageSnapshot, Snapshot};
 use kitfleet_models::{
     self as models, Action, Ask, Asked, Condition, Credential, Item, Page, Payer, Reading, Ref, Speaker,
 };
 use uuid::Uuid;
 
-use super::steps::with_what_was_held;
+use super::steps::{CLAIMS_WITHIN, with_what_was_held};
 use super::{Ran, Turn};
+use crate::browser::Ended;
 
 /// How many turns of what was said before a model is told at most.
 const REMEMBERED_TURNS: i64 = 20;
@@ -238,15 +237,12 @@ impl Turn<'_> {
         }
     }
 
-    /// What the browser shows; `None` when it has not been anywhere yet.
+    /// What the browser shows, which is no operation; `None` when it has not been anywhere yet.
     async fn page(&self) -> sqlx::Result<Result<Option<PageSnapshot>, Unheard>> {
         let look = Operation::Snapshot(Snapshot { links: true });
-        let ending = match self.drive(IntentId::generate(), look).await? {
-            Ok(ending) => ending,
-            Err(error) => return Ok(Err(stopped(&error))),
-        };
-        let intents::Ending { outcome: Outcome::Done, result: Some(result), .. } = ending else {
-            return Ok(Err(stopped("the page cannot be looked at: its browser has failed, or is gone")));
+        let looked = self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await;
+        let Some(Ended::Done(result)) = looked else {
+            return Ok(Err(stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")));
         };
         let page: PageSnapshot = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
         Ok(Ok(Some(page).filter(|page| page.url != BLANK)))

@@ -24,8 +24,8 @@ use tokio::time::sleep;
 use super::Turn;
 use crate::browser::Ended;
 
-/// How long a step waits for an operation of the customer's own to end.
-const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
+/// How long a step, or a look at the page, waits for an operation of the customer's own to end.
+pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
 /// How often it tries.
 const CLAIM_AGAIN: Duration = Duration::from_millis(20);
 /// How often there is looked again for an element that is not there yet: the first pause, and the longest.
@@ -274,7 +274,7 @@ impl Turn<'_> {
     }
 
     /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
-    pub(super) async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
+    async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
         let Turn { context, waiting, .. } = self;
         let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies };
         let (whose, since) = ((waiting.account, waiting.driver), Instant::now());
