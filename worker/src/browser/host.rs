@@ -29,6 +29,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::bounds::{Verdict, Watchdog};
 use super::confinement::Confinement;
 use super::directories::BrowserDirectory;
+use super::page::Told;
 use super::processes::{Family, Processes, Spawner};
 
 /// How often the network process is looked at.
@@ -67,6 +68,7 @@ pub struct Host {
     next_id: AtomicU64,
     death: watch::Receiver<Option<Failure>>,
     directory: BrowserDirectory,
+    told: Told,
     /// While this is there, the host is in use.
     in_use: oneshot::Sender<Farewell>,
     burial: JoinHandle<()>,
@@ -128,6 +130,7 @@ impl Host {
             next_id: AtomicU64::new(1),
             death,
             directory,
+            told: Told::default(),
             in_use,
             burial,
             _tasks: pipes.map(AbortOnDropHandle::new),
@@ -141,6 +144,11 @@ impl Host {
     /// Where the host keeps its data.
     pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
+    }
+
+    /// What its page was told.
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// Has the host do something and decodes its reply. Dropping the future forgets the reply, but undoes nothing.
