@@ -5,6 +5,7 @@
 //! looks; that it is written down, and in the audit log, follows within seconds.
 
 pub mod approvals;
+pub mod carrying;
 pub mod consulting;
 pub mod creates;
 pub mod decomposers;

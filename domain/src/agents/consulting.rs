@@ -11,8 +11,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::steps::{self, Step, kind, seal};
-use super::turns::{Said, Stop, TurnKind, Waiting};
+use super::carrying::{Stop, Waiting};
+use super::steps::{self, Step};
+use super::turns::{Said, TurnKind};
 use crate::audit::Entry;
 use crate::byok::Provider;
 use crate::ids::{AgentSessionId, TurnId};
@@ -164,29 +165,7 @@ pub async fn extend(
     if running.rows_affected() == 0 {
         return Ok(false);
     }
-    let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
-    let operations: Vec<_> = steps.iter().map(|step| step.operation.as_uuid()).collect();
-    let kinds: Vec<_> = steps.iter().map(|step| kind(&step.wish).to_owned()).collect();
-    let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
-    let wishes: Vec<_> =
-        steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
-    sqlx::query!(
-        "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, needs_approval, sealed_wish)
-         select id, $6, $7, $8 + position::integer, kind, operation, asked, wish
-         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::boolean[], $5::bytea[]) with ordinality
-              as step (id, kind, operation, asked, wish, position)
-         on conflict (id) do nothing",
-        &ids,
-        &kinds,
-        &operations,
-        &approvals,
-        &wishes,
-        turn.id as _,
-        turn.session as _,
-        i32::try_from(before).unwrap_or(i32::MAX),
-    )
-    .execute(conn)
-    .await?;
+    steps::append(conn, sealer, turn, before, steps).await?;
     Ok(true)
 }
 

@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::agents::carrying::{Ending, Stop};
 use kitfleet_domain::agents::consulting::{self, Standing, Taken};
 use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
 use kitfleet_domain::agents::hiding;
 use kitfleet_domain::agents::steps::{self, Step, StepStatus};
-use kitfleet_domain::agents::turns::{Decomposer, Ending, Said, Stop, TurnKind};
+use kitfleet_domain::agents::turns::{Decomposer, Said, TurnKind};
 use kitfleet_domain::agents::wishes::{self, Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
@@ -128,7 +129,7 @@ impl Turn<'_> {
             if !self.extend(&progress.steps, first).await? {
                 return Ok(None);
             }
-            let mut ran = self.run(&mut progress.steps, first, None, &mut room).await?;
+            let mut ran = self.run(&mut progress.steps, (first, None), None, &mut room).await?;
             if progress.steps[first..].iter().any(|step| step.status != StepStatus::Done) {
                 return Ok(Some(ran));
             }

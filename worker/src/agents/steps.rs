@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
+use kitfleet_domain::agents::carrying::{self, Stop};
 use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
-use kitfleet_domain::agents::turns::{self, Stop};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::database::persist;
-use kitfleet_domain::ids::IntentId;
+use kitfleet_domain::ids::{IntentId, StepId};
 use kitfleet_domain::operations::{
     Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate,
     LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take,
@@ -51,7 +51,8 @@ pub(super) enum Went {
 }
 
 /// Who was found for a step.
-enum Found {
+pub(super) enum Found {
+    /// These elements, on a page of this origin.
     Them(Vec<Match>, String),
     /// The step ends without having been begun.
     Not(Went),
@@ -62,10 +63,28 @@ fn unclear(reply: impl Into<String>) -> Found {
 }
 
 impl Turn<'_> {
-    /// Carries a step out, if it may be.
-    pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
+    /// Finds whom the first of these steps means, if somebody has to look for that.
+    pub(super) async fn look_ahead(&self, steps: &[Step], approved: Option<StepId>) -> sqlx::Result<Option<Found>> {
+        match steps.first() {
+            Some(step) if !was_done(step) => Ok(Some(self.find(step, approved == Some(step.id)).await?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Carries a step out, if it may be. Whom it means may have been found `ahead`.
+    pub(super) async fn step(
+        &self,
+        step: &mut Step,
+        approved: bool,
+        room: &mut usize,
+        ahead: Option<Found>,
+    ) -> sqlx::Result<Went> {
         if !was_done(step) {
-            match self.find(step, approved).await? {
+            let found = match ahead {
+                Some(found) => found,
+                None => self.find(step, approved).await?,
+            };
+            match found {
                 Found::Not(went) => return Ok(went),
                 Found::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
                     show(step, &found, &origin);
@@ -93,7 +112,7 @@ impl Turn<'_> {
         let (about_to, patience) = (&*step, self.context.config.agents.heartbeat_timeout);
         let note = || async {
             let mut conn = self.context.lazy.acquire().await?;
-            turns::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
+            carrying::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
         };
         match persist("note what a step is about to do", note).await? {
             None => {}
