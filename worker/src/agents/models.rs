@@ -176,11 +176,21 @@ impl Turn<'_> {
             let mut conn = self.context.lazy.acquire().await?;
             consulting::standing(&mut conn, &self.waiting, agents.heartbeat_timeout).await
         };
-        let Standing { stop, tokens_left } = persist("see how an agent session stands", standing).await?;
+        let Standing { stop, tokens_left, bundled_cents } =
+            persist("see how an agent session stands", standing).await?;
         match stop {
             Some(Stop::Driven) => return Ok(Err(stopped("a human drives the agent session now"))),
             Some(Stop::Closed) => return Ok(Err(stopped("the agent session was closed"))),
             None => {}
+        }
+        let paid = credential.payer == Payer::Deployment;
+        if let Some(cap) = agents.bundled_monthly_cents.filter(|cap| paid && bundled_cents >= f64::from(*cap)) {
+            count_exhausted();
+            let reply = format!(
+                "in this month the account has spent the {cap} cents that this deployment pays for models; keep a key of its own, \
+                 or wait for the next month"
+            );
+            return Ok(Err(Unheard::Budget(reply)));
         }
         let page = match self.page().await? {
             Ok(page) => page,
@@ -201,8 +211,8 @@ impl Turn<'_> {
         };
         let guessed = self.context.models.guess_tokens(provider, &ask);
         if i64::try_from(guessed).unwrap_or(i64::MAX) > tokens_left {
-            if credential.payer == Payer::Deployment {
-                metrics::counter!("service_bundled_llm_error_total", "kind" => "budget_exhausted").increment(1);
+            if paid {
+                count_exhausted();
             }
             let reply = format!(
                 "it could take {guessed} tokens, and of the agent session's token_budget {} are left",
@@ -224,8 +234,9 @@ impl Turn<'_> {
         taken.cache_read += cache_read;
         taken.cost_cents = to_a_ten_thousandth(taken.cost_cents + asked.cost.cents());
         let (which, taken) = ((provider, asked.model.as_str()), &progress.taken);
-        let note =
-            || async { consulting::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken).await };
+        let note = || async {
+            consulting::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken, paid).await
+        };
         persist("note what a model has taken", note).await?;
         Ok(heard.map_err(|failure| failed(&failure.to_string())))
     }
@@ -248,6 +259,10 @@ impl Turn<'_> {
         let page: PageSnapshot = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
         Ok(Ok(Some(page).filter(|page| page.url != BLANK)))
     }
+}
+
+fn count_exhausted() {
+    metrics::counter!("service_bundled_llm_error_total", "kind" => "budget_exhausted").increment(1);
 }
 
 fn failed(why: &str) -> Unheard {
