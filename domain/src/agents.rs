@@ -5,6 +5,7 @@
 //! looks; that it is written down, and in the audit log, follows within seconds.
 
 pub mod approvals;
+pub mod carrying;
 pub mod consulting;
 pub mod creates;
 pub mod decomposers;
@@ -38,6 +39,7 @@ pub(crate) const AREA: Area = Area {
         ("agent_turns", "purged with their agent sessions"),
         ("agent_steps", "purged with their turns"),
         ("agent_model_uses", "purged with their turns"),
+        ("bundled_model_spending", "one an account"),
         ("agent_message_receipts", "purged with their agent sessions"),
     ],
     purges: &[
@@ -120,6 +122,8 @@ pub struct Settings {
     pub max_steps_per_turn: usize,
     /// How often a model may be asked for one message.
     pub max_model_calls_per_turn: u32,
+    /// What an account may spend in a month of the key that the deployment pays for, in cents; as much as it likes when there is none.
+    pub bundled_monthly_cents: Option<u32>,
     /// How long an element that is described in words may take to appear.
     pub locate_timeout: Duration,
     /// How long a turn may take before it begins no further step.
@@ -140,6 +144,7 @@ impl Default for Settings {
             max_token_budget: 1_000_000,
             max_steps_per_turn: 20,
             max_model_calls_per_turn: 8,
+            bundled_monthly_cents: None,
             locate_timeout: Duration::from_secs(2),
             turn_timeout: Duration::from_mins(5),
             turn_result_bytes: 16 * 1024 * 1024,
@@ -534,7 +539,8 @@ pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: Close
 async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     close_of(&mut *conn, account, CloseReason::AccountDeleted).await?;
     sqlx::query!("delete from agent_message_receipts where account_id = $1", account as _).execute(&mut *conn).await?;
-    sqlx::query!("delete from agent_session_creates where account_id = $1", account as _).execute(conn).await?;
+    sqlx::query!("delete from agent_session_creates where account_id = $1", account as _).execute(&mut *conn).await?;
+    sqlx::query!("delete from bundled_model_spending where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 

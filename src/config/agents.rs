@@ -154,11 +154,13 @@ pub struct Bundled {
     /// With what; without it they are not.
     #[serde(deserialize_with = "secret")]
     pub api_key: Option<Secret>,
+    /// What an account may spend of it in a calendar month, in cents.
+    pub monthly_cents_per_account: Option<u32>,
 }
 
 impl Default for Bundled {
     fn default() -> Self {
-        Self { provider: Provider::Anthropic, api_key: None }
+        Self { provider: Provider::Anthropic, api_key: None, monthly_cents_per_account: None }
     }
 }
 
@@ -200,6 +202,7 @@ impl Config {
             max_token_budget: agents.max_token_budget,
             max_steps_per_turn: agents.max_steps_per_turn,
             max_model_calls_per_turn: agents.max_model_calls_per_turn,
+            bundled_monthly_cents: agents.bundled.monthly_cents_per_account,
             locate_timeout: agents.locate_timeout,
             turn_timeout: agents.turn_timeout,
             turn_result_bytes: agents.turn_result_bytes,

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use apalis::prelude::BoxDynError;
+use kitfleet_domain::agents::carrying::{self, Ending, Waiting};
 use kitfleet_domain::agents::grammar::{self, Rules};
 use kitfleet_domain::agents::steps::{Step, StepStatus};
-use kitfleet_domain::agents::turns::{self, Decomposer, Ending, Said, TurnKind, Waiting};
+use kitfleet_domain::agents::turns::{Decomposer, Said, TurnKind};
 use kitfleet_domain::agents::wishes::Reading;
 use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer, hiding};
 use kitfleet_domain::database::{begin, persist};
@@ -23,7 +24,7 @@ use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use tracing::Instrument as _;
 
-use self::steps::Went;
+use self::steps::{Found, Went};
 use crate::Context;
 
 pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), BoxDynError> {
@@ -38,7 +39,7 @@ pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), Bo
     tracing::error!(error = %failure, turn = %id, "a turn cannot be carried out");
     let lose = || async {
         let mut tx = begin(&context.db).await?;
-        turns::lose(&mut tx, id).await?;
+        carrying::lose(&mut tx, id).await?;
         tx.commit().await
     };
     persist("end a turn", lose).await?;
@@ -51,7 +52,7 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
         Sealer::fetch(&mut *context.db.acquire().await?, vault).await
     };
     let sealer = context.sealer.get_or_try_init(|| persist("fetch what turns are sealed with", fetch)).await?;
-    let read = || async { turns::waiting(&mut *context.db.acquire().await?, sealer, id).await };
+    let read = || async { carrying::waiting(&mut *context.db.acquire().await?, sealer, id).await };
     let Some(waiting) = persist("read a message", read).await? else { return Ok(()) };
     let turn = Turn { context: &context, sealer, waiting, since: Instant::now() };
     let ending = if !turn.waiting.request.approvals.is_empty() {
@@ -97,11 +98,11 @@ impl Turn<'_> {
     /// Reads the message by the grammar, and does what it says. `None` when somebody else has begun the turn.
     async fn obey(&self) -> sqlx::Result<Option<Ending>> {
         let message = &self.waiting.request.message;
-        let (decomposer, reading) = (Decomposer::Deterministic, decompose(self.context, message));
+        let reading = decompose(self.context, message);
         let shown = hiding::shown(message, &reading);
         let answered = |kind, reply| {
             let said = Said { message: shown.clone(), reply, candidates: Vec::new() };
-            Ok(Some(Ending { kind, said, steps: Vec::new(), read: Some((decomposer, kind)) }))
+            Ok(Some(Ending { kind, said, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
         };
         let wishes = match reading {
             Reading::Plan(wishes) => wishes,
@@ -109,7 +110,7 @@ impl Turn<'_> {
             Reading::Refuse { reply } => return answered(TurnKind::Refuse, reply),
         };
         let steps = wishes.into_iter().map(Step::planned).collect();
-        self.carry_out(steps, shown, None, Some((decomposer, TurnKind::Plan))).await
+        self.carry_out(steps, shown, None, Some((Decomposer::Deterministic, TurnKind::Plan))).await
     }
 
     /// Goes on with the plan that waits, if it is that which is approved of.
@@ -117,7 +118,7 @@ impl Turn<'_> {
         let request = &self.waiting.request;
         let shown = hiding::unread(&request.message);
         let read = || async {
-            turns::pending(&mut *self.context.db.acquire().await?, self.sealer, self.waiting.session).await
+            carrying::pending(&mut *self.context.db.acquire().await?, self.sealer, self.waiting.session).await
         };
         let mut steps = persist("read a plan", read).await?;
         let approved = steps.first().filter(|step| step.status == StepStatus::NeedsApproval).map(|step| step.id);
@@ -144,22 +145,25 @@ impl Turn<'_> {
     ) -> sqlx::Result<Option<Ending>> {
         let write = || async {
             let mut conn = self.context.lazy.acquire().await?;
-            turns::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
+            carrying::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
         };
-        if !persist("begin a turn", write).await? {
+        // To look for somebody does nothing, so that it need not wait until the plan is written.
+        let (begun, ahead) = tokio::join!(persist("begin a turn", write), self.look_ahead(&steps, approved));
+        if !begun? {
             return Ok(None);
         }
         let mut room = self.context.config.agents.turn_result_bytes;
-        let Ran { kind, reply, candidates } = self.run(&mut steps, 0, approved, &mut room).await?;
+        let Ran { kind, reply, candidates } = self.run(&mut steps, (0, ahead?), approved, &mut room).await?;
         let said = Said { message: shown, reply: steps::with_what_was_held(reply, &steps), candidates };
         Ok(Some(Ending { kind, said, steps, read }))
     }
 
-    /// Runs the steps from `first` on in their order, until one is not to be run. What they come to has to fit into `room`.
+    /// Runs the steps from `first` on in their order, until one is not to be run. Whom the first one means may have been found `ahead`.
+    /// What they come to has to fit into `room`.
     async fn run(
         &self,
         steps: &mut [Step],
-        first: usize,
+        (first, mut ahead): (usize, Option<Found>),
         approved: Option<StepId>,
         room: &mut usize,
     ) -> sqlx::Result<Ran> {
@@ -179,7 +183,7 @@ impl Turn<'_> {
                 return Ok(plan(format!("{place}not begun, because the turn has taken its time already.")));
             }
             let is_approved = approved == Some(step.id);
-            match self.step(step, is_approved, room).await? {
+            match self.step(step, is_approved, room, ahead.take()).await? {
                 Went::Well => {}
                 Went::Wrong => {
                     skip_rest(behind);
@@ -213,7 +217,7 @@ impl Turn<'_> {
         let write = || async {
             let receipts = self.context.config.webhooks.vault.as_ref();
             let mut conn = self.context.db.acquire().await?;
-            turns::end(&mut conn, self.sealer, receipts, &self.waiting, ending).await
+            carrying::end(&mut conn, self.sealer, receipts, &self.waiting, ending).await
         };
         if let Some(channel) = persist("end a turn", write).await? {
             tell_of_end(&self.context.wakeups, &channel, Work::Turn(self.waiting.id));

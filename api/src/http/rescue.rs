@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::agents::turns;
+use kitfleet_domain::agents::carrying;
 use kitfleet_domain::sessions::leftovers;
 use kitfleet_domain::workers;
 use kitfleet_jobs::inspect;
@@ -85,7 +85,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     }
     loop {
         let mut tx = db.begin().await?;
-        let ended = turns::rescue(&mut tx, BATCH).await?;
+        let ended = carrying::rescue(&mut tx, BATCH).await?;
         tx.commit().await?;
         if ended > 0 {
             tracing::warn!(ended, "turns of agent sessions were ended that workers have left");

@@ -11,8 +11,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::steps::{self, Step, kind, seal};
-use super::turns::{Said, Stop, TurnKind, Waiting};
+use super::carrying::{Stop, Waiting};
+use super::steps::{self, Step};
+use super::turns::{Said, TurnKind};
 use crate::audit::Entry;
 use crate::byok::Provider;
 use crate::ids::{AgentSessionId, TurnId};
@@ -80,6 +81,8 @@ pub struct Standing {
     pub stop: Option<Stop>,
     /// Tokens of its budget that are left.
     pub tokens_left: i64,
+    /// What its account has spent of the deployment's own key in this month, in cents.
+    pub bundled_cents: f64,
 }
 
 /// How the turn's agent session stands. A human who was not heard of for `patience` does not drive.
@@ -89,8 +92,10 @@ pub struct Standing {
 pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duration) -> sqlx::Result<Standing> {
     let row = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) as "driven!",
-                  token_budget - tokens_used as "left!"
-           from agent_sessions where id = $1 and turn_id = $2 and status = 'active'"#,
+                  token_budget - tokens_used as "left!", coalesce(cost_cents, 0) as "spent!"
+           from agent_sessions a left join bundled_model_spending s
+                on s.account_id = a.account_id and s.month = date_trunc('month', now() at time zone 'utc')
+           where id = $1 and turn_id = $2 and status = 'active'"#,
         turn.session as _,
         turn.id as _,
         patience.as_secs_f64(),
@@ -98,12 +103,15 @@ pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duratio
     .fetch_optional(conn)
     .await?;
     Ok(match row {
-        None => Standing { stop: Some(Stop::Closed), tokens_left: 0 },
-        Some(row) => Standing { stop: row.driven.then_some(Stop::Driven), tokens_left: row.left },
+        None => Standing { stop: Some(Stop::Closed), tokens_left: 0, bundled_cents: 0.0 },
+        Some(row) => {
+            Standing { stop: row.driven.then_some(Stop::Driven), tokens_left: row.left, bundled_cents: row.spent }
+        }
     })
 }
 
-/// Notes what models have taken for the turn so far, on the turn and on its agent session, whatever has become of these.
+/// Notes what models have taken for the turn so far, on the turn and on its agent session, whatever has become of these. What the last
+/// call has cost is noted on the account, too, if the deployment `paid` for it.
 ///
 /// # Errors
 /// When the database fails. Then it can be tried again.
@@ -112,10 +120,18 @@ pub async fn note(
     turn: &Waiting,
     (provider, model): (Provider, &str),
     taken: &Taken,
+    paid: bool,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "with before as (
              select id, tokens_used from agent_turns where id = $1 for update
+         ), spent as (
+             insert into bundled_model_spending as s (account_id, month, cost_cents)
+             select $12, date_trunc('month', now() at time zone 'utc'), $10 - u.cost_cents
+             from agent_model_uses u where u.turn_id = $1 and $11
+             on conflict (account_id) do update
+             set cost_cents = excluded.cost_cents + case when s.month = excluded.month then s.cost_cents else 0 end,
+                 month = excluded.month
          ), used as (
              update agent_model_uses
              set provider = $4, model = $5, input_tokens = $6, output_tokens = $7, cache_write_tokens = $8,
@@ -135,6 +151,8 @@ pub async fn note(
         taken.cache_write,
         taken.cache_read,
         taken.cost_cents,
+        paid,
+        turn.account as _,
     )
     .execute(conn)
     .await?;
@@ -164,29 +182,7 @@ pub async fn extend(
     if running.rows_affected() == 0 {
         return Ok(false);
     }
-    let ids: Vec<_> = steps.iter().map(|step| step.id.as_uuid()).collect();
-    let operations: Vec<_> = steps.iter().map(|step| step.operation.as_uuid()).collect();
-    let kinds: Vec<_> = steps.iter().map(|step| kind(&step.wish).to_owned()).collect();
-    let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
-    let wishes: Vec<_> =
-        steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
-    sqlx::query!(
-        "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, needs_approval, sealed_wish)
-         select id, $6, $7, $8 + position::integer, kind, operation, asked, wish
-         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::boolean[], $5::bytea[]) with ordinality
-              as step (id, kind, operation, asked, wish, position)
-         on conflict (id) do nothing",
-        &ids,
-        &kinds,
-        &operations,
-        &approvals,
-        &wishes,
-        turn.id as _,
-        turn.session as _,
-        i32::try_from(before).unwrap_or(i32::MAX),
-    )
-    .execute(conn)
-    .await?;
+    steps::append(conn, sealer, turn, before, steps).await?;
     Ok(true)
 }
 

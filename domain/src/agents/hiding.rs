@@ -29,14 +29,16 @@ pub fn shown(message: &str, reading: &Reading) -> String {
 }
 
 /// What a model says about a message, of which it made `plan`: without what that types, and without what of the message may have been to
-/// be typed and is no plain word.
+/// be typed and is no plain word. Where there is no plan to tell that, it may stand anywhere in the message.
 #[must_use]
 pub fn said<'a>(reply: &str, message: &str, plan: impl Iterator<Item = &'a Wish>) -> String {
+    let mut plan = plan.peekable();
+    let has_plan = plan.peek().is_some();
     let mut said = reply.to_owned();
     for value in typed(plan) {
         said = without(&said, value);
     }
-    let Some(from) = typing_from(message) else { return said };
+    let Some(from) = (if has_plan { typing_from(message) } else { Some(0) }) else { return said };
     doubtful(&message[from..]).iter().fold(said, |said, word| without(&said, word))
 }
 
@@ -167,12 +169,15 @@ mod tests {
     #[test]
     fn what_a_model_says_does_not_repeat_what_is_typed() {
         let login = Wish::Type { target: Sought::Ref("e1".to_owned()), value: "let me in".to_owned() };
+        let tap = Wish::Tap { target: Sought::Ref("e1".to_owned()) };
         for (reply, message, plan, expected) in [
             ("Typed 'let me in'.", "the password is let me in", std::slice::from_ref(&login), "Typed '•••'."),
             ("Where does hunter2 go?", "type hunter2 somewhere", &[], "Where does ••• go?"),
             ("Is “CorrectHorse” for the field?", "enter CorrectHorse", &[], "Is “•••” for the field?"),
             ("Which field do you mean?", "type my name into the field", &[], "Which field do you mean?"),
-            ("There is no hunter2.", "tap hunter2", &[], "There is no hunter2."),
+            ("There is no hunter2.", "my word is hunter2", &[], "There is no •••."),
+            ("Is it Tr0ub4dor to type, or 'x'?", "Tr0ub4dor is what to type", &[], "Is it ••• to type, or 'x'?"),
+            ("Tapped e-42.", "tap e-42", std::slice::from_ref(&tap), "Tapped e-42."),
         ] {
             assert_eq!(said(reply, message, plan.iter()), expected, "{message}");
         }

@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Sealer;
+use super::carrying::Waiting;
 use super::hiding::HIDDEN;
-use super::turns::Waiting;
 use super::typed::Typed;
 use super::wishes::{Sought, Wish, WishedCondition};
 use crate::heavy::heavy;
@@ -295,9 +295,8 @@ pub(crate) async fn typed(conn: &mut PgConnection, sealer: &Sealer, session: Age
     Ok(heavy(texts.iter().map(String::len).sum(), || Typed::new(&texts)))
 }
 
-/// Seals what is kept of a step.
+/// What is kept of a step besides what is wanted, sealed.
 pub(super) struct Sealed {
-    pub(super) wish: Vec<u8>,
     pub(super) shown: Option<Vec<u8>>,
     pub(super) end: Option<Vec<u8>>,
 }
@@ -306,7 +305,6 @@ pub(super) fn seal(sealer: &Sealer, step: &Step) -> sqlx::Result<Sealed> {
     let id = step.id.to_string();
     let has_ended = step.end.result.is_some() || step.end.error.is_some();
     Ok(Sealed {
-        wish: sealer.seal(&id, &step.wish)?,
         shown: (!step.shown.is_empty()).then(|| sealer.seal(&id, &step.shown)).transpose()?,
         end: has_ended.then(|| sealer.seal(&id, &step.end)).transpose()?,
     })
@@ -321,9 +319,7 @@ pub(super) async fn plan(
     steps: &[Step],
 ) -> sqlx::Result<bool> {
     let (ids, operations) = ids(steps);
-    let kinds: Vec<_> = steps.iter().map(|step| kind(&step.wish).to_owned()).collect();
-    let wishes: Vec<_> =
-        steps.iter().map(|step| seal(sealer, step).map(|sealed| sealed.wish)).collect::<Result<_, _>>()?;
+    let (kinds, wishes) = wishes(sealer, steps)?;
     sqlx::query_scalar!(
         r#"with begun as (
                update agent_turns set status = 'running', started_at = now(), sealed_said = $3
@@ -349,6 +345,37 @@ pub(super) async fn plan(
     )
     .fetch_one(conn)
     .await
+}
+
+/// Writes steps behind the `before` that the turn's plan has.
+pub(super) async fn append(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    turn: &Waiting,
+    before: usize,
+    steps: &[Step],
+) -> sqlx::Result<()> {
+    let (ids, operations) = ids(steps);
+    let (kinds, wishes) = wishes(sealer, steps)?;
+    let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
+    sqlx::query!(
+        "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, needs_approval, sealed_wish)
+         select id, $6, $7, $8 + position::integer, kind, operation, asked, wish
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::boolean[], $5::bytea[]) with ordinality
+              as step (id, kind, operation, asked, wish, position)
+         on conflict (id) do nothing",
+        &ids,
+        &kinds,
+        &operations,
+        &approvals,
+        &wishes,
+        turn.id as _,
+        turn.session as _,
+        i32::try_from(before).unwrap_or(i32::MAX),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Begins a turn with the steps of the plan that it approves of. What was held back has been tried: it is carried out by another
@@ -379,12 +406,18 @@ pub(super) async fn take_over(
     .await
 }
 
+/// What steps are called, and what is wanted of them, sealed: a column each.
+fn wishes(sealer: &Sealer, steps: &[Step]) -> sqlx::Result<(Vec<String>, Vec<Vec<u8>>)> {
+    let column = |step: &Step| Ok((kind(&step.wish).to_owned(), sealer.seal(&step.id.to_string(), &step.wish)?));
+    steps.iter().map(column).collect::<sqlx::Result<Vec<_>>>().map(|columns| columns.into_iter().unzip())
+}
+
 fn ids(steps: &[Step]) -> (Vec<Uuid>, Vec<Uuid>) {
     steps.iter().map(|step| (step.id.as_uuid(), step.operation.as_uuid())).unzip()
 }
 
 /// How steps stand, a column each.
-pub(super) struct Standing {
+pub(super) struct StepColumns {
     pub(super) ids: Vec<Uuid>,
     pub(super) statuses: Vec<String>,
     pub(super) approvals: Vec<bool>,
@@ -392,7 +425,7 @@ pub(super) struct Standing {
     pub(super) ends: Vec<Option<Vec<u8>>>,
 }
 
-impl Standing {
+impl StepColumns {
     pub(super) fn of(sealer: &Sealer, steps: &[Step]) -> sqlx::Result<Self> {
         let columns: Vec<_> = steps.iter().map(|step| seal(sealer, step)).collect::<Result<_, _>>()?;
         let (shown, ends) = columns.into_iter().map(|column| (column.shown, column.end)).unzip();

@@ -39,8 +39,6 @@ pub struct Located {
     pub total: u64,
     /// The page's origin.
     pub origin: String,
-    /// The page's address.
-    pub url: String,
 }
 
 /// One element that is meant.

@@ -176,6 +176,8 @@ async fn a_model_reads_what_is_said() {
     assert_eq!(said["message"], word);
     assert_eq!((&answered["decomposer"], &answered["tokens_used"]), (&json!("claude"), &json!(TOKENS)));
     assert!(!transcript.to_string().contains("hunter2"), "{transcript}");
+    // The model was shown the page three times, and nothing of that is kept.
+    assert_eq!(scene.app.count("select count(*) from intents where kind = 'snapshot'").await, 0);
     for secret in ["hunter2", KEY] {
         assert_eq!(scene.app.tables_with(secret).await, <[&str; 0]>::default(), "{secret}");
         assert!(!scene.app.log(0).contains(secret), "the log has {secret}");
@@ -229,6 +231,53 @@ async fn who_pays_says_who_reads() {
     let by: Vec<_> = rows.iter().map(|row| row.payload["provider"].clone()).collect();
     assert_eq!(by, ["openai", "openai", "anthropic", "anthropic"]);
     assert_eq!(app.audited(account, "agent.decompose.deterministic").await.len(), 2);
+    app.stop().await;
+}
+
+/// Contract: byok 27. Of the deployment's key an account spends no more in a month than it may, whatever becomes of its agent sessions; others
+/// do, and so does it with a key of its own, or in another month.
+#[tokio::test]
+async fn an_account_spends_no_more_of_the_deployments_key_than_it_may() {
+    let provider = ModelProvider::start().await;
+    let app = asking(&provider)
+        .set("agents.bundled.provider", "anthropic")
+        .set("agents.bundled.api_key", "sk-of-the-deployment")
+        .set("agents.bundled.monthly_cents_per_account", "2")
+        .start()
+        .await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let (_, other) = app.customer(Tier::Enterprise).await;
+    for client in [&client, &other] {
+        client.consent(json!({"consented": true})).await.expect(200);
+    }
+    let say = async |client: &Client, agent: &str| {
+        let turn = client.tell(agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
+        (reply_of(&turn).to_owned(), turn["tokens_used"].clone(), provider.asked().len())
+    };
+    let no = |asked: usize| ("No.".to_owned(), json!(TOKENS), asked);
+    let agent = client.agent().await;
+    assert_eq!(say(&client, &agent).await, no(1));
+    assert_eq!(say(&client, &agent).await, no(2));
+    app.execute("delete from agent_sessions where id = $1", uuid_of(&agent)).await;
+    let agent = client.agent().await;
+    let exhausted = "service_bundled_llm_error_total{kind=\"budget_exhausted\"}";
+    for times in 1..=2 {
+        let (reply, tokens, asked) = say(&client, &agent).await;
+        assert!(reply.starts_with("Nothing was done") && reply.contains("has spent the 2 cents"), "{reply}");
+        assert_eq!((tokens, asked, app.counted(exhausted).await), (json!(0), 2, times));
+    }
+    assert_eq!(say(&other, &other.agent().await).await, no(3));
+
+    client.set_key("anthropic", KEY).await.expect(204);
+    assert_eq!(say(&client, &agent).await, no(4));
+    client.clear_key("anthropic").await.expect(204);
+    assert!(say(&client, &agent).await.0.contains("has spent"));
+    let before = "update bundled_model_spending set month = month - interval '1 month' where account_id = $1";
+    app.execute(before, account.as_uuid()).await;
+    assert_eq!(say(&client, &agent).await, no(5));
+    // What was spent before is of another month; what the account's own key has cost is nobody else's.
+    let (spent, all) = ("select count(*) from bundled_model_spending where round(cost_cents::numeric, 4) = 1.0738", 2);
+    assert_eq!(app.count(spent).await, all);
     app.stop().await;
 }
 

@@ -5,24 +5,24 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::agents::carrying::{Ending, Stop};
 use kitfleet_domain::agents::consulting::{self, Standing, Taken};
 use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
 use kitfleet_domain::agents::hiding;
 use kitfleet_domain::agents::steps::{self, Step, StepStatus};
-use kitfleet_domain::agents::turns::{Decomposer, Ending, Said, Stop, TurnKind};
+use kitfleet_domain::agents::turns::{Decomposer, Said, TurnKind};
 use kitfleet_domain::agents::wishes::{self, Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::ids::IntentId;
-use kitfleet_domain::operations::{Operation, Outcome, PageSnapshot, Snapshot};
-use kitfleet_domain::sessions::intents;
+use kitfleet_domain::operations::{Operation, PageSnapshot, Snapshot};
 use kitfleet_models::{
     self as models, Action, Ask, Asked, Condition, Credential, Item, Page, Payer, Reading, Ref, Speaker,
 };
 use uuid::Uuid;
 
-use super::steps::with_what_was_held;
+use super::steps::{CLAIMS_WITHIN, with_what_was_held};
 use super::{Ran, Turn};
+use crate::browser::Ended;
 
 /// How many turns of what was said before a model is told at most.
 const REMEMBERED_TURNS: i64 = 20;
@@ -129,7 +129,7 @@ impl Turn<'_> {
             if !self.extend(&progress.steps, first).await? {
                 return Ok(None);
             }
-            let mut ran = self.run(&mut progress.steps, first, None, &mut room).await?;
+            let mut ran = self.run(&mut progress.steps, (first, None), None, &mut room).await?;
             if progress.steps[first..].iter().any(|step| step.status != StepStatus::Done) {
                 return Ok(Some(ran));
             }
@@ -176,11 +176,21 @@ impl Turn<'_> {
             let mut conn = self.context.lazy.acquire().await?;
             consulting::standing(&mut conn, &self.waiting, agents.heartbeat_timeout).await
         };
-        let Standing { stop, tokens_left } = persist("see how an agent session stands", standing).await?;
+        let Standing { stop, tokens_left, bundled_cents } =
+            persist("see how an agent session stands", standing).await?;
         match stop {
             Some(Stop::Driven) => return Ok(Err(stopped("a human drives the agent session now"))),
             Some(Stop::Closed) => return Ok(Err(stopped("the agent session was closed"))),
             None => {}
+        }
+        let paid = credential.payer == Payer::Deployment;
+        if let Some(cap) = agents.bundled_monthly_cents.filter(|cap| paid && bundled_cents >= f64::from(*cap)) {
+            count_exhausted();
+            let reply = format!(
+                "in this month the account has spent the {cap} cents that this deployment pays for models; keep a key of its own, \
+                 or wait for the next month"
+            );
+            return Ok(Err(Unheard::Budget(reply)));
         }
         let page = match self.page().await? {
             Ok(page) => page,
@@ -201,8 +211,8 @@ impl Turn<'_> {
         };
         let guessed = self.context.models.guess_tokens(provider, &ask);
         if i64::try_from(guessed).unwrap_or(i64::MAX) > tokens_left {
-            if credential.payer == Payer::Deployment {
-                metrics::counter!("service_bundled_llm_error_total", "kind" => "budget_exhausted").increment(1);
+            if paid {
+                count_exhausted();
             }
             let reply = format!(
                 "it could take {guessed} tokens, and of the agent session's token_budget {} are left",
@@ -224,8 +234,9 @@ impl Turn<'_> {
         taken.cache_read += cache_read;
         taken.cost_cents = to_a_ten_thousandth(taken.cost_cents + asked.cost.cents());
         let (which, taken) = ((provider, asked.model.as_str()), &progress.taken);
-        let note =
-            || async { consulting::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken).await };
+        let note = || async {
+            consulting::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken, paid).await
+        };
         persist("note what a model has taken", note).await?;
         Ok(heard.map_err(|failure| failed(&failure.to_string())))
     }
@@ -238,19 +249,20 @@ impl Turn<'_> {
         }
     }
 
-    /// What the browser shows; `None` when it has not been anywhere yet.
+    /// What the browser shows, which is no operation; `None` when it has not been anywhere yet.
     async fn page(&self) -> sqlx::Result<Result<Option<PageSnapshot>, Unheard>> {
         let look = Operation::Snapshot(Snapshot { links: true });
-        let ending = match self.drive(IntentId::generate(), look).await? {
-            Ok(ending) => ending,
-            Err(error) => return Ok(Err(stopped(&error))),
-        };
-        let intents::Ending { outcome: Outcome::Done, result: Some(result), .. } = ending else {
-            return Ok(Err(stopped("the page cannot be looked at: its browser has failed, or is gone")));
+        let looked = self.context.sessions.look(self.waiting.driver, look, CLAIMS_WITHIN).await;
+        let Some(Ended::Done(result)) = looked else {
+            return Ok(Err(stopped("the page cannot be looked at: its browser has failed, is busy, or is gone")));
         };
         let page: PageSnapshot = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
         Ok(Ok(Some(page).filter(|page| page.url != BLANK)))
     }
+}
+
+fn count_exhausted() {
+    metrics::counter!("service_bundled_llm_error_total", "kind" => "budget_exhausted").increment(1);
 }
 
 fn failed(why: &str) -> Unheard {

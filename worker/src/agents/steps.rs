@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
+use kitfleet_domain::agents::carrying::{self, Stop};
 use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
-use kitfleet_domain::agents::turns::{self, Stop};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::challenges::Standing;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::ids::IntentId;
+use kitfleet_domain::ids::{IntentId, StepId};
 use kitfleet_domain::operations::{
     Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate,
     LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take,
@@ -25,8 +25,8 @@ use tokio::time::sleep;
 use super::Turn;
 use crate::browser::Ended;
 
-/// How long a step waits for an operation of the customer's own to end.
-const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
+/// How long a step, or a look at the page, waits for an operation of the customer's own to end.
+pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
 /// How often it tries.
 const CLAIM_AGAIN: Duration = Duration::from_millis(20);
 /// How often there is looked again for an element that is not there yet: the first pause, and the longest.
@@ -52,7 +52,8 @@ pub(super) enum Went {
 }
 
 /// Who was found for a step.
-enum Found {
+pub(super) enum Found {
+    /// These elements, on a page of this origin.
     Them(Vec<Match>, String),
     /// The step ends without having been begun.
     Not(Went),
@@ -63,10 +64,28 @@ fn unclear(reply: impl Into<String>) -> Found {
 }
 
 impl Turn<'_> {
-    /// Carries a step out, if it may be.
-    pub(super) async fn step(&self, step: &mut Step, approved: bool, room: &mut usize) -> sqlx::Result<Went> {
+    /// Finds whom the first of these steps means, if somebody has to look for that.
+    pub(super) async fn look_ahead(&self, steps: &[Step], approved: Option<StepId>) -> sqlx::Result<Option<Found>> {
+        match steps.first() {
+            Some(step) if !was_done(step) => Ok(Some(self.find(step, approved == Some(step.id)).await?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Carries a step out, if it may be. Whom it means may have been found `ahead`.
+    pub(super) async fn step(
+        &self,
+        step: &mut Step,
+        approved: bool,
+        room: &mut usize,
+        ahead: Option<Found>,
+    ) -> sqlx::Result<Went> {
         if !was_done(step) {
-            match self.find(step, approved).await? {
+            let found = match ahead {
+                Some(found) => found,
+                None => self.find(step, approved).await?,
+            };
+            match found {
                 // Whoever is meant may be there behind the challenge, so that nothing is unclear.
                 Found::Not(_) if self.is_paused(step).await? => return Ok(Went::Wrong),
                 Found::Not(went) => return Ok(went),
@@ -96,7 +115,7 @@ impl Turn<'_> {
         let (about_to, patience) = (&*step, self.context.config.agents.heartbeat_timeout);
         let note = || async {
             let mut conn = self.context.lazy.acquire().await?;
-            turns::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
+            carrying::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
         };
         match persist("note what a step is about to do", note).await? {
             None => {}
@@ -285,7 +304,7 @@ impl Turn<'_> {
     }
 
     /// Has an operation done on the driver session, which may have one of the customer's own under way. An error is told in words.
-    pub(super) async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
+    async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<Ending, String>> {
         let Turn { context, waiting, .. } = self;
         let driving = Driving { db: &context.db, wakeups: &context.wakeups, replies: &context.replies };
         let (whose, since) = ((waiting.account, waiting.driver), Instant::now());

@@ -66,7 +66,7 @@ impl Webkit {
         let input = self.input(json!({ "by": locate.sought, "target": target, "within_ms": within_ms() }));
         let Found { matches, total, origin } = page::read(&self.host, page::FIND, &input).await?;
         let matches = matches.into_iter().map(Match::from).collect();
-        Ok(Located { matches, total, origin, url: self.address().await? })
+        Ok(Located { matches, total, origin })
     }
 }
 

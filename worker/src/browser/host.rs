@@ -29,6 +29,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::bounds::{Verdict, Watchdog};
 use super::confinement::Confinement;
 use super::directories::BrowserDirectory;
+use super::page::Told;
 use super::processes::{Family, Processes, Spawner};
 
 /// How often the network process is looked at.
@@ -66,6 +67,7 @@ pub struct Host {
     requests: mpsc::UnboundedSender<String>,
     line: Line,
     directory: BrowserDirectory,
+    told: Told,
     /// While this is there, the host is in use.
     in_use: oneshot::Sender<Farewell>,
     burial: JoinHandle<()>,
@@ -162,7 +164,8 @@ impl Host {
         let (in_use, released) = oneshot::channel();
         let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
         let line = Line { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death };
-        let host = Self { requests, line, directory, in_use, burial, _tasks: pipes.map(AbortOnDropHandle::new) };
+        let (told, _tasks) = (Told::default(), pipes.map(AbortOnDropHandle::new));
+        let host = Self { requests, line, directory, told, in_use, burial, _tasks };
         match is_ready.await {
             Ok(()) => Ok(host),
             Err(_) => Err(host.died().await),
@@ -172,6 +175,11 @@ impl Host {
     /// Where the host keeps its data.
     pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
+    }
+
+    /// What its page was told.
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// Has the host do something and decodes its reply. Dropping the future forgets the reply, but undoes nothing.

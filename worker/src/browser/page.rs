@@ -1,5 +1,7 @@
 //! Asking the page: scripts of ours, run in a world of our own.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::operations::{Element, ROLES, Target};
@@ -25,57 +27,77 @@ const MAX_FAILURES: u32 = 60;
 /// A question to the page.
 #[derive(Debug, Clone, Copy)]
 pub struct Script {
+    name: &'static str,
     own: &'static str,
-    /// What it needs besides what all need.
-    library: &'static str,
+    library: Library,
+}
+
+/// What a script needs besides what all need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Library {
+    Nothing,
+    Words,
+    Looks,
+}
+
+impl Library {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Words => concat!(include_str!("scripts/accessible.js"), include_str!("scripts/targets.js")),
+            Self::Looks => include_str!("scripts/looks.js"),
+        }
+    }
 }
 
 impl Script {
-    const fn of(own: &'static str) -> Self {
-        Self { own, library: "" }
+    const fn of(name: &'static str, own: &'static str) -> Self {
+        Self { name, own, library: Library::Nothing }
     }
 
-    const fn of_all_elements(own: &'static str) -> Self {
-        Self { own, library: WORDS }
+    const fn of_all_elements(name: &'static str, own: &'static str) -> Self {
+        Self { name, own, library: Library::Words }
     }
 
     /// The same about what is told by more than a selector, if this is.
     pub fn about(self, sought: Sought<'_>) -> Self {
         match sought {
             Sought::Selector { .. } => self,
-            Sought::Target { .. } => Self { library: WORDS, ..self },
-            Sought::Looks { .. } => Self { library: include_str!("scripts/looks.js"), ..self },
+            Sought::Target { .. } => Self { library: Library::Words, ..self },
+            Sought::Looks { .. } => Self { library: Library::Looks, ..self },
         }
+    }
+
+    /// What the page knows it by.
+    fn key(self) -> String {
+        format!("{} {:?}", self.name, self.library)
     }
 }
 
 /// Finds out where a finger reaches an element.
-pub const REACH: Script = Script::of(include_str!("scripts/reach.js"));
+pub const REACH: Script = Script::of("reach", include_str!("scripts/reach.js"));
 /// Chooses an option of a menu.
-pub const CHOOSE: Script = Script::of(include_str!("scripts/choose.js"));
+pub const CHOOSE: Script = Script::of("choose", include_str!("scripts/choose.js"));
 /// Focuses a field.
-pub const FOCUS: Script = Script::of(include_str!("scripts/focus.js"));
+pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 /// Scrolls.
-pub const SCROLL: Script = Script::of(include_str!("scripts/scroll.js"));
+pub const SCROLL: Script = Script::of("scroll", include_str!("scripts/scroll.js"));
 /// Looks for something visible.
-pub const VISIBLE: Script = Script::of(include_str!("scripts/visible.js"));
+pub const VISIBLE: Script = Script::of("visible", include_str!("scripts/visible.js"));
 /// Reads the local storage.
-pub const STORAGE: Script = Script::of(include_str!("scripts/storage.js"));
+pub const STORAGE: Script = Script::of("storage", include_str!("scripts/storage.js"));
 /// Reads the document.
-pub const DOM: Script = Script::of(include_str!("scripts/dom.js"));
+pub const DOM: Script = Script::of("dom", include_str!("scripts/dom.js"));
 /// Reads values.
-pub const EXTRACT: Script = Script::of(include_str!("scripts/extract.js"));
+pub const EXTRACT: Script = Script::of("extract", include_str!("scripts/extract.js"));
 /// Reads what the page shows.
-pub const SNAPSHOT: Script = Script::of_all_elements(include_str!("scripts/snapshot.js"));
+pub const SNAPSHOT: Script = Script::of_all_elements("snapshot", include_str!("scripts/snapshot.js"));
 /// Finds out who it is that words mean.
-pub const FIND: Script = Script::of_all_elements(include_str!("scripts/find.js"));
+pub const FIND: Script = Script::of_all_elements("find", include_str!("scripts/find.js"));
 /// Looks for challenges.
-pub const CHALLENGES: Script = Script::of(include_str!("scripts/challenges.js"));
+pub const CHALLENGES: Script = Script::of("challenges", include_str!("scripts/challenges.js"));
 
 const PRELUDE: &str = include_str!("scripts/page.js");
-
-/// What elements are, and are called.
-const WORDS: &str = concat!(include_str!("scripts/accessible.js"), include_str!("scripts/targets.js"));
 
 /// An element that is meant.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -144,7 +166,28 @@ impl<'a> Sought<'a> {
 #[serde(rename_all = "snake_case")]
 enum Answer<T> {
     Value(T),
-    Refused { field: String, message: String, members: Map<String, Value> },
+    /// The page does not know the script: another was loaded meanwhile.
+    Unknown,
+    Refused {
+        field: String,
+        message: String,
+        members: Map<String, Value>,
+    },
+}
+
+/// Which scripts the page was told, so that it need not read them anew.
+#[derive(Default)]
+pub struct Told(Mutex<HashSet<(&'static str, Library)>>);
+
+impl Told {
+    /// Forgets them, since another page is about to come.
+    pub fn forget(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<(&'static str, Library)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Runs a script once. `None` when the page went away under it.
@@ -153,8 +196,25 @@ pub async fn ask_once<T: DeserializeOwned>(
     script: Script,
     input: &impl Serialize,
 ) -> Result<Option<T>, Ended> {
-    match host.call(Command::Evaluate { script: assemble(script, input) }).await {
+    let id = (script.name, script.library);
+    if host.told().lock().contains(&id) {
+        let answer = host.call(Command::Evaluate { script: recall(script, input) }).await;
+        if !matches!(answer, Ok(Answer::<T>::Unknown)) {
+            return hear(answer);
+        }
+        host.told().forget();
+    }
+    let answer = host.call(Command::Evaluate { script: tell(script, input) }).await;
+    if answer.is_ok() {
+        host.told().lock().insert(id);
+    }
+    hear(answer)
+}
+
+fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, Ended> {
+    match answer {
         Ok(Answer::Value(value)) => Ok(Some(value)),
+        Ok(Answer::Unknown) => Ok(None),
         Ok(Answer::Refused { field, message, members }) => {
             Err(Ended::Invalid { invalid: Invalid::field(field, message), members })
         }
@@ -182,15 +242,34 @@ pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl
     Err(Ended::Failed(driver_failure("the page could not be read")))
 }
 
-/// A caller's text gets into a script as a string of a string: nothing in it can be code.
-fn assemble(Script { own, library }: Script, input: &impl Serialize) -> String {
-    let quoted = |text: &str| serde_json::to_string(text).expect("a string is JSON");
-    let input = quoted(&serde_json::to_string(input).expect("inputs have string keys"));
+/// Has the page run a script that it was told. A caller's text gets into a script as a string of a string: nothing in it can be code.
+fn recall(script: Script, input: &impl Serialize) -> String {
+    let (name, input) = (quoted(&script.key()), quoted(&inputs(input)));
+    format!(
+        "const script = globalThis[Symbol.for('kitfleet.scripts')]?.get({name});\n\
+         return script ? await script(JSON.parse({input})) : 'unknown';"
+    )
+}
+
+/// Tells the page a script, and has it run that. It keeps the script for as long as it is there, so that it reads and compiles it once.
+fn tell(script: Script, input: &impl Serialize) -> String {
+    let (own, library) = (script.own, script.library.text());
+    let (name, input) = (quoted(&script.key()), quoted(&inputs(input)));
     let roles = json!(ROLES);
     format!(
-        "const input = JSON.parse({input});\nconst ROLES = new Set({roles});\n{PRELUDE}\n{library}\n\
+        "const script = async (input) => {{\nconst ROLES = new Set({roles});\n{PRELUDE}\n{library}\n\
          try {{\n  return {{ value: await (async () => {{\n{own}\n}})() ?? null }};\n}} \
          catch (error) {{\n  if (!(error instanceof Refusal)) throw error;\n  \
-         return {{ refused: {{ field: error.field, message: error.message, members: error.members }} }};\n}}"
+         return {{ refused: {{ field: error.field, message: error.message, members: error.members }} }};\n}}\n}};\n\
+         (globalThis[Symbol.for('kitfleet.scripts')] ??= new Map()).set({name}, script);\n\
+         return await script(JSON.parse({input}));"
     )
+}
+
+fn inputs(input: &impl Serialize) -> String {
+    serde_json::to_string(input).expect("inputs have string keys")
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("a string is JSON")
 }

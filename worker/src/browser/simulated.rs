@@ -137,7 +137,7 @@ impl Simulated {
                 duration_ms,
                 links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
             }),
-            Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
+            Operation::Locate(locate) => OperationResult::Locate(Self::locate(locate)),
             Operation::Search(search) => OperationResult::Search(SearchResult {
                 submitted: search.submit,
                 query_truncated: false,
@@ -161,7 +161,7 @@ impl Simulated {
 
     /// Whatever is sought is there, once, unless it is called `nothing`, `several`, or something that changes. Its selector says what
     /// it is called, so that it is the same when it is sought by that; a checkbox says itself how it stands.
-    fn locate(&self, locate: &Locate) -> Located {
+    fn locate(locate: &Locate) -> Located {
         let (role, name) = match &locate.sought {
             LocateBy::Target(Target::Role { role, name }) => (role.as_str(), name.as_deref().unwrap_or("Simulated")),
             LocateBy::Target(Target::Label(name) | Target::Placeholder(name)) => ("textbox", name.as_str()),
@@ -193,7 +193,7 @@ impl Simulated {
             _ => 1,
         };
         let matches = (1..=total).take(MOST_CANDIDATES).map(found).collect();
-        Located { matches, total: total as u64, origin: "http://simulated".to_owned(), url: self.url.clone() }
+        Located { matches, total: total as u64, origin: "http://simulated".to_owned() }
     }
 
     fn capture(&self, capture: Capture, started: Instant) -> OperationResult {

@@ -176,6 +176,7 @@ impl Webkit {
     /// Has a page loaded.
     pub(super) async fn load(&mut self, command: Command) -> Result<protocol::Navigated, Ended> {
         self.guard.take_refusal();
+        self.host.told().forget();
         match self.host.call(command).await {
             Ok(navigated) => Ok(navigated),
             Err(CallError::Refused(HostError::Navigation(error))) => {

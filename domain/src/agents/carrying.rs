@@ -1,0 +1,333 @@
+//! Carrying a turn from the message that was taken to its end (contract: agents 17, 20 to 25, 30).
+//!
+//! A turn moves `queued → running → done`, each step by compare-and-set, and its id is the agent session's lock. Whoever ends it
+//! does so in one transaction, fenced by that: how its steps stand, its answer, the release of the agent session, the row
+//! of the audit log and the receipt come together or not at all.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::{Connection as _, PgConnection};
+
+use super::steps::{self, Step, StepColumns, StepStatus};
+use super::turns::{self, Decomposer, Request, Said, TurnKind};
+use super::{Sealer, consulting, receipts};
+use crate::audit::{self, Actor, Entry, Line};
+use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId};
+use crate::vault::Vault;
+
+/// A turn that waits for its worker.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Which.
+    pub id: TurnId,
+    /// On whose account.
+    pub account: AccountId,
+    /// In which agent session.
+    pub session: AgentSessionId,
+    /// Its driver session.
+    pub driver: SessionId,
+    /// What was said.
+    pub request: Request,
+    /// The HTTP request, for the logs.
+    pub request_id: String,
+    /// The key of its receipt.
+    pub receipt: Option<String>,
+}
+
+/// The turn of this id, if it still waits.
+///
+/// # Errors
+/// When the database fails, or it was sealed with a key that this process does not have.
+pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<Waiting>> {
+    let row = sqlx::query!(
+        r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.receipt_key, a.account_id,
+                  a.session_id
+           from agent_turns t join agent_sessions a on a.id = t.agent_session_id
+           where t.id = $1 and t.status = 'queued' and t.sealed_request is not null"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(|row| {
+        Ok(Waiting {
+            id,
+            account: row.account_id,
+            session: row.agent_session_id,
+            driver: row.session_id,
+            request: sealer.open(&id.to_string(), &row.sealed_request)?,
+            request_id: row.request_id,
+            receipt: row.receipt_key,
+        })
+    })
+    .transpose()
+}
+
+/// The steps of an agent session's plan that wait for approval, or behind one that does.
+///
+/// # Errors
+/// When the database fails.
+pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSessionId) -> sqlx::Result<Vec<Step>> {
+    let turn = sqlx::query_scalar!(
+        "select turn_id from agent_steps s
+         where agent_session_id = $1 and status = 'needs_approval'
+         order by turn_id desc limit 1",
+        session as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(turn) = turn else { return Ok(Vec::new()) };
+    let steps = steps::of_turns(conn, sealer, &[turn], false).await?;
+    let waits = |step: &Step| matches!(step.status, StepStatus::NeedsApproval | StepStatus::Planned);
+    Ok(steps.into_iter().map(|(_, step)| step).filter(waits).collect())
+}
+
+/// Begins what a message comes to: writes its plan, or takes over the one that it approves of. What else still waited for approval
+/// is left out from now on. `false` when somebody else has begun or ended the turn. It is one statement, which is a transaction of
+/// its own, and may commit without waiting for the disk: what it writes is there before the first step is claimed, and that commit waits
+/// for both. `conn` is in none.
+///
+/// # Errors
+/// When the database fails. Then it can be tried again with the same steps.
+pub async fn begin(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    turn: &Waiting,
+    shown: &str,
+    steps: &[Step],
+    goes_on: bool,
+) -> sqlx::Result<bool> {
+    let said = Said { message: shown.to_owned(), ..Said::default() };
+    let said = sealer.seal(&turn.id.to_string(), &said)?;
+    if goes_on {
+        steps::take_over(conn, turn, &said, steps).await
+    } else {
+        steps::plan(conn, sealer, turn, &said, steps).await
+    }
+}
+
+/// Why a turn goes no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Its agent session was closed, or its driver session has ended.
+    Closed,
+    /// A human drives, or the mode takes no messages any more.
+    Driven,
+}
+
+/// Notes what a step is about to do. `Some`, and nothing is noted, when it must not: who drives is looked at in the same moment.
+///
+/// # Errors
+/// When the database fails.
+pub async fn step(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    turn: &Waiting,
+    step: &Step,
+    patience: Duration,
+) -> sqlx::Result<Option<Stop>> {
+    let columns = steps::seal(sealer, step)?;
+    let noted = sqlx::query!(
+        "update agent_steps s set status = 'running', needs_approval = $3, sealed_shown = $4
+         from agent_sessions a
+         where s.id = $1 and a.id = s.agent_session_id and a.status = 'active' and a.turn_id = $2 and a.mode <> 'manual'
+           and not coalesce(a.heard_at > now() - make_interval(secs => $5), false)",
+        step.id as _,
+        turn.id as _,
+        step.needs_approval,
+        columns.shown,
+        patience.as_secs_f64(),
+    )
+    .execute(&mut *conn)
+    .await?;
+    if noted.rows_affected() > 0 {
+        return Ok(None);
+    }
+    let driven = sqlx::query_scalar!(
+        r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) as "driven!"
+           from agent_sessions where id = $1 and status = 'active' and turn_id = $2"#,
+        turn.session as _,
+        turn.id as _,
+        patience.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    match driven {
+        None => Ok(Some(Stop::Closed)),
+        Some(true) => Ok(Some(Stop::Driven)),
+        // Its plan is not there: the database crashed before it had reached the disk.
+        Some(false) => Err(sqlx::Error::RowNotFound),
+    }
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub struct Ending {
+    /// What it is.
+    pub kind: TurnKind,
+    /// What was said.
+    pub said: Said,
+    /// How its steps stand.
+    pub steps: Vec<Step>,
+    /// Who read the message, and what came of that; `None` when nobody had to.
+    pub read: Option<(Decomposer, TurnKind)>,
+}
+
+/// Ends a turn, and answers the channel on which it is waited for. `None`, and nothing is done, when it has ended already. With a
+/// receipt, `receipts` seals it; otherwise it is one statement, which is a transaction of its own. `conn` is in none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn end(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    receipts: Option<&Vault>,
+    turn: &Waiting,
+    ending: &Ending,
+) -> sqlx::Result<Option<String>> {
+    let (Some(key), Some(vault)) = (&turn.receipt, receipts) else {
+        return write_end(conn, sealer, turn, ending).await;
+    };
+    let mut tx = conn.begin().await?;
+    let Some(channel) = write_end(&mut tx, sealer, turn, ending).await? else { return Ok(None) };
+    if let Some(answer) = turns::answer(&mut tx, sealer, turn.session, turn.id).await? {
+        let body = serde_json::to_vec(&answer).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        let body = receipts::seal(vault, turn.account, key, &body);
+        receipts::complete(&mut tx, turn.account, key, &body).await?;
+    }
+    tx.commit().await?;
+    Ok(Some(channel))
+}
+
+async fn write_end(
+    conn: &mut PgConnection,
+    sealer: &Sealer,
+    turn: &Waiting,
+    ending: &Ending,
+) -> sqlx::Result<Option<String>> {
+    let read = match ending.read {
+        Some((Decomposer::Deterministic, kind)) => {
+            let payload = json!({"agent_session_id": turn.session, "turn_id": turn.id, "result_kind": kind});
+            let target = Some(turn.session.to_string());
+            Some((Entry { action: "agent.decompose.deterministic", target, payload }, kind))
+        }
+        Some((Decomposer::Claude, kind)) => {
+            consulting::entry(&mut *conn, (turn.id, turn.session), kind).await?.map(|entry| (entry, kind))
+        }
+        None => None,
+    };
+    let audited = read.map(|(entry, kind)| (Line::new(turn.account, &Actor::System, entry), kind));
+    // Whoever says something else has thought better of what waits; who only approves of the wrong step may still find it.
+    let leaves_out = ending.steps.is_empty() && ending.read.is_some();
+    let steps = StepColumns::of(sealer, &ending.steps)?;
+    let said = sealer.seal(&turn.id.to_string(), &ending.said)?;
+    let kept = i64::try_from(said.len() + steps.bytes()).unwrap_or(i64::MAX);
+    let ended = sqlx::query!(
+        r#"with ended as (
+               update agent_turns
+               set status = 'done', kind = $3, decomposer = $4, sealed_said = $5, sealed_request = null,
+                   done_at = clock_timestamp()
+               where id = $1 and status <> 'done' returning reply_channel
+           ), released as (
+               update agent_sessions a
+               set turn_id = null, kept_bytes = a.kept_bytes + $13, updated_at = clock_timestamp()
+               from ended where a.id = $2 and a.turn_id = $1
+           ), stand as (
+               update agent_steps s
+               set status = step.status, needs_approval = step.needs_approval, sealed_shown = step.shown,
+                   sealed_result = step.result
+               from ended, unnest($6::uuid[], $7::text[], $8::boolean[], $9::bytea[], $10::bytea[])
+                    as step (id, status, needs_approval, shown, result)
+               where s.id = step.id
+           ), left_out as (
+               update agent_steps s set status = 'skipped'
+               from ended
+               where $11 and agent_session_id = $2 and turn_id <> $1 and s.status in ('needs_approval', 'planned')
+           )
+           select reply_channel, case when $12::jsonb is not null then write_audit($12) end as audited from ended"#,
+        turn.id as _,
+        turn.session as _,
+        ending.kind as _,
+        ending.read.map(|(decomposer, _)| decomposer) as _,
+        said,
+        &steps.ids,
+        &steps.statuses,
+        &steps.approvals,
+        &steps.shown as &[Option<Vec<u8>>],
+        &steps.ends as &[Option<Vec<u8>>],
+        leaves_out,
+        audited.as_ref().map(|(line, _)| &line.columns),
+        kept,
+    )
+    .fetch_optional(conn)
+    .await?;
+    if let (Some(_), Some((line, kind))) = (&ended, audited) {
+        line.count();
+        metrics::counter!("service_agent_decompose_total", "result_kind" => kind.name()).increment(1);
+    }
+    Ok(ended.map(|row| row.reply_channel))
+}
+
+/// Ends turns that their workers left when they died or stopped, at most `limit`, and tells of their steps what their operations tell.
+/// Answers how many. `conn` is in a transaction.
+///
+/// # Errors
+/// When the database fails.
+pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
+    let left = sqlx::query_scalar!(
+        "select t.id from agent_turns t
+         where t.status <> 'done'
+           and not exists (select from workers w where w.id = t.worker_id and w.status in ('active', 'draining'))
+         order by t.id limit $1 for update skip locked",
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    for id in &left {
+        lose(&mut *conn, *id).await?;
+    }
+    Ok(left.len())
+}
+
+/// Ends a turn that nobody can end any more. What was under way has failed, because nobody knows what became of it; what had not
+/// begun is left out.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update agent_steps s
+         set status = case when i.id is null then 'skipped'
+                           when i.status = 'done' and coalesce(i.outcome->>'ended' = 'done', i.outcome is null)
+                                and coalesce(i.result->>'ok', i.result->>'matched', 'true') = 'true' then 'done'
+                           else 'failed' end
+         from agent_steps t left join intents i on i.id = t.operation_id
+         where s.turn_id = $1 and t.id = s.id and s.status in ('planned', 'running')",
+        id as _,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let ended = sqlx::query!(
+        r#"with ended as (
+               update agent_turns t
+               set status = 'done', lost = true, sealed_request = null, done_at = clock_timestamp(),
+                   kind = case when exists (select from agent_steps s where s.turn_id = t.id) then 'plan' else 'clarify' end
+               where id = $1 and status <> 'done' returning id, agent_session_id, kind
+           ), released as (
+               update agent_sessions a set turn_id = null, updated_at = clock_timestamp()
+               from ended where a.id = ended.agent_session_id and a.turn_id = ended.id
+           )
+           select a.id as "session: AgentSessionId", a.account_id as "account: AccountId", ended.kind as "kind!: TurnKind"
+           from ended join agent_sessions a on a.id = ended.agent_session_id"#,
+        id as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if let Some(ended) = ended
+        && let Some(entry) = consulting::entry(&mut *conn, (id, ended.session), ended.kind).await?
+    {
+        audit::record(conn, ended.account, &Actor::System, entry).await?;
+        metrics::counter!("service_agent_decompose_total", "result_kind" => ended.kind.name()).increment(1);
+    }
+    Ok(())
+}
