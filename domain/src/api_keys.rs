@@ -200,12 +200,24 @@ impl Secret {
     const LIVE: &str = "svc_live_";
     /// Of devices on the free tier (contract: devices 9).
     const TEST: &str = "svc_test_";
+    /// Of staff, whose credentials are no account's.
+    const STAFF: &str = "svc_staff_";
+    const LIVE_OR_TEST: [&str; 2] = [Self::LIVE, Self::TEST];
 
     fn generate(kind: KeyKind, tier: Tier) -> Self {
         let prefix = match (kind, tier) {
             (KeyKind::Device, Tier::Free) => Self::TEST,
             _ => Self::LIVE,
         };
+        Self::random(prefix)
+    }
+
+    /// One of staff.
+    pub(crate) fn generate_for_staff() -> Self {
+        Self::random(Self::STAFF)
+    }
+
+    fn random(prefix: &str) -> Self {
         let body = hex::encode(rand::random::<[u8; 32]>());
         Self(format!("{prefix}{body}{}", checksum(&body)))
     }
@@ -213,8 +225,16 @@ impl Secret {
     /// A key of the right form, or nothing: a mistyped one need not reach the database.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let rest = text.strip_prefix(Self::LIVE).or_else(|| text.strip_prefix(Self::TEST))?;
-        let (body, sum) = rest.split_at_checked(64)?;
+        Self::LIVE_OR_TEST.iter().find_map(|prefix| Self::after(prefix, text))
+    }
+
+    /// A staff's of the right form.
+    pub(crate) fn parse_of_staff(text: &str) -> Option<Self> {
+        Self::after(Self::STAFF, text)
+    }
+
+    fn after(prefix: &str, text: &str) -> Option<Self> {
+        let (body, sum) = text.strip_prefix(prefix)?.split_at_checked(64)?;
         (checksum(body) == sum).then(|| Self(text.to_owned()))
     }
 
@@ -225,11 +245,11 @@ impl Secret {
     }
 
     /// What people tell keys apart by.
-    fn shown_prefix(&self) -> &str {
+    pub(crate) fn shown_prefix(&self) -> &str {
         &self.0[..12]
     }
 
-    fn hash(&self) -> Vec<u8> {
+    pub(crate) fn hash(&self) -> Vec<u8> {
         tokens::hash(&self.0)
     }
 }
@@ -245,7 +265,7 @@ fn checksum(body: &str) -> String {
 }
 
 /// A key, as customers see it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct ApiKey {
     /// Its id.
     pub id: ApiKeyId,
@@ -598,6 +618,16 @@ pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, a
     };
     tell_revoked(conn, account, actor, id, &revoked.name, revoked.revoked_at).await?;
     Ok(true)
+}
+
+/// Revokes a key like [`revoke`], whosever it is. `false` when there is none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
+    let owner = sqlx::query_scalar!("select account_id from api_keys where id = $1", id as _);
+    let Some(owner) = owner.fetch_optional(&mut *conn).await? else { return Ok(false) };
+    revoke(conn, owner, id, actor).await
 }
 
 /// Revokes every key of an account that is not revoked yet, each like [`revoke`].

@@ -12,13 +12,14 @@ use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
     accounts, agents, api_keys, audit, byok, database, devices, emails, events, identities, mail_links, mfa, oauth,
-    profiles, proxies, recipes, sessions, sign_ins, teams, to_come, usage, web_sessions, webhooks, workers,
+    profiles, proxies, recipes, sessions, sign_ins, staff, teams, to_come, usage, web_sessions, webhooks, workers,
 };
 
 /// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account
 /// loses what was made with something before that itself.
-static ALL: [Area; 24] = [
+static ALL: [Area; 25] = [
     audit::AREA,
+    staff::AREA,
     usage::AREA,
     recipes::AREA,
     agents::AREA,

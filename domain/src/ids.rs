@@ -133,6 +133,11 @@ id!(
 );
 
 id!(
+    /// A credential of staff.
+    StaffCredentialId,
+    "stf"
+);
+id!(
     /// A team.
     TeamId,
     "team"

@@ -4,7 +4,6 @@
 use crate::area::Area;
 
 pub(crate) const AREA: Area = Area {
-    actions: &["admin.refund_recorded", "admin.support_note"],
     events: &["session.challenge_detected", "crypto.order.paid", "crypto.order.failed"],
     ..Area::named("to_come")
 };
