@@ -246,6 +246,9 @@ pub enum Deliveries {
         /// Only to this endpoint, whk_….
         #[arg(long)]
         endpoint: Option<WebhookId>,
+        /// Only of this account, acc_….
+        #[arg(long)]
+        account: Option<AccountId>,
         /// At most so many.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,

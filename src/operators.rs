@@ -292,8 +292,8 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
 
 async fn delivery(conn: &mut PgConnection, order: Deliveries) -> Result<()> {
     match order {
-        Deliveries::List { status, endpoint, limit, format } => {
-            let rows = dead_letters::list(conn, &dead_letters::Filter { status, endpoint, limit }).await?;
+        Deliveries::List { status, endpoint, account, limit, format } => {
+            let rows = dead_letters::list(conn, &dead_letters::Filter { status, endpoint, account, limit }).await?;
             let columns = [
                 "id",
                 "account_id",

@@ -144,7 +144,10 @@ fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answer
         Some(Access::Public) => operation["security"] = json!([]),
         Some(Access::MetricsToken) => operation["security"] = json!([{"metrics_token": []}]),
         Some(Access::Staff) => {
-            responses.insert(problem_key(&kinds::RATE_LIMITED), Value::Null);
+            // Whoever is not of the staff is told that there is no such route.
+            for kind in [&kinds::UNAUTHORIZED, &kinds::NOT_FOUND, &kinds::RATE_LIMITED] {
+                responses.insert(problem_key(kind), Value::Null);
+            }
             if method != Method::GET {
                 headers.push(UNKNOWN_FIELDS);
             }

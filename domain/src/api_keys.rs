@@ -1,6 +1,7 @@
 //! API keys and scopes (contract: api-keys; authorization 6).
 
-use std::fmt;
+mod secret;
+
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use strum::VariantArray as _;
 
+pub use self::secret::Secret;
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::area::Area;
 use crate::audit::{self, Actor, Entry};
@@ -16,7 +18,6 @@ use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId};
 use crate::roles::{self, Role};
 use crate::timestamp::Timestamp;
-use crate::tokens;
 use crate::validation::{FieldError, Invalid, Rules};
 
 pub(crate) const AREA: Area = Area {
@@ -188,80 +189,6 @@ pub enum KeyKind {
     Customer,
     /// A desktop app's. On the free tier it works for some routes.
     Device,
-}
-
-/// A whole key: a prefix, 32 random bytes in hexadecimal, and their CRC-32, so that a secret scanner can tell a key from
-/// a look-alike without asking us. Only its hash is stored.
-#[derive(Clone)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Of every key but those that end in the next.
-    const LIVE: &str = "svc_live_";
-    /// Of devices on the free tier (contract: devices 9).
-    const TEST: &str = "svc_test_";
-    /// Of staff, whose credentials are no account's.
-    const STAFF: &str = "svc_staff_";
-    const LIVE_OR_TEST: [&str; 2] = [Self::LIVE, Self::TEST];
-
-    fn generate(kind: KeyKind, tier: Tier) -> Self {
-        let prefix = match (kind, tier) {
-            (KeyKind::Device, Tier::Free) => Self::TEST,
-            _ => Self::LIVE,
-        };
-        Self::random(prefix)
-    }
-
-    /// One of staff.
-    pub(crate) fn generate_for_staff() -> Self {
-        Self::random(Self::STAFF)
-    }
-
-    fn random(prefix: &str) -> Self {
-        let body = hex::encode(rand::random::<[u8; 32]>());
-        Self(format!("{prefix}{body}{}", checksum(&body)))
-    }
-
-    /// A key of the right form, or nothing: a mistyped one need not reach the database.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::LIVE_OR_TEST.iter().find_map(|prefix| Self::after(prefix, text))
-    }
-
-    /// A staff's of the right form.
-    pub(crate) fn parse_of_staff(text: &str) -> Option<Self> {
-        Self::after(Self::STAFF, text)
-    }
-
-    fn after(prefix: &str, text: &str) -> Option<Self> {
-        let (body, sum) = text.strip_prefix(prefix)?.split_at_checked(64)?;
-        (checksum(body) == sum).then(|| Self(text.to_owned()))
-    }
-
-    /// The key itself, for the one time it is shown.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// What people tell keys apart by.
-    pub(crate) fn shown_prefix(&self) -> &str {
-        &self.0[..12]
-    }
-
-    pub(crate) fn hash(&self) -> Vec<u8> {
-        tokens::hash(&self.0)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
-fn checksum(body: &str) -> String {
-    format!("{:08x}", crc32fast::hash(body.as_bytes()))
 }
 
 /// A key, as customers see it.
@@ -773,19 +700,6 @@ pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_key_carries_a_checksum() {
-        let secret = Secret::generate(KeyKind::Customer, Tier::Free);
-        assert!(secret.reveal().starts_with("svc_live_") && Secret::parse(secret.reveal()).is_some());
-        let device = Secret::generate(KeyKind::Device, Tier::Free);
-        assert!(device.reveal().starts_with("svc_test_") && Secret::parse(device.reveal()).is_some());
-        assert!(Secret::generate(KeyKind::Device, Tier::ApiStarter).reveal().starts_with("svc_live_"));
-        let mistyped = secret.reveal().replacen(|c: char| c.is_ascii_digit(), "g", 1);
-        assert!(Secret::parse(&mistyped).is_none());
-        assert!(Secret::parse("svc_live_").is_none());
-        assert!(Secret::parse("svc_live_ü").is_none());
-    }
 
     #[test]
     fn broad_scopes_satisfy_their_granular_ones_and_no_others() {

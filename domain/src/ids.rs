@@ -138,6 +138,11 @@ id!(
     "stf"
 );
 id!(
+    /// Many dead letters that staff have sent once more.
+    RequeueId,
+    "rqu"
+);
+id!(
     /// A team.
     TeamId,
     "team"

@@ -16,6 +16,7 @@ pub mod maintenance;
 pub mod operations;
 pub mod proxies;
 pub mod replies;
+pub mod staff;
 pub mod wakeups;
 pub mod webhooks;
 

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use kitfleet_domain::ids::StaffCredentialId;
 use kitfleet_domain::staff::{self, By, Reason};
 
-use super::{Refused, authenticate, token_of};
+use super::{Refused, authenticate, credential_name, token_of};
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::metrics::{self, AuthOutcome};
@@ -57,12 +57,17 @@ async fn authorize(app: &App, headers: &HeaderMap) -> Result<Staff, Refused> {
     Ok(Staff { credential: bearer.id })
 }
 
-/// What somebody is told who is not of the staff: that there is no such route, if we know them at all.
+/// What somebody is told who is not of the staff: that there is no such route, if we know them at all. Asking here is no way
+/// around the limit of their credential.
 async fn unknown(app: &App, headers: &HeaderMap) -> Refused {
     match authenticate(app, headers).await {
-        Err(refused) if refused.problem.status() != kinds::FORBIDDEN.status => refused,
-        Ok(_) | Err(_) => {
-            Refused::new(AuthOutcome::Forbidden, Problem::new(&kinds::NOT_FOUND, "there is no such route"))
+        Err(refused) if refused.problem.status() != kinds::FORBIDDEN.status => return refused,
+        Ok(bearer) => {
+            if let Err(limited) = app.rate_limits.check_credential(&credential_name(bearer.credential)) {
+                return Refused::new(AuthOutcome::Forbidden, limited);
+            }
         }
+        Err(_) => {}
     }
+    Refused::new(AuthOutcome::Forbidden, Problem::new(&kinds::NOT_FOUND, "there is no such route"))
 }
