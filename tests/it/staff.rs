@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::authorization::{for_staff, protected};
 use crate::oauth;
+use crate::support::events;
 use crate::support::sink::Sink;
 use crate::support::{Answer, App, Client, at_once, eventually, unknown_id};
 use crate::webhooks::{create, id_of};
@@ -245,7 +246,7 @@ impl App {
         sqlx::query(
             "with event as (
                  insert into events (id, account_id, type, data)
-                 select gen_random_uuid(), account_id, 'session.failed', '{}' from webhook_endpoints
+                 select gen_random_uuid(), account_id, 'session.failed', $4 from webhook_endpoints
                  where 'whk_' || id = $1 and $2 > 0 returning id, account_id
              ), dead as (
                  insert into webhook_deliveries
@@ -259,6 +260,7 @@ impl App {
         .bind(endpoint)
         .bind(count)
         .bind(hours)
+        .bind(events::failed())
         .execute(&self.database.pool)
         .await
         .expect("dead letters");
