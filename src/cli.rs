@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::ids::{AccountId, DeliveryId, WebhookId, WorkerId};
+use kitfleet_domain::ids::{AccountId, ApiKeyId, DeliveryId, StaffCredentialId, WebhookId, WorkerId};
 use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
 use kitfleet_jobs::inspect;
 
@@ -129,16 +129,39 @@ pub struct NewAccount {
 /// `kitfleet key`
 #[derive(Debug, Subcommand)]
 pub enum Key {
-    /// Mint an API key and print it, this once.
+    /// Mint an API key, or a credential of staff, and print it, this once.
     Mint {
         /// The account that the key acts for, acc_….
-        account: AccountId,
+        #[arg(required_unless_present = "staff", conflicts_with = "staff")]
+        account: Option<AccountId>,
+        /// A credential of staff, which acts for no account.
+        #[arg(long)]
+        staff: bool,
         /// What the key is for.
         #[arg(long)]
         name: String,
         /// What the key may do, separated by commas, such as `read,write` or `account_owner`.
-        #[arg(long, required = true, value_delimiter = ',', value_parser = scope)]
+        #[arg(long, required_unless_present = "staff", conflicts_with = "staff", value_delimiter = ',', value_parser = scope)]
         scopes: Vec<String>,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// List an account's API keys, or the credentials of staff, the newest first.
+    List {
+        /// The account, acc_….
+        #[arg(required_unless_present = "staff", conflicts_with = "staff")]
+        account: Option<AccountId>,
+        /// The credentials of staff.
+        #[arg(long)]
+        staff: bool,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Revoke an API key, `key_…`, or a credential of staff, `stf_…`, for good.
+    Revoke {
+        /// The key.
+        #[arg(value_parser = any_key)]
+        key: AnyKey,
         #[command(flatten)]
         format: Format,
     },
@@ -223,6 +246,9 @@ pub enum Deliveries {
         /// Only to this endpoint, whk_….
         #[arg(long)]
         endpoint: Option<WebhookId>,
+        /// Only of this account, acc_….
+        #[arg(long)]
+        account: Option<AccountId>,
         /// At most so many.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
@@ -271,6 +297,20 @@ fn worker(id_or_name: &str) -> Result<String, String> {
         return Err("neither an id, wrk_…, nor a name".to_owned());
     }
     Ok(id_or_name.to_owned())
+}
+
+/// What `kitfleet key revoke` can revoke.
+#[derive(Debug, Clone, Copy)]
+pub enum AnyKey {
+    /// A customer's.
+    Customer(ApiKeyId),
+    /// A credential of staff.
+    Staff(StaffCredentialId),
+}
+
+fn any_key(id: &str) -> Result<AnyKey, String> {
+    let of_staff = |_| id.parse().map(AnyKey::Staff);
+    id.parse().map(AnyKey::Customer).or_else(of_staff).map_err(|_| "no key's id: those are key_… or stf_…".to_owned())
 }
 
 fn job(id: &str) -> Result<String, String> {

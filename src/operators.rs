@@ -6,9 +6,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::api_keys::{self, ApiKey, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
-use kitfleet_domain::ids::{DeliveryId, IntentId, WorkerId};
+use kitfleet_domain::ids::{AccountId, DeliveryId, IntentId, WorkerId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
+use kitfleet_domain::staff::{self, StaffCredential};
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, sign_ups, workers};
 use kitfleet_jobs::inspect::{self, Retried};
@@ -17,9 +18,13 @@ use kitfleet_worker::maintenance::{self, Purged, Reminded};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
-use crate::cli::{Account, Deliveries, Jobs, Key, NewAccount, Profiles, Sweep, Workers};
+use crate::cli::{Account, AnyKey, Deliveries, Jobs, Key, NewAccount, Profiles, Sweep, Workers};
 use crate::config::Config;
 use crate::database::Database;
+use crate::output::Format;
+
+/// API keys of an account that are listed, at most.
+const MOST_KEYS: i64 = 10_000;
 
 /// Something an operator asks for.
 pub enum Order {
@@ -157,14 +162,56 @@ fn password() -> Result<String> {
 }
 
 async fn key(conn: &mut PgConnection, order: Key) -> Result<()> {
-    let Key::Mint { account, name, scopes, format } = order;
-    let scopes = Scopes::parse(&scopes)?;
+    match order {
+        Key::Mint { account: Some(account), name, scopes, format, .. } => {
+            mint_key(conn, account, &name, &scopes, format).await
+        }
+        Key::Mint { account: None, name, format, .. } => {
+            let (StaffCredential { id, .. }, secret) = staff::mint(conn, &name).await?;
+            format.print(&json!({"id": id, "key": secret.reveal()}), |_| secret.reveal().to_owned())
+        }
+        Key::List { account: Some(account), format, .. } => {
+            let known = accounts::find(&mut *conn, account).await?;
+            known.with_context(|| format!("there is no account {account}"))?;
+            let keys = api_keys::list(conn, account, None, MOST_KEYS).await?;
+            let columns =
+                ["id", "name", "scopes", "key_prefix", "created_at", "last_used_at", "expires_at", "revoked_at"];
+            format.table(&keys, &columns)
+        }
+        Key::List { account: None, format, .. } => {
+            let columns = ["id", "name", "key_prefix", "created_at", "last_used_at", "revoked_at"];
+            format.table(&staff::list(conn).await?, &columns)
+        }
+        Key::Revoke { key, format } => {
+            let (id, known) = match key {
+                AnyKey::Customer(id) => {
+                    let mut tx = conn.begin().await?;
+                    let known = api_keys::revoke_any(&mut tx, id, &Actor::System).await?;
+                    tx.commit().await?;
+                    (id.to_string(), known)
+                }
+                AnyKey::Staff(id) => (id.to_string(), staff::revoke(conn, id).await?),
+            };
+            ensure!(known, "there is no key {id}");
+            format.print(&json!({"id": id, "status": "revoked"}), |_| format!("{id} is revoked"))
+        }
+    }
+}
+
+async fn mint_key(
+    conn: &mut PgConnection,
+    account: AccountId,
+    name: &str,
+    scopes: &[String],
+    format: Format,
+) -> Result<()> {
+    let scopes = Scopes::parse(scopes)?;
     let mut tx = conn.begin().await?;
     // As over HTTP, where nothing is done for an account that may not act.
     let known = accounts::find(&mut tx, account).await?;
     let suspended = known.is_some_and(|known| known.status == AccountStatus::Suspended);
     ensure!(!suspended, "{account} is suspended: it gets no key until it is reactivated");
-    let new = NewKey::customer(&name, &scopes);
+    let new = NewKey::customer(name, &scopes);
     let (ApiKey { id, .. }, secret) = api_keys::mint(&mut tx, account, &Actor::System, new).await?;
     tx.commit().await?;
     format.print(&json!({"id": id, "key": secret.reveal()}), |_| secret.reveal().to_owned())
@@ -245,8 +292,8 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
 
 async fn delivery(conn: &mut PgConnection, order: Deliveries) -> Result<()> {
     match order {
-        Deliveries::List { status, endpoint, limit, format } => {
-            let rows = dead_letters::list(conn, &dead_letters::Filter { status, endpoint, limit }).await?;
+        Deliveries::List { status, endpoint, account, limit, format } => {
+            let rows = dead_letters::list(conn, &dead_letters::Filter { status, endpoint, account, limit }).await?;
             let columns = [
                 "id",
                 "account_id",

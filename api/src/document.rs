@@ -68,6 +68,8 @@ pub fn contract(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
                 "bearer": {"type": "http", "scheme": "bearer", "description":
                     "An API key (`svc_live_…`, a device's on the free tier `svc_test_…`), an OAuth access token or a web \
                      session's token. `x-access` names what it has to satisfy."},
+                "staff": {"type": "http", "scheme": "bearer", "description":
+                    "A credential of staff (`svc_staff_…`); whoever shows another is told that there is no such route."},
                 "metrics_token": {"type": "http", "scheme": "bearer", "description": "The deployment's metrics token."},
             },
         },
@@ -98,6 +100,7 @@ const TAGS: [(&str, &str); 18] = [
     ("Teams", "Other people's accounts that may act on one's own"),
     ("Webhooks", "Being told of events"),
     ("Operations", "For whoever runs the service"),
+    ("Staff", "What whoever runs the service does for its customers; internal, and no part of what is kept stable"),
     ("Contract", "What the service says about itself"),
 ];
 
@@ -141,6 +144,16 @@ fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answer
         None => {}
         Some(Access::Public) => operation["security"] = json!([]),
         Some(Access::MetricsToken) => operation["security"] = json!([{"metrics_token": []}]),
+        Some(Access::Staff) => {
+            // Whoever is not of the staff is told that there is no such route.
+            for kind in [&kinds::UNAUTHORIZED, &kinds::NOT_FOUND, &kinds::RATE_LIMITED] {
+                responses.insert(problem_key(kind), Value::Null);
+            }
+            if method != Method::GET {
+                headers.push(UNKNOWN_FIELDS);
+            }
+            operation["security"] = json!([{"staff": []}]);
+        }
         Some(Access::Account(rule)) => {
             // No credential is answered more often than its limit allows.
             responses.insert(problem_key(&kinds::RATE_LIMITED), Value::Null);

@@ -16,7 +16,8 @@ use crate::http::{auth, deprecation, observe, own_task, problems, pulse, rate_li
 use crate::routes::docs::Contract;
 use crate::routes::{
     accounts, agents, api_keys, archetypes, audit_log, byok, devices, docs, emails, health, identities, metrics, mfa,
-    notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, teams, usage, web_sessions, webhooks,
+    notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff, teams, usage, web_sessions,
+    webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -43,6 +44,7 @@ pub fn routes() -> Routes {
         .merge(notifications::routes())
         .merge(usage::routes())
         .merge(archetypes::routes())
+        .merge(staff::routes())
         .merge(docs::routes())
         .merge(health_routes())
         .merge(pages::routes())

@@ -21,6 +21,7 @@ pub mod proxies;
 pub mod recipes;
 pub mod sessions;
 pub mod sign_ins;
+pub mod staff;
 pub mod teams;
 pub mod usage;
 pub mod web_sessions;

@@ -86,8 +86,20 @@ impl FromStr for Tier {
 }
 
 /// Whether an account may act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    sqlx::Type,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum AccountStatus {
     /// It may.
@@ -96,6 +108,23 @@ pub enum AccountStatus {
     Suspended,
     /// Gone for good.
     Deleted,
+}
+
+impl AccountStatus {
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+
+    /// As the contract spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// The one that the contract spells so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::VARIANTS.iter().copied().find(|status| status.name() == name)
+    }
 }
 
 /// An account.
@@ -194,6 +223,52 @@ pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
         Account,
         r#"select id, email, name, status as "status: _", tier as "tier: _", email_verified_at, created_at
            from accounts where id = $1"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Which accounts to list.
+#[derive(Debug)]
+pub struct Filter<'a> {
+    /// Only those with this address.
+    pub email: Option<&'a EmailAddress>,
+    /// Only those on this tier.
+    pub tier: Option<Tier>,
+    /// Only those that stand so.
+    pub status: Option<AccountStatus>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// Accounts, the newest first.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<Vec<Account>> {
+    sqlx::query_as!(
+        Account,
+        r#"select id, email, name, status as "status: _", tier as "tier: _", email_verified_at, created_at
+           from accounts
+           where ($1::text is null or email_key = $1) and ($2::text is null or tier = $2) and ($3::text is null or status = $3)
+           order by id desc limit $4"#,
+        filter.email.map(EmailAddress::key),
+        filter.tier.map(Tier::name),
+        filter.status.map(AccountStatus::name),
+        filter.limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Where an account stands, which no other transaction changes until this one ends. `None` when there is none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<AccountStatus>> {
+    sqlx::query_scalar!(
+        r#"select status as "status: AccountStatus" from accounts where id = $1 for no key update"#,
         id as _,
     )
     .fetch_optional(conn)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::ids::{AccountId, ApiKeyId};
+use crate::ids::{AccountId, ApiKeyId, StaffCredentialId};
 
 /// Who did it.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub enum Actor {
         /// With what.
         user_agent: Option<String>,
     },
+    /// Whoever runs the service.
+    Staff(StaffCredentialId),
     /// The service itself.
     System,
 }
@@ -54,7 +56,7 @@ impl Actor {
     pub fn account(&self) -> Option<AccountId> {
         match self {
             Self::Customer { account, .. } => Some(*account),
-            Self::System => None,
+            Self::Staff(_) | Self::System => None,
         }
     }
 
@@ -62,6 +64,7 @@ impl Actor {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Customer { .. } => "customer",
+            Self::Staff(_) => "staff",
             Self::System => "system",
         }
     }

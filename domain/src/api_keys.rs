@@ -1,6 +1,7 @@
 //! API keys and scopes (contract: api-keys; authorization 6).
 
-use std::fmt;
+mod secret;
+
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use strum::VariantArray as _;
 
+pub use self::secret::Secret;
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::area::Area;
 use crate::audit::{self, Actor, Entry};
@@ -16,7 +18,6 @@ use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId};
 use crate::roles::{self, Role};
 use crate::timestamp::Timestamp;
-use crate::tokens;
 use crate::validation::{FieldError, Invalid, Rules};
 
 pub(crate) const AREA: Area = Area {
@@ -190,62 +191,8 @@ pub enum KeyKind {
     Device,
 }
 
-/// A whole key: a prefix, 32 random bytes in hexadecimal, and their CRC-32, so that a secret scanner can tell a key from
-/// a look-alike without asking us. Only its hash is stored.
-#[derive(Clone)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Of every key but those that end in the next.
-    const LIVE: &str = "svc_live_";
-    /// Of devices on the free tier (contract: devices 9).
-    const TEST: &str = "svc_test_";
-
-    fn generate(kind: KeyKind, tier: Tier) -> Self {
-        let prefix = match (kind, tier) {
-            (KeyKind::Device, Tier::Free) => Self::TEST,
-            _ => Self::LIVE,
-        };
-        let body = hex::encode(rand::random::<[u8; 32]>());
-        Self(format!("{prefix}{body}{}", checksum(&body)))
-    }
-
-    /// A key of the right form, or nothing: a mistyped one need not reach the database.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let rest = text.strip_prefix(Self::LIVE).or_else(|| text.strip_prefix(Self::TEST))?;
-        let (body, sum) = rest.split_at_checked(64)?;
-        (checksum(body) == sum).then(|| Self(text.to_owned()))
-    }
-
-    /// The key itself, for the one time it is shown.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// What people tell keys apart by.
-    fn shown_prefix(&self) -> &str {
-        &self.0[..12]
-    }
-
-    fn hash(&self) -> Vec<u8> {
-        tokens::hash(&self.0)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
-fn checksum(body: &str) -> String {
-    format!("{:08x}", crc32fast::hash(body.as_bytes()))
-}
-
 /// A key, as customers see it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct ApiKey {
     /// Its id.
     pub id: ApiKeyId,
@@ -600,6 +547,16 @@ pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, a
     Ok(true)
 }
 
+/// Revokes a key like [`revoke`], whosever it is. `false` when there is none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
+    let owner = sqlx::query_scalar!("select account_id from api_keys where id = $1", id as _);
+    let Some(owner) = owner.fetch_optional(&mut *conn).await? else { return Ok(false) };
+    revoke(conn, owner, id, actor).await
+}
+
 /// Revokes every key of an account that is not revoked yet, each like [`revoke`].
 ///
 /// # Errors
@@ -743,19 +700,6 @@ pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_key_carries_a_checksum() {
-        let secret = Secret::generate(KeyKind::Customer, Tier::Free);
-        assert!(secret.reveal().starts_with("svc_live_") && Secret::parse(secret.reveal()).is_some());
-        let device = Secret::generate(KeyKind::Device, Tier::Free);
-        assert!(device.reveal().starts_with("svc_test_") && Secret::parse(device.reveal()).is_some());
-        assert!(Secret::generate(KeyKind::Device, Tier::ApiStarter).reveal().starts_with("svc_live_"));
-        let mistyped = secret.reveal().replacen(|c: char| c.is_ascii_digit(), "g", 1);
-        assert!(Secret::parse(&mistyped).is_none());
-        assert!(Secret::parse("svc_live_").is_none());
-        assert!(Secret::parse("svc_live_ü").is_none());
-    }
 
     #[test]
     fn broad_scopes_satisfy_their_granular_ones_and_no_others() {

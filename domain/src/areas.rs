@@ -12,15 +12,16 @@ use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
     accounts, agents, api_keys, audit, byok, challenges, database, devices, emails, events, identities, live, livekit,
-    mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, teams, to_come, usage,
-    web_sessions, webhooks, workers,
+    mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, teams, to_come,
+    usage, web_sessions, webhooks, workers,
 };
 
 /// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account
 /// loses what was made with something before that itself.
-static ALL: [Area; 28] = [
+static ALL: [Area; 29] = [
     live::AREA,
     audit::AREA,
+    staff::AREA,
     usage::AREA,
     recipes::AREA,
     livekit::AREA,

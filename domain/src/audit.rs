@@ -42,7 +42,8 @@ impl Line {
             Actor::Customer { account: by, key, ip_address, user_agent } => {
                 (Some(*by), *key, ip_address.as_deref(), user_agent.as_deref())
             }
-            Actor::System => (None, None, None, None),
+            // Which of the staff it was, and where they are, their own log says.
+            Actor::Staff(_) | Actor::System => (None, None, None, None),
         };
         let Entry { action, target, payload } = entry;
         let mut columns = json!({

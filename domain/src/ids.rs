@@ -133,6 +133,16 @@ id!(
 );
 
 id!(
+    /// A credential of staff.
+    StaffCredentialId,
+    "stf"
+);
+id!(
+    /// Many dead letters that staff have sent once more.
+    RequeueId,
+    "rqu"
+);
+id!(
     /// A team.
     TeamId,
     "team"

@@ -46,6 +46,7 @@ pub mod seldom;
 pub mod sessions;
 pub mod sign_ins;
 pub mod sign_ups;
+pub mod staff;
 pub mod teams;
 pub mod timestamp;
 mod to_come;

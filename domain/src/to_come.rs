@@ -3,8 +3,4 @@
 
 use crate::area::Area;
 
-pub(crate) const AREA: Area = Area {
-    actions: &["admin.refund_recorded", "admin.support_note"],
-    events: &["crypto.order.paid", "crypto.order.failed"],
-    ..Area::named("to_come")
-};
+pub(crate) const AREA: Area = Area { events: &["crypto.order.paid", "crypto.order.failed"], ..Area::named("to_come") };

@@ -7,6 +7,7 @@ pub mod dead_letters;
 pub mod deliveries;
 pub mod endpoints;
 pub mod reminders;
+pub mod requeues;
 pub mod secrets;
 
 use url::Url;
@@ -18,6 +19,9 @@ use crate::validation::Invalid;
 
 pub(crate) const AREA: Area = Area {
     purges: &[
+        Purge::new("requeues", "delivery_requeues", |conn, terms, limit| {
+            Box::pin(requeues::purge(conn, terms.webhooks, limit))
+        }),
         Purge::new("deliveries", "webhook_deliveries", |conn, terms, limit| {
             Box::pin(deliveries::purge(conn, terms.webhooks, limit))
         }),
@@ -34,13 +38,16 @@ pub(crate) const AREA: Area = Area {
     ],
     events: &["test.ping"],
     mails: &["webhook_secret_reminder", "webhook_secret_grace_expiring"],
-    chains: &[GIVE_UP, REMIND_OF_SECRETS],
+    chains: &[GIVE_UP, REMIND_OF_SECRETS, REQUEUE],
     last_losses: &[|conn, account, _| Box::pin(endpoints::delete_all(conn, account))],
     ..Area::named("webhooks")
 };
 
 /// Fails deliveries to endpoints that are disabled.
 pub const GIVE_UP: Chain = Chain { name: "give_up_deliveries", period: 5 };
+
+/// Sends dead letters once more that staff want sent, many at a time.
+pub const REQUEUE: Chain = Chain { name: "requeue_dead_letters", period: 5 };
 
 /// Mails the owners of endpoints whose secrets are old, or stop to sign soon.
 pub const REMIND_OF_SECRETS: Chain = Chain { name: "remind_webhook_secrets", period: 60 };

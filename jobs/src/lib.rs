@@ -17,6 +17,7 @@ mod notifications;
 pub mod operations;
 pub mod proxies;
 pub mod replies;
+pub mod staff;
 pub mod wakeups;
 pub mod webhooks;
 

@@ -26,6 +26,7 @@ const REVIEWED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/authorizat
 enum Asks {
     Nothing,
     TheMetricsToken,
+    AStaffCredential,
     ACredential(Needs),
 }
 
@@ -130,6 +131,7 @@ fn asks(method: &Method, path: &str) -> Asks {
         (_, ["v1", "auth", "cli-authorize", "bind-device-code" | "{user_code}"]) => a_person(),
         (_, ["v1", "auth", ..] | ["v1", "oauth", "token"]) => return Asks::Nothing,
         ("GET", ["metrics"]) => return Asks::TheMetricsToken,
+        (_, ["v1", "admin", ..]) => return Asks::AStaffCredential,
         ("GET", ["v1", "archetypes"] | ["docs" | "errors", ..] | ["team", "accept"] | [_]) => return Asks::Nothing,
         _ => panic!("what does the contract say of {method} {path}?"),
     })
@@ -173,12 +175,16 @@ enum Verdict {
     Unknown,
     /// 403.
     Refused,
+    /// 404: no such route, for them.
+    Absent,
 }
 
 fn expected(asks: &Asks, caller: &Credential, free_tier: bool, standing: Standing) -> Verdict {
     let needs = match asks {
         Asks::Nothing => return Verdict::LetIn,
         Asks::TheMetricsToken => return Verdict::Unknown,
+        Asks::AStaffCredential if caller.kind == Kind::Nobody => return Verdict::Unknown,
+        Asks::AStaffCredential => return Verdict::Absent,
         Asks::ACredential(needs) => needs,
     };
     let right_kind = match caller.kind {
@@ -200,10 +206,11 @@ fn expected(asks: &Asks, caller: &Credential, free_tier: bool, standing: Standin
     if right_kind && right_account { Verdict::LetIn } else { Verdict::Refused }
 }
 
-fn observed(answer: &Answer) -> Verdict {
+fn observed(asks: &Asks, answer: &Answer) -> Verdict {
     match answer.status.as_u16() {
         401 => Verdict::Unknown,
         403 => Verdict::Refused,
+        404 if matches!(asks, Asks::AStaffCredential) => Verdict::Absent,
         status => {
             assert!(status < 500, "{status}: {}", answer.body);
             Verdict::LetIn
@@ -225,6 +232,9 @@ const LEGEND: [(char, [bool; 4], &str); 6] = [
 fn letter(verdicts: [Verdict; 4]) -> char {
     if verdicts == [Verdict::Unknown; 4] {
         return '?';
+    }
+    if verdicts == [Verdict::Absent; 4] {
+        return '!';
     }
     let let_in = verdicts.map(|verdict| verdict == Verdict::LetIn);
     let found = LEGEND.iter().find(|(_, shown, _)| *shown == let_in);
@@ -341,6 +351,11 @@ pub fn protected() -> Vec<Route> {
     sampled(|asks| matches!(asks, Asks::ACredential(_)))
 }
 
+/// Of those that want a credential of staff.
+pub fn for_staff() -> Vec<Route> {
+    sampled(|asks| matches!(asks, Asks::AStaffCredential))
+}
+
 /// Of those that honor the account header.
 pub fn honoring() -> Vec<Route> {
     sampled(|asks| matches!(asks, Asks::ACredential(Needs { team: Some(_), .. })))
@@ -368,7 +383,7 @@ async fn column(caller: Credential, others: BTreeMap<Standing, AccountId>, free_
                 builder = builder.header("x-service-account", owner.to_string());
             }
             let answer = caller.client.send(builder).await;
-            let (expected, observed) = (expected(&asks, &caller, free_tier, standing), observed(&answer));
+            let (expected, observed) = (expected(&asks, &caller, free_tier, standing), observed(&asks, &answer));
             let Credential { kind, scopes, .. } = &caller;
             assert_eq!(
                 observed, expected,
@@ -387,7 +402,7 @@ fn table(names: &[String], columns: &[String]) -> String {
     for (letter, _, meaning) in LEGEND {
         let _ = writeln!(table, "  {letter}  {meaning}");
     }
-    let _ = writeln!(table, "  ?  401\n");
+    let _ = writeln!(table, "  !  404: for customers there is no such route\n  ?  401\n");
     let marks: String = ('A'..).take(names.len()).collect();
     for (mark, name) in marks.chars().zip(names) {
         let _ = writeln!(table, "  {mark}  {name}");
@@ -490,7 +505,7 @@ async fn every_authenticated_write_names_unknown_fields_and_no_other_does() {
         let named = with.headers.get(UNKNOWN).map(|value| value.to_str().expect("ASCII"));
         let expected = match asks(&route.method, &route.path) {
             Asks::ACredential(_) => Some("surprise,gr%C3%B6%C3%9Fe%2Cx"),
-            Asks::Nothing | Asks::TheMetricsToken => None,
+            Asks::Nothing | Asks::TheMetricsToken | Asks::AStaffCredential => None,
         };
         assert_eq!(named, expected, "{plain:?}");
         assert_eq!((with.status, told(&with)), (without.status, told(&without)), "{plain:?}");

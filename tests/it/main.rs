@@ -47,6 +47,7 @@ mod retention;
 mod sessions;
 mod sign_ins;
 mod slots;
+mod staff;
 mod stores;
 mod support;
 mod teams;

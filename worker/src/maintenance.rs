@@ -17,7 +17,7 @@ use kitfleet_domain::profiles::{self, Retention};
 use kitfleet_domain::retention::Terms;
 use kitfleet_domain::sessions::{self, Cause, Destroyed, leftovers};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
-use kitfleet_domain::webhooks::{self, deliveries};
+use kitfleet_domain::webhooks::{self, deliveries, requeues};
 use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
@@ -36,7 +36,7 @@ const BATCH: i64 = 500;
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
 /// How each area's chain is run.
-const CHAINS: [(Chain, Run); 9] = [
+const CHAINS: [(Chain, Run); 10] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_free_tier(&context.db, context.config.free_tier_cap).await.map(drop) })
     }),
@@ -46,6 +46,7 @@ const CHAINS: [(Chain, Run); 9] = [
     }),
     (emails::SEND_DUE, |context| Box::pin(async move { send_due_emails(&context.db).await })),
     (webhooks::GIVE_UP, |context| Box::pin(async move { give_up_deliveries(&context.db).await })),
+    (webhooks::REQUEUE, |context| Box::pin(async move { requeue_dead_letters(&context.db).await })),
     (webhooks::REMIND_OF_SECRETS, |context| {
         let age = context.config.webhooks.secret_reminder_after;
         Box::pin(async move { remind_webhook_secrets(&context.db, age).await.map(drop) })
@@ -155,6 +156,17 @@ async fn give_up_deliveries(db: &PgPool) -> sqlx::Result<()> {
         tracing::info!(given_up, "failed webhook deliveries whose endpoint is disabled");
     }
     Ok(())
+}
+
+async fn requeue_dead_letters(db: &PgPool) -> sqlx::Result<()> {
+    loop {
+        let mut tx = db.begin().await?;
+        let more = requeues::go_on(&mut tx, BATCH).await?;
+        tx.commit().await?;
+        if !more {
+            return Ok(());
+        }
+    }
 }
 
 /// Mails that were sent about secrets of webhook endpoints.

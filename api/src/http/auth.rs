@@ -2,6 +2,8 @@
 //! row of the route: a handler cannot forget to ask, and one whose route lets anybody in has no
 //! [`Caller`].
 
+pub mod staff;
+
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
@@ -80,20 +82,25 @@ impl FromRequestParts<App> for Caller {
 /// Lets those through who may.
 pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, next: Next) -> Result<Response> {
     let (mut parts, body) = request.into_parts();
-    if let Some(rule) = rule_of(&rows, &parts) {
-        let caller = caller(&app, &parts, rule).await?;
-        parts.extensions.insert(caller);
+    match access_of(&rows, &parts) {
+        Some(Access::Account(rule)) => {
+            let caller = caller(&app, &parts, rule).await?;
+            parts.extensions.insert(caller);
+        }
+        Some(Access::Staff) => {
+            let caller = staff::caller(&app, &parts.headers).await?;
+            parts.extensions.insert(caller);
+        }
+        // Where there is no such route, whoever comes next says so.
+        Some(Access::Public | Access::MetricsToken) | None => {}
     }
     Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
-/// What the route asks of an account's credential, if anything. Where there is no such route, whoever comes next says so.
-fn rule_of(rows: &Rows, parts: &Parts) -> Option<Rule> {
+/// What the route asks of its caller.
+fn access_of(rows: &Rows, parts: &Parts) -> Option<Access> {
     let path = parts.extensions.get::<MatchedPath>()?;
-    match rows.find(&parts.method, path.as_str())?.access {
-        Access::Account(rule) => Some(rule),
-        Access::Public | Access::MetricsToken => None,
-    }
+    Some(rows.find(&parts.method, path.as_str())?.access)
 }
 
 async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
@@ -224,10 +231,14 @@ fn check_tier(bearer: &Bearer, rule: Rule) -> Result<(), Refused> {
     Err(Refused::forbidden(detail))
 }
 
-async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Bearer, Refused> {
-    let token = headers.get(AUTHORIZATION).and_then(bearer_token).ok_or_else(|| {
+fn token_of(headers: &HeaderMap) -> Result<&str, Refused> {
+    headers.get(AUTHORIZATION).and_then(bearer_token).ok_or_else(|| {
         Refused::unauthorized(AuthOutcome::Unauthorized, "send a bearer token in the Authorization header")
-    })?;
+    })
+}
+
+async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Bearer, Refused> {
+    let token = token_of(headers)?;
     let invalid = || Refused::unauthorized(AuthOutcome::Invalid, "the bearer token is not valid");
     let mut conn = app.db.acquire().await?;
     let bearer = credentials::find(&mut conn, token).await?.ok_or_else(invalid)?;

@@ -28,6 +28,7 @@ const CHAINS: &str = "service_scheduled_job_chain_pending";
 const LIMITS: &str = "service_rate_limit_total";
 const LIMIT_FALLBACKS: &str = "service_rate_limit_store_fallback_total";
 const AUDIT: &str = "service_account_audit_emit_total";
+const ADMIN_AUDIT: &str = "service_admin_audit_emit_total";
 const EMAILS: &str = "service_email_send_total";
 const ATTEMPTS: &str = "service_webhook_delivery_attempt_total";
 const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
@@ -279,6 +280,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(LIMITS, "Requests that a rate limit counted, by bucket and outcome.");
         describe_counter!(LIMIT_FALLBACKS, "Checks of a rate limit without the Redis that should have made them.");
         describe_counter!(AUDIT, "Audit rows written, by the action's prefix and who acted.");
+        describe_counter!(ADMIN_AUDIT, "Deeds of staff that were logged, by the prefix of their action.");
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
         describe_counter!(PURGED, "What retention has ended, by what it was and how that went.");
@@ -371,8 +373,12 @@ fn start_at_zero() {
         ("team", "customer"),
         ("webhook_endpoint", "customer"),
         ("webhook_delivery", "customer"),
+        ("admin", "staff"),
     ] {
         counter!(AUDIT, "prefix" => prefix, "actor_type" => actor).absolute(0);
+    }
+    for prefix in ["admin", "job", "worker"] {
+        counter!(ADMIN_AUDIT, "prefix" => prefix).absolute(0);
     }
 }
 

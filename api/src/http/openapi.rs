@@ -123,6 +123,16 @@ problem_sets! {
     AnotherStream: STREAM_LIMIT;
     /// A recipe that is not the caller's to see.
     NoRecipe: NOT_FOUND;
+    /// An account that does not exist.
+    NoCustomer: NOT_FOUND;
+    /// A job that does not exist.
+    NoJob: NOT_FOUND;
+    /// A worker that does not exist.
+    NoWorker: NOT_FOUND;
+    /// A delivery, an endpoint, an account or a requeue that does not exist.
+    NoRequeue: NOT_FOUND;
+    /// What is in no state for what staff want.
+    OutOfPlace: CONFLICT;
     /// A page that does not exist.
     NoPage: NOT_FOUND;
     /// Too many requests from one place.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, MembershipId, OauthClientId, ProfileId, ProxyId, RecipeId,
-    SessionId, SnapshotId, TeamId, WebSessionId, WebhookId,
+    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, MembershipId, OauthClientId, ProfileId, ProxyId,
+    RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -53,6 +53,9 @@ resources! {
     MembershipId: "membership";
     WebhookId: "webhook endpoint";
     DeliveryId: "webhook delivery";
+    RequeueId: "requeue";
+    AccountId: "account";
+    WorkerId: "worker";
 }
 
 /// It stands behind its session.

@@ -48,6 +48,8 @@ pub enum Access {
     MetricsToken,
     /// Whoever shows a credential of an account.
     Account(Rule),
+    /// Staff, whom nobody else is told of (contract: staff 3).
+    Staff,
 }
 
 /// What a credential has to be.

@@ -46,6 +46,11 @@ impl Routes {
         self.register(Access::MetricsToken, handlers)
     }
 
+    /// Handlers for staff.
+    pub fn for_staff(self, handlers: UtoipaMethodRouter<App>) -> Self {
+        self.register(Access::Staff, handlers)
+    }
+
     /// What the pages of people are made of besides themselves: anybody may have it, and it is no part of the contract.
     pub fn assets(self, path: &str, handler: MethodRouter<App>) -> Self {
         Self { router: self.router.route(path, handler), ..self }

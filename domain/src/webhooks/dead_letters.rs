@@ -1,6 +1,6 @@
 //! Deliveries as operators see them, and their way back from the dead-letter state (contract: webhooks 21).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -40,6 +40,8 @@ pub struct Filter {
     pub status: Option<DeliveryStatus>,
     /// Only to this endpoint.
     pub endpoint: Option<WebhookId>,
+    /// Only of this account.
+    pub account: Option<AccountId>,
     /// At most so many.
     pub limit: i64,
 }
@@ -54,20 +56,28 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
         r#"select id, account_id, endpoint_id, event_type, status as "status: _", attempts, last_response_status, last_error,
                   created_at
            from webhook_deliveries where id = any(array(
-               (select id from webhook_deliveries where $1::text is null and $2::uuid is null order by id desc limit $3)
+               (select id from webhook_deliveries
+                where $1::text is null and $2::uuid is null and $4::uuid is null order by id desc limit $3)
                union all
-               (select id from webhook_deliveries where $1 is null and endpoint_id = $2 order by id desc limit $3)
+               (select d.id from webhook_endpoints e
+                cross join lateral (
+                    select id from webhook_deliveries where endpoint_id = e.id order by id desc limit $3
+                ) d
+                where $1 is null and (e.id = $2 or $2 is null and $4 is not null) and ($4 is null or e.account_id = $4)
+                order by d.id desc limit $3)
                union all
                -- The newest of each endpoint, of which an index has them by status, and of these the newest.
                (select d.id from webhook_endpoints e
                 cross join lateral (
                     select id from webhook_deliveries where endpoint_id = e.id and status = $1 order by id desc limit $3
                 ) d
-                where $1 is not null and ($2 is null or e.id = $2) order by d.id desc limit $3)
+                where $1 is not null and ($2 is null or e.id = $2) and ($4 is null or e.account_id = $4)
+                order by d.id desc limit $3)
            )) order by id desc limit $3"#,
         filter.status.map(DeliveryStatus::name),
         filter.endpoint as _,
         filter.limit,
+        filter.account as _,
     )
     .fetch_all(conn)
     .await
@@ -91,6 +101,14 @@ pub enum Refusal {
     /// The endpoint takes nothing any more.
     #[error("{0} is disabled")]
     Disabled(WebhookId),
+}
+
+impl Refusal {
+    /// Whether what was asked for is not there at all.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::NoDelivery(_) | Self::NoEndpoint(_))
+    }
 }
 
 /// Why nothing was requeued.
@@ -161,7 +179,7 @@ pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId) -> Result
 }
 
 /// Makes dead letters due, while their endpoints' rows are held.
-async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> sqlx::Result<Vec<DeliveryId>> {
+pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> sqlx::Result<Vec<DeliveryId>> {
     let due = sqlx::query_scalar!(
         "with due as (
                update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), due = true, updated_at = now()
@@ -178,6 +196,23 @@ async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> sqlx::Result
     .await?;
     sqlx::query!("select pg_notify('jobs:webhooks', '')::text as notified").fetch_one(conn).await?;
     Ok(due)
+}
+
+/// Whose these deliveries are, account by account.
+///
+/// # Errors
+/// When the database fails.
+pub async fn by_account(
+    conn: &mut PgConnection,
+    ids: &[DeliveryId],
+) -> sqlx::Result<BTreeMap<AccountId, Vec<DeliveryId>>> {
+    let owners =
+        sqlx::query!("select id, account_id from webhook_deliveries where id = any ($1) order by id", &uuids_of(ids),);
+    let mut accounts = BTreeMap::<_, Vec<_>>::new();
+    for owner in owners.fetch_all(conn).await? {
+        accounts.entry(owner.account_id).or_default().push(owner.id);
+    }
+    Ok(accounts)
 }
 
 fn uuids_of(ids: &[DeliveryId]) -> Vec<Uuid> {

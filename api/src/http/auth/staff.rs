@@ -1,0 +1,73 @@
+//! Staff who call (contract: staff 2 to 4). Their routes do not exist for anybody else, and theirs is the only credential that
+//! nobody else's route knows.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use kitfleet_domain::ids::StaffCredentialId;
+use kitfleet_domain::staff::{self, By, Reason};
+
+use super::{Refused, authenticate, credential_name, token_of};
+use crate::http::error::{Problem, Result};
+use crate::http::kinds;
+use crate::http::metrics::{self, AuthOutcome};
+use crate::http::state::App;
+
+/// A member of the staff.
+#[derive(Debug, Clone, Copy)]
+pub struct Staff {
+    /// Their credential.
+    pub credential: StaffCredentialId,
+}
+
+impl Staff {
+    /// Them, with what they say is their reason.
+    ///
+    /// # Errors
+    /// On field `reason`, when it does not have 1 to 500 characters.
+    pub fn because(self, reason: &str) -> Result<By> {
+        Ok(By { credential: self.credential, reason: Reason::parse(reason)? })
+    }
+}
+
+impl FromRequestParts<App> for Staff {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
+        parts.extensions.get().copied().ok_or_else(|| Problem::internal(&"this route's row does not ask for staff"))
+    }
+}
+
+/// Who of the staff calls.
+pub(super) async fn caller(app: &App, headers: &HeaderMap) -> Result<Staff> {
+    let authorized = authorize(app, headers).await;
+    metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
+    authorized.map_err(|refused| refused.problem)
+}
+
+async fn authorize(app: &App, headers: &HeaderMap) -> Result<Staff, Refused> {
+    let token = token_of(headers)?;
+    let found = staff::find(&mut *app.db.acquire().await?, token).await?;
+    let Some(bearer) = found else { return Err(unknown(app, headers).await) };
+    if bearer.revoked {
+        return Err(Refused::unauthorized(AuthOutcome::Revoked, "the bearer token was revoked"));
+    }
+    let limited = app.rate_limits.check_credential(&bearer.id.to_string());
+    limited.map_err(|problem| Refused::new(AuthOutcome::Forbidden, problem))?;
+    Ok(Staff { credential: bearer.id })
+}
+
+/// What somebody is told who is not of the staff: that there is no such route, if we know them at all. Asking here is no way
+/// around the limit of their credential.
+async fn unknown(app: &App, headers: &HeaderMap) -> Refused {
+    match authenticate(app, headers).await {
+        Err(refused) if refused.problem.status() != kinds::FORBIDDEN.status => return refused,
+        Ok(bearer) => {
+            if let Err(limited) = app.rate_limits.check_credential(&credential_name(bearer.credential)) {
+                return Refused::new(AuthOutcome::Forbidden, limited);
+            }
+        }
+        Err(_) => {}
+    }
+    Refused::new(AuthOutcome::Forbidden, Problem::new(&kinds::NOT_FOUND, "there is no such route"))
+}

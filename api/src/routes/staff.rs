@@ -1,0 +1,57 @@
+//! What staff do for customers (contract: staff 7 to 14), over the functions that the operators' commands use, too.
+
+mod accounts;
+mod deliveries;
+mod jobs;
+mod workers;
+
+use kitfleet_jobs::staff::Refused;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::http::error::Problem;
+use crate::http::kinds;
+use crate::http::lists::Query;
+use crate::http::routing::Routes;
+
+/// Entries of a list, at most. Staff look for something by filters and not by turning pages.
+const MOST_ENTRIES: u32 = 1_000;
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .merge(accounts::routes())
+        .merge(deliveries::routes())
+        .merge(jobs::routes())
+        .merge(workers::routes())
+        .never_stored()
+}
+
+/// Why staff do something
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"reason": "asked for by the customer, ticket 4711"}))]
+struct Because {
+    /// For the logs
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unknown => Self::new(&kinds::NOT_FOUND, refused.to_string()),
+            Refused::Conflict(why) => Self::new(&kinds::CONFLICT, why),
+            Refused::Database(error) => error.into(),
+        }
+    }
+}
+
+/// How many entries are asked for.
+fn limit_of(query: &Query) -> Result<i64, Problem> {
+    Ok(query.number("limit", 50, MOST_ENTRIES)?.into())
+}
+
+/// A filter of a list, which has to be one of the things that there are.
+fn filter<T>(query: &Query, name: &'static str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+    let Some(text) = query.text(name)? else { return Ok(None) };
+    parse(text).map(Some).ok_or_else(|| Problem::invalid(name, "is none that there can be"))
+}

@@ -1,0 +1,297 @@
+//! Customers' accounts, as staff see and change them.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::accounts::{self, AccountStatus, Filter, Tier};
+use kitfleet_domain::email_addresses::EmailAddress;
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::Rules;
+use kitfleet_jobs::staff::{self, Refund};
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::routes;
+
+use super::{Because, filter, limit_of};
+use crate::http::auth::staff::Staff;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Json;
+use crate::http::lists::{List, Listed, Query};
+use crate::http::openapi::{Body, Database, InvalidQuery, NoCustomer, OutOfPlace, Unauthorized, named, one_of, tier};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+/// Characters of a note, at most.
+const NOTE_CHARS: usize = 5_000;
+/// Characters of a refund's reference, at most.
+const REFERENCE_CHARS: usize = 200;
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .for_staff(routes!(list))
+        .for_staff(routes!(get))
+        .for_staff(routes!(suspend))
+        .for_staff(routes!(reactivate))
+        .for_staff(routes!(set_tier))
+        .for_staff(routes!(note))
+        .for_staff(routes!(refund))
+}
+
+/// A customer's account
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "email": "ada@example.com", "name": "Ada", "status": "active",
+    "tier": "api_starter", "email_verified_at": "2026-11-20T18:06:00.123Z", "created_at": "2026-11-20T18:05:00.123Z",
+}))]
+struct CustomerAccount {
+    /// Its id
+    #[schema(value_type = String)]
+    id: AccountId,
+    /// Where its mail goes
+    email: String,
+    /// What its owner is called
+    name: String,
+    /// Whether it may act
+    #[schema(schema_with = status)]
+    status: AccountStatus,
+    /// What it pays for
+    #[schema(schema_with = tier)]
+    tier: Tier,
+    /// When its address was proven
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    email_verified_at: Option<Timestamp>,
+    /// When it signed up
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+fn status() -> RefOr<Schema> {
+    named("AccountStatus", one_of(AccountStatus::NAMES, None))
+}
+
+impl From<accounts::Account> for CustomerAccount {
+    fn from(account: accounts::Account) -> Self {
+        let accounts::Account { id, email, name, status, tier, email_verified_at, created_at } = account;
+        Self { id, email, name, status, tier, email_verified_at, created_at }
+    }
+}
+
+type CustomerAccountList = List<CustomerAccount>;
+
+impl Listed for CustomerAccount {
+    const LIST: &'static str = "CustomerAccountList";
+    const MEANING: &'static str = "Accounts, newest first";
+}
+
+/// List accounts
+///
+/// Deleted ones too. At most `limit` of them, 50 by default.
+#[utoipa::path(
+    get, path = "/v1/admin/accounts", tag = "Staff", operation_id = "listCustomers",
+    params(
+        ("email" = Option<String>, Query, description = "Only those with this address, in any spelling"),
+        ("tier" = Option<String>, Query, description = "Only those on this tier"),
+        ("status" = Option<String>, Query, description = "Only those that stand so"),
+        ("limit" = Option<u32>, Query, description = "How many, at most: 1 to 1,000"),
+    ),
+    responses((status = 200, description = "The accounts", body = CustomerAccountList), Unauthorized, InvalidQuery, Database),
+)]
+async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<CustomerAccountList>> {
+    let email = query.text("email")?.map(EmailAddress::parse).transpose()?;
+    let wanted = Filter {
+        email: email.as_ref(),
+        tier: filter(&query, "tier", |text| text.parse().ok())?,
+        status: filter(&query, "status", AccountStatus::named)?,
+        limit: limit_of(&query)?,
+    };
+    let found = accounts::list(&mut *app.db.acquire().await?, &wanted).await?;
+    Ok(Answer(found.into_iter().map(CustomerAccount::from).collect()))
+}
+
+/// Get an account
+///
+/// A deleted one too.
+#[utoipa::path(
+    get, path = "/v1/admin/accounts/{id}", tag = "Staff", operation_id = "getCustomer",
+    params(IdPath<AccountId>),
+    responses((status = 200, description = "The account", body = CustomerAccount), Unauthorized, NoCustomer, Database),
+)]
+async fn get(_: Staff, State(app): State<App>, path: IdPath<AccountId>) -> Result<Answer<CustomerAccount>> {
+    shown(&mut *app.db.acquire().await?, path.id()?).await
+}
+
+async fn shown(conn: &mut PgConnection, id: AccountId) -> Result<Answer<CustomerAccount>> {
+    let found = accounts::find(conn, id).await?;
+    Ok(Answer(found.ok_or_else(not_found::<AccountId>)?.into()))
+}
+
+/// Suspend an account
+///
+/// Its credentials do nothing more, and its live sessions end.
+#[utoipa::path(
+    post, path = "/v1/admin/accounts/{id}/suspend", tag = "Staff", operation_id = "suspendCustomer",
+    params(IdPath<AccountId>), request_body = Because,
+    responses(
+        (status = 200, description = "The account", body = CustomerAccount),
+        Unauthorized, Body, NoCustomer, OutOfPlace, Database,
+    ),
+)]
+async fn suspend(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<AccountId>,
+    Json(body): Json<Because>,
+) -> Result<Answer<CustomerAccount>> {
+    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+    let mut conn = app.db.acquire().await?;
+    staff::suspend(&mut conn, id, &by).await?;
+    shown(&mut conn, id).await
+}
+
+/// Reactivate an account
+#[utoipa::path(
+    post, path = "/v1/admin/accounts/{id}/reactivate", tag = "Staff", operation_id = "reactivateCustomer",
+    params(IdPath<AccountId>), request_body = Because,
+    responses(
+        (status = 200, description = "The account", body = CustomerAccount),
+        Unauthorized, Body, NoCustomer, OutOfPlace, Database,
+    ),
+)]
+async fn reactivate(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<AccountId>,
+    Json(body): Json<Because>,
+) -> Result<Answer<CustomerAccount>> {
+    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+    let mut conn = app.db.acquire().await?;
+    staff::reactivate(&mut conn, id, &by).await?;
+    shown(&mut conn, id).await
+}
+
+/// Another tier for an account
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"tier": "api_builder", "reason": "a trial, until the end of the month"}))]
+struct SetTier {
+    /// Which
+    #[schema(schema_with = tier)]
+    tier: String,
+    /// For the logs
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+/// Move an account to another tier
+///
+/// Live sessions stay.
+#[utoipa::path(
+    post, path = "/v1/admin/accounts/{id}/tier", tag = "Staff", operation_id = "setCustomerTier",
+    params(IdPath<AccountId>), request_body = SetTier,
+    responses(
+        (status = 200, description = "The account", body = CustomerAccount),
+        Unauthorized, Body, NoCustomer, OutOfPlace, Database,
+    ),
+)]
+async fn set_tier(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<AccountId>,
+    Json(body): Json<SetTier>,
+) -> Result<Answer<CustomerAccount>> {
+    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+    let tier: Tier = body.tier.parse().map_err(|message| Problem::invalid("tier", message))?;
+    let mut conn = app.db.acquire().await?;
+    staff::set_tier(&mut conn, id, tier, &by).await?;
+    shown(&mut conn, id).await
+}
+
+/// Something to remember about an account
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"note": "Prefers to be called.", "reason": "ticket 4711"}))]
+struct Note {
+    /// What
+    #[schema(min_length = 1, max_length = 5000)]
+    note: String,
+    /// For the logs
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+/// Note something about an account
+///
+/// The note stands in the account's audit log, where its owner can read it.
+#[utoipa::path(
+    post, path = "/v1/admin/accounts/{id}/notes", tag = "Staff", operation_id = "recordNote",
+    params(IdPath<AccountId>), request_body = Note,
+    responses(
+        (status = 201, description = "The account", body = CustomerAccount),
+        Unauthorized, Body, NoCustomer, Database,
+    ),
+)]
+async fn note(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<AccountId>,
+    Json(body): Json<Note>,
+) -> Result<(StatusCode, Answer<CustomerAccount>)> {
+    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+    let text = body.note.trim();
+    let mut rules = Rules::default();
+    rules.length(text, 1, NOTE_CHARS, "note");
+    rules.check()?;
+    let mut conn = app.db.acquire().await?;
+    staff::note(&mut conn, id, text, &by).await?;
+    Ok((StatusCode::CREATED, shown(&mut conn, id).await?))
+}
+
+/// Money that was given back
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"amount_cents": 1900, "currency": "usd", "reference": "re_3MmlLrLkdIwHu7ix0snN0B15", "reason": "charged twice"}))]
+struct RecordRefund {
+    /// How much, in hundredths
+    #[schema(minimum = 1)]
+    amount_cents: i64,
+    /// Of what, such as `usd`: 3 to 20 letters and digits
+    #[schema(min_length = 3, max_length = 20)]
+    currency: String,
+    /// Under which name it is found at whoever moved it
+    #[schema(min_length = 1, max_length = 200)]
+    reference: String,
+    /// For the logs
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+/// Record a refund
+///
+/// It moves no money.
+#[utoipa::path(
+    post, path = "/v1/admin/accounts/{id}/refunds", tag = "Staff", operation_id = "recordRefund",
+    params(IdPath<AccountId>), request_body = RecordRefund,
+    responses(
+        (status = 201, description = "The account", body = CustomerAccount),
+        Unauthorized, Body, NoCustomer, Database,
+    ),
+)]
+async fn refund(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<AccountId>,
+    Json(body): Json<RecordRefund>,
+) -> Result<(StatusCode, Answer<CustomerAccount>)> {
+    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+    let (currency, reference) = (body.currency.trim().to_lowercase(), body.reference.trim().to_owned());
+    let mut rules = Rules::default();
+    rules.require(body.amount_cents > 0, "amount_cents", "must be at least 1");
+    let plain = (3..=20).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    rules.require(plain, "currency", "must be 3 to 20 letters and digits");
+    rules.length(&reference, 1, REFERENCE_CHARS, "reference");
+    rules.check()?;
+    let mut conn = app.db.acquire().await?;
+    staff::record_refund(&mut conn, id, &Refund { amount_cents: body.amount_cents, currency, reference }, &by).await?;
+    Ok((StatusCode::CREATED, shown(&mut conn, id).await?))
+}

@@ -1,0 +1,260 @@
+//! Webhook deliveries of all customers, and their way back from the dead-letter state.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use kitfleet_domain::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::webhooks::dead_letters;
+use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
+use kitfleet_domain::webhooks::requeues::{self, Whose};
+use kitfleet_jobs::staff;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::routes;
+
+use super::{filter, limit_of};
+use crate::http::auth::staff::Staff;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Json;
+use crate::http::lists::{List, Listed, Query};
+use crate::http::openapi::{Body, Database, InvalidQuery, NoRequeue, OutOfPlace, Unauthorized, named, one_of};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+/// Deliveries that are named in one request, at most.
+const MOST_NAMED: usize = 1_000;
+
+pub fn routes() -> Routes {
+    Routes::new().for_staff(routes!(list)).for_staff(routes!(requeue)).for_staff(routes!(get_requeue))
+}
+
+/// A delivery, without what was sent and what was answered
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "wdl_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "endpoint_id": "whk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2", "event_type": "session.completed", "status": "dlq",
+    "attempts": 6, "last_response_status": 500, "last_error": null, "created_at": "2026-11-20T18:05:00.123Z",
+}))]
+struct AnyDelivery {
+    /// Its id
+    #[schema(value_type = String)]
+    id: DeliveryId,
+    /// Whose it is
+    #[schema(value_type = String)]
+    account_id: AccountId,
+    /// To where it goes
+    #[schema(value_type = String)]
+    endpoint_id: WebhookId,
+    /// Of what kind its event is
+    event_type: String,
+    /// Where it stands
+    #[schema(schema_with = status)]
+    status: DeliveryStatus,
+    /// Attempts that ended
+    attempts: i32,
+    /// What the endpoint answered last
+    #[schema(required = true)]
+    last_response_status: Option<i32>,
+    /// Why there was no answer
+    #[schema(required = true)]
+    last_error: Option<String>,
+    /// When it was made
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+fn status() -> RefOr<Schema> {
+    named("WebhookDeliveryStatus", one_of(DeliveryStatus::NAMES, None))
+}
+
+impl From<dead_letters::DeliveryRow> for AnyDelivery {
+    fn from(row: dead_letters::DeliveryRow) -> Self {
+        Self {
+            id: row.id,
+            account_id: row.account_id,
+            endpoint_id: row.endpoint_id,
+            event_type: row.event_type,
+            status: row.status,
+            attempts: row.attempts,
+            last_response_status: row.last_response_status,
+            last_error: row.last_error,
+            created_at: row.created_at,
+        }
+    }
+}
+
+type AnyDeliveryList = List<AnyDelivery>;
+
+impl Listed for AnyDelivery {
+    const LIST: &'static str = "AnyDeliveryList";
+    const MEANING: &'static str = "Webhook deliveries, newest first";
+}
+
+/// List webhook deliveries
+///
+/// At most `limit` of them, 50 by default.
+#[utoipa::path(
+    get, path = "/v1/admin/webhook-deliveries", tag = "Staff", operation_id = "listCustomersDeliveries",
+    params(
+        ("status" = Option<String>, Query, description = "Only those that stand so"),
+        ("endpoint_id" = Option<String>, Query, description = "Only those to this endpoint"),
+        ("account_id" = Option<String>, Query, description = "Only those of this account"),
+        ("limit" = Option<u32>, Query, description = "How many, at most: 1 to 1,000"),
+    ),
+    responses((status = 200, description = "The deliveries", body = AnyDeliveryList), Unauthorized, InvalidQuery, Database),
+)]
+async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<AnyDeliveryList>> {
+    let named = |text: &str| DeliveryStatus::ALL.iter().copied().find(|status| status.name() == text);
+    let wanted = dead_letters::Filter {
+        status: filter(&query, "status", named)?,
+        endpoint: filter(&query, "endpoint_id", |text| text.parse().ok())?,
+        account: filter(&query, "account_id", |text| text.parse().ok())?,
+        limit: limit_of(&query)?,
+    };
+    let found = dead_letters::list(&mut *app.db.acquire().await?, &wanted).await?;
+    Ok(Answer(found.into_iter().map(AnyDelivery::from).collect()))
+}
+
+/// Dead letters to send once more: exactly one of the first three says which
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"endpoint_id": "whk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2", "reason": "their server is back"}))]
+struct RequeueDeliveries {
+    /// These: all of them, or none
+    #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 1000)]
+    delivery_ids: Option<Vec<String>>,
+    /// All of this endpoint
+    #[schema(value_type = Option<String>)]
+    endpoint_id: Option<String>,
+    /// All of this account, but for its disabled endpoints'
+    #[schema(value_type = Option<String>)]
+    account_id: Option<String>,
+    /// Of an endpoint or an account: only those that were made since
+    #[schema(value_type = Option<String>, format = DateTime)]
+    since: Option<Timestamp>,
+    /// For the logs
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+/// Deliveries that are sent once more
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({"requeued": ["wdl_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1"]}))]
+struct RequeuedDeliveries {
+    /// Which
+    #[schema(value_type = Vec<String>)]
+    requeued: Vec<DeliveryId>,
+}
+
+/// How far the requeue of many deliveries has come
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "rqu_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
+    "endpoint_id": null, "since": null, "total": 100_000, "requeued": 41_000, "created_at": "2026-11-20T18:05:00.123Z",
+    "done_at": null,
+}))]
+struct RequeueProgress {
+    /// Its id
+    #[schema(value_type = String)]
+    id: RequeueId,
+    /// Whose deliveries they are
+    #[schema(value_type = String)]
+    account_id: AccountId,
+    /// To where they go; null for all of the account's
+    #[schema(value_type = Option<String>, required = true)]
+    endpoint_id: Option<WebhookId>,
+    /// Since when they were made; null for all
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    since: Option<Timestamp>,
+    /// How many waited when it was asked for
+    total: i64,
+    /// How many are on their way
+    requeued: i64,
+    /// When it was asked for
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When all were; null until then
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    done_at: Option<Timestamp>,
+}
+
+impl From<requeues::Requeue> for RequeueProgress {
+    fn from(requeue: requeues::Requeue) -> Self {
+        let requeues::Requeue { id, account_id, endpoint_id, since, total, requeued, created_at, done_at } = requeue;
+        Self { id, account_id, endpoint_id, since, total, requeued, created_at, done_at }
+    }
+}
+
+/// Which dead letters a body means.
+enum Wanted {
+    Named(Vec<DeliveryId>),
+    All(Whose, Option<Timestamp>),
+}
+
+impl RequeueDeliveries {
+    fn wanted(&self) -> Result<Wanted> {
+        let since = self.since;
+        match (&self.delivery_ids, &self.endpoint_id, &self.account_id) {
+            (Some(ids), None, None) if since.is_none() => Ok(Wanted::Named(named_deliveries(ids)?)),
+            (Some(_), None, None) => Err(Problem::invalid("since", "goes with endpoint_id or account_id only")),
+            (None, Some(id), None) => {
+                let endpoint = id.parse().map_err(|_| not_found::<WebhookId>())?;
+                Ok(Wanted::All(Whose::Endpoint(endpoint), since))
+            }
+            (None, None, Some(id)) => {
+                let account = id.parse().map_err(|_| not_found::<AccountId>())?;
+                Ok(Wanted::All(Whose::Account(account), since))
+            }
+            _ => Err(Problem::invalid("body", "must have exactly one of delivery_ids, endpoint_id and account_id")),
+        }
+    }
+}
+
+fn named_deliveries(ids: &[String]) -> Result<Vec<DeliveryId>> {
+    if ids.is_empty() || ids.len() > MOST_NAMED {
+        return Err(Problem::invalid("delivery_ids", format!("must have 1 to {MOST_NAMED} entries")));
+    }
+    ids.iter().map(|id| id.parse().map_err(|_| not_found::<DeliveryId>())).collect()
+}
+
+/// Requeue dead letters
+///
+/// Under their own ids, with their attempts counted anew. All of an endpoint or an account take a while: the answer is 202
+/// then, and its `id` tells how far that has come.
+#[utoipa::path(
+    post, path = "/v1/admin/webhook-deliveries/requeue", tag = "Staff", operation_id = "requeueDeliveries",
+    request_body = RequeueDeliveries,
+    responses(
+        (status = 200, description = "Those that were named are on their way", body = RequeuedDeliveries),
+        (status = 202, description = "All of them will be", body = RequeueProgress),
+        Unauthorized, Body, NoRequeue, OutOfPlace, Database,
+    ),
+)]
+async fn requeue(staff: Staff, State(app): State<App>, Json(body): Json<RequeueDeliveries>) -> Result<Response> {
+    let (by, wanted) = (staff.because(&body.reason)?, body.wanted()?);
+    let mut conn = app.db.acquire().await?;
+    Ok(match wanted {
+        Wanted::Named(ids) => {
+            let requeued = staff::requeue(&mut conn, &ids, &by).await?;
+            Answer(RequeuedDeliveries { requeued }).into_response()
+        }
+        Wanted::All(whose, since) => {
+            let begun = staff::requeue_all(&mut conn, whose, since, &by).await?;
+            (StatusCode::ACCEPTED, Answer(RequeueProgress::from(begun))).into_response()
+        }
+    })
+}
+
+/// Get a requeue
+#[utoipa::path(
+    get, path = "/v1/admin/webhook-deliveries/requeues/{id}", tag = "Staff", operation_id = "getRequeue",
+    params(IdPath<RequeueId>),
+    responses((status = 200, description = "How far it has come", body = RequeueProgress), Unauthorized, NoRequeue, Database),
+)]
+async fn get_requeue(_: Staff, State(app): State<App>, path: IdPath<RequeueId>) -> Result<Answer<RequeueProgress>> {
+    let found = requeues::find(&mut *app.db.acquire().await?, path.id()?).await?;
+    Ok(Answer(found.ok_or_else(not_found::<RequeueId>)?.into()))
+}

@@ -1,0 +1,213 @@
+//! Jobs, as staff see them.
+
+use std::convert::Infallible;
+
+use axum::Json as Answer;
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::request::Parts;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_jobs::{inspect, staff};
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::PgConnection;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::{Because, filter, limit_of};
+use crate::http::auth::staff::Staff;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Json;
+use crate::http::kinds;
+use crate::http::lists::{List, Listed, Query};
+use crate::http::openapi::{Body, Database, InvalidQuery, NoJob, OutOfPlace, Unauthorized};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+/// Where a job can stand.
+const STATUSES: [&str; 5] = ["pending", "running", "done", "failed", "killed"];
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .for_staff(routes!(list))
+        .for_staff(routes!(stats))
+        .for_staff(routes!(retry))
+        .for_staff(routes!(cancel))
+}
+
+/// The job in a path. What cannot be a job's id is one more job that does not exist.
+struct JobPath(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for JobPath {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let params = RawPathParams::from_request_parts(parts, state).await.ok();
+        let id = params.and_then(|params| Some(params.iter().find(|(name, _)| *name == "id")?.1.to_owned()));
+        Ok(Self(id.unwrap_or_default()))
+    }
+}
+
+/// A job
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "01KB8Z5A6Q3N0M9R8T7V6W5X4Y", "queue": "emails", "status": "failed", "body": {"email": "eml_…"}, "attempts": 1,
+    "run_at": null, "lock_by": null, "lock_at": null, "done_at": "2026-11-20T18:06:00.123Z",
+    "result": {"Err": "attempt 1 failed (transport)"},
+}))]
+struct Job {
+    /// Its id: of an operation `int_…`, of a webhook delivery `wdl_…`
+    id: String,
+    /// Where it waits or waited
+    queue: String,
+    /// `pending`, `running`, `done`, `failed` or `killed`
+    status: String,
+    /// What it is about
+    #[schema(value_type = Object)]
+    body: Value,
+    /// Times it was tried
+    attempts: i32,
+    /// When it may run
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    run_at: Option<Timestamp>,
+    /// Who took it
+    #[schema(required = true)]
+    lock_by: Option<String>,
+    /// When it was taken
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    lock_at: Option<Timestamp>,
+    /// When it ended
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    done_at: Option<Timestamp>,
+    /// What it came to
+    #[schema(value_type = Option<Object>, required = true)]
+    result: Option<Value>,
+}
+
+impl From<inspect::JobRow> for Job {
+    fn from(job: inspect::JobRow) -> Self {
+        let inspect::JobRow { id, queue, status, body, attempts, run_at, lock_by, lock_at, done_at, result } = job;
+        Self { id, queue, status: status.to_lowercase(), body, attempts, run_at, lock_by, lock_at, done_at, result }
+    }
+}
+
+type JobList = List<Job>;
+
+impl Listed for Job {
+    const LIST: &'static str = "JobList";
+    const MEANING: &'static str = "Jobs, newest first";
+}
+
+/// List jobs
+///
+/// At most `limit` of them, 50 by default.
+#[utoipa::path(
+    get, path = "/v1/admin/jobs", tag = "Staff", operation_id = "listJobs",
+    params(
+        ("queue" = Option<String>, Query, description = "Only those of this queue"),
+        ("status" = Option<String>, Query, description = "Only those that stand so"),
+        ("limit" = Option<u32>, Query, description = "How many, at most: 1 to 1,000"),
+    ),
+    responses((status = 200, description = "The jobs", body = JobList), Unauthorized, InvalidQuery, Database),
+)]
+async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<JobList>> {
+    let known = |text: &str| STATUSES.contains(&text).then(|| text.to_owned());
+    let wanted = inspect::Filter {
+        queue: query.text("queue")?.map(str::to_owned),
+        status: filter(&query, "status", known)?,
+        limit: limit_of(&query)?,
+    };
+    let found = inspect::list(&mut *app.db.acquire().await?, &wanted).await?;
+    Ok(Answer(found.into_iter().map(Job::from).collect()))
+}
+
+/// A queue's numbers
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "queue": "emails", "pending": 1, "running": 0, "done": 512, "failed": 2, "killed": 0, "oldest_pending_seconds": 0.4,
+}))]
+struct QueueNumbers {
+    /// The queue
+    queue: String,
+    /// Jobs that wait
+    pending: i64,
+    /// Jobs under way
+    running: i64,
+    /// Jobs that ended well
+    done: i64,
+    /// Jobs that did not
+    failed: i64,
+    /// Jobs that were stopped
+    killed: i64,
+    /// Seconds the oldest due job has waited
+    #[schema(required = true)]
+    oldest_pending_seconds: Option<f64>,
+}
+
+impl From<inspect::QueueStats> for QueueNumbers {
+    fn from(stats: inspect::QueueStats) -> Self {
+        let inspect::QueueStats { queue, pending, running, done, failed, killed, oldest_pending_seconds } = stats;
+        Self { queue, pending, running, done, failed, killed, oldest_pending_seconds }
+    }
+}
+
+type QueueNumbersList = List<QueueNumbers>;
+
+impl Listed for QueueNumbers {
+    const LIST: &'static str = "QueueNumbersList";
+    const MEANING: &'static str = "Queues and their numbers";
+}
+
+/// Count jobs
+#[utoipa::path(
+    get, path = "/v1/admin/jobs/stats", tag = "Staff", operation_id = "countJobs",
+    responses((status = 200, description = "Each queue's numbers", body = QueueNumbersList), Unauthorized, Database),
+)]
+async fn stats(_: Staff, State(app): State<App>) -> Result<Answer<QueueNumbersList>> {
+    let found = inspect::stats(&mut *app.db.acquire().await?).await?;
+    Ok(Answer(found.into_iter().map(QueueNumbers::from).collect()))
+}
+
+/// Retry a job
+///
+/// One that failed, or a dead letter. No browser's operation runs twice.
+#[utoipa::path(
+    post, path = "/v1/admin/jobs/{id}/retry", tag = "Staff", operation_id = "retryJob",
+    params(("id" = String, Path, description = "The job")), request_body = Because,
+    responses((status = 200, description = "The job", body = Job), Unauthorized, Body, NoJob, OutOfPlace, Database),
+)]
+async fn retry(
+    staff: Staff,
+    State(app): State<App>,
+    JobPath(id): JobPath,
+    Json(body): Json<Because>,
+) -> Result<Answer<Job>> {
+    let by = staff.because(&body.reason)?;
+    let mut conn = app.db.acquire().await?;
+    staff::retry_job(&mut conn, &id, &by).await?;
+    shown(&mut conn, &id).await
+}
+
+/// Cancel a job
+///
+/// One that waits, for good.
+#[utoipa::path(
+    post, path = "/v1/admin/jobs/{id}/cancel", tag = "Staff", operation_id = "cancelJob",
+    params(("id" = String, Path, description = "The job")), request_body = Because,
+    responses((status = 200, description = "The job", body = Job), Unauthorized, Body, NoJob, OutOfPlace, Database),
+)]
+async fn cancel(
+    staff: Staff,
+    State(app): State<App>,
+    JobPath(id): JobPath,
+    Json(body): Json<Because>,
+) -> Result<Answer<Job>> {
+    let by = staff.because(&body.reason)?;
+    let mut conn = app.db.acquire().await?;
+    staff::cancel_job(&mut conn, &id, &by).await?;
+    shown(&mut conn, &id).await
+}
+
+async fn shown(conn: &mut PgConnection, id: &str) -> Result<Answer<Job>> {
+    let found = inspect::show(conn, id).await?;
+    Ok(Answer(found.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "there is no job with this id"))?.into()))
+}

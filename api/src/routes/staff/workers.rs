@@ -1,0 +1,114 @@
+//! Workers, as staff see them.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use kitfleet_domain::ids::WorkerId;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::workers;
+use kitfleet_jobs::staff;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::{Because, filter};
+use crate::http::auth::staff::Staff;
+use crate::http::error::Result;
+use crate::http::json::Json;
+use crate::http::lists::{List, Listed, Query};
+use crate::http::openapi::{Body, Database, InvalidQuery, NoWorker, OutOfPlace, Unauthorized};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+pub fn routes() -> Routes {
+    Routes::new().for_staff(routes!(list)).for_staff(routes!(drain))
+}
+
+/// A process that has browsers
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "wrk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "eu-1", "status": "active", "driver": "webkit",
+    "live_sessions": 3, "max_sessions": 8, "started_at": "2026-11-20T18:05:00.123Z",
+    "last_seen_at": "2026-11-20T18:06:00.123Z",
+}))]
+struct WorkerRow {
+    /// This incarnation
+    #[schema(value_type = String)]
+    id: WorkerId,
+    /// What its operator calls it
+    name: String,
+    /// `active`, `draining`, `stopped` or `lost`
+    status: String,
+    /// What its sessions are made of
+    driver: &'static str,
+    /// Live sessions
+    live_sessions: i64,
+    /// Live sessions at most
+    max_sessions: i32,
+    /// When it started
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
+    /// When it was last heard of
+    #[schema(value_type = String, format = DateTime)]
+    last_seen_at: Timestamp,
+}
+
+impl From<workers::Worker> for WorkerRow {
+    fn from(worker: workers::Worker) -> Self {
+        Self {
+            id: worker.id,
+            name: worker.name,
+            status: worker.status,
+            driver: worker.driver.name(),
+            live_sessions: worker.live_sessions,
+            max_sessions: worker.max_sessions,
+            started_at: worker.started_at,
+            last_seen_at: worker.last_seen_at,
+        }
+    }
+}
+
+type WorkerList = List<WorkerRow>;
+
+impl Listed for WorkerRow {
+    const LIST: &'static str = "WorkerList";
+    const MEANING: &'static str = "Workers, newest first";
+}
+
+/// List workers
+///
+/// Those that live; at most 1,000.
+#[utoipa::path(
+    get, path = "/v1/admin/workers", tag = "Staff", operation_id = "listWorkers",
+    params(("all" = Option<bool>, Query, description = "Those that stopped or were lost, too")),
+    responses((status = 200, description = "The workers", body = WorkerList), Unauthorized, InvalidQuery, Database),
+)]
+async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<WorkerList>> {
+    let all = filter(&query, "all", |text| text.parse().ok())?.unwrap_or_default();
+    let found = workers::list(&mut *app.db.acquire().await?, all).await?;
+    Ok(Answer(found.into_iter().map(WorkerRow::from).collect()))
+}
+
+/// Drain a worker
+///
+/// It takes no more sessions; those it has live on.
+#[utoipa::path(
+    post, path = "/v1/admin/workers/{id}/drain", tag = "Staff", operation_id = "drainWorker",
+    params(IdPath<WorkerId>), request_body = Because,
+    responses(
+        (status = 200, description = "The worker", body = WorkerRow),
+        Unauthorized, Body, NoWorker, OutOfPlace, Database,
+    ),
+)]
+async fn drain(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<WorkerId>,
+    Json(body): Json<Because>,
+) -> Result<Answer<WorkerRow>> {
+    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+    let mut conn = app.db.acquire().await?;
+    staff::drain(&mut conn, id, &by).await?;
+    let drained = workers::list(&mut conn, true).await?.into_iter().find(|worker| worker.id == id);
+    Ok(Answer(drained.ok_or_else(not_found::<WorkerId>)?.into()))
+}

@@ -1,0 +1,168 @@
+//! The way back of many dead letters (contract: staff 12): an endpoint's or an account's, a bounded batch a transaction.
+//!
+//! A row says what is to be done and up to which delivery that was done. Whoever takes the next batch holds it, so that one
+//! process at a time does, and another goes on where that was lost. A delivery is looked at once: one that dies again meanwhile
+//! stays where it is.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use sqlx::PgConnection;
+
+use super::dead_letters::{self, Refusal, RequeueError};
+use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
+use crate::timestamp::Timestamp;
+
+/// Dead letters that are sent once more.
+#[derive(Debug, Clone, Serialize)]
+pub struct Requeue {
+    /// Its id.
+    pub id: RequeueId,
+    /// Whose they are.
+    pub account_id: AccountId,
+    /// To which endpoint they go; `None` for all of the account's.
+    pub endpoint_id: Option<WebhookId>,
+    /// Since when they were made; `None` for all.
+    pub since: Option<Timestamp>,
+    /// How many waited when it was asked for.
+    pub total: i64,
+    /// How many are on their way.
+    pub requeued: i64,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When all were.
+    pub done_at: Option<Timestamp>,
+}
+
+/// Which dead letters.
+#[derive(Debug, Clone, Copy)]
+pub enum Whose {
+    /// Those to an endpoint.
+    Endpoint(WebhookId),
+    /// Those of an account, but for its disabled endpoints'.
+    Account(AccountId),
+}
+
+/// Has dead letters sent once more, bit by bit. `None` when there is no such account.
+///
+/// # Errors
+/// When there is no such endpoint, it is disabled, or the database fails.
+pub async fn begin(
+    conn: &mut PgConnection,
+    whose: Whose,
+    since: Option<Timestamp>,
+) -> Result<Option<Requeue>, RequeueError> {
+    let (account, endpoint) = match whose {
+        Whose::Endpoint(id) => {
+            let endpoint = sqlx::query!(
+                r#"select account_id, disabled_at is not null as "disabled!" from webhook_endpoints where id = $1"#,
+                id as _,
+            );
+            let refuse = |refusal| Err(RequeueError::Refused(vec![refusal]));
+            match endpoint.fetch_optional(&mut *conn).await? {
+                None => return refuse(Refusal::NoEndpoint(id)),
+                Some(endpoint) if endpoint.disabled => return refuse(Refusal::Disabled(id)),
+                Some(endpoint) => (endpoint.account_id, Some(id)),
+            }
+        }
+        Whose::Account(id) => (id, None),
+    };
+    Ok(sqlx::query_as!(
+        Requeue,
+        r#"insert into delivery_requeues (id, account_id, endpoint_id, since, total)
+           select $1, a.id, $3, $4,
+                  (select count(*) from webhook_endpoints e join webhook_deliveries d on d.endpoint_id = e.id
+                   where e.account_id = a.id and e.disabled_at is null and ($3::uuid is null or e.id = $3)
+                     and d.status = 'dlq' and ($4::timestamptz is null or d.created_at >= $4))
+           from accounts a where a.id = $2
+           returning id, account_id, endpoint_id, since, total, requeued, created_at, done_at"#,
+        RequeueId::generate() as _,
+        account as _,
+        endpoint as _,
+        since as _,
+    )
+    .fetch_optional(conn)
+    .await?)
+}
+
+/// How far it has come.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option<Requeue>> {
+    sqlx::query_as!(
+        Requeue,
+        "select id, account_id, endpoint_id, since, total, requeued, created_at, done_at from delivery_requeues where id = $1",
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Sends the next `limit` dead letters once more, of the oldest requeue that nobody else is at. `false` when there is none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
+    let open = sqlx::query!(
+        r#"select id, account_id, endpoint_id, since, after as "after: DeliveryId", created_at
+           from delivery_requeues where done_at is null order by id limit 1 for update skip locked"#,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(open) = open else { return Ok(false) };
+    // Endpoints before deliveries, and in their order, as wherever dead letters are requeued.
+    let endpoints = sqlx::query_scalar!(
+        r#"select id as "id: uuid::Uuid" from webhook_endpoints
+           where account_id = $1 and disabled_at is null and ($2::uuid is null or id = $2) order by id for no key update"#,
+        open.account_id as _,
+        open.endpoint_id as _,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let next = sqlx::query_scalar!(
+        r#"select d.id as "id: DeliveryId" from unnest($1::uuid[]) e (id)
+           cross join lateral (
+               select id from webhook_deliveries
+               where endpoint_id = e.id and status = 'dlq' and ($2::uuid is null or id > $2)
+                 and ($3::timestamptz is null or created_at >= $3) and created_at <= $4
+               order by id limit $5
+           ) d
+           order by d.id limit $5"#,
+        &endpoints,
+        open.after as _,
+        open.since as _,
+        open.created_at as _,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let requeued = if next.is_empty() { 0 } else { dead_letters::send_again(&mut *conn, &next).await?.len() };
+    sqlx::query!(
+        "update delivery_requeues
+         set requeued = requeued + $2, after = coalesce($3, after), done_at = case when $3::uuid is null then now() end
+         where id = $1",
+        open.id as _,
+        i64::try_from(requeued).unwrap_or(i64::MAX),
+        next.last().copied() as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(true)
+}
+
+/// Deletes what was done longer ago than `age`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from delivery_requeues where id = any(array(
+             select id from delivery_requeues where done_at < now() - make_interval(secs => $1) order by id limit $2))",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

@@ -1,0 +1,234 @@
+//! What staff do, each in a transaction with its lines in the logs (contract: staff). What is done is what the operators'
+//! commands do.
+
+use kitfleet_domain::accounts::{self, AccountStatus, Tier};
+use kitfleet_domain::ids::{AccountId, DeliveryId, WorkerId};
+use kitfleet_domain::staff::{self, By, Deed, Operation};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
+use kitfleet_domain::webhooks::requeues::{self, Requeue, Whose};
+use kitfleet_domain::workers;
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+
+use crate::inspect::{self, Retried};
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// There is nothing of this id.
+    #[error("there is nothing with this id")]
+    Unknown,
+    /// It is in no state for that.
+    #[error("{0}")]
+    Conflict(String),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+impl Refused {
+    fn conflict(what: impl Into<String>) -> Self {
+        Self::Conflict(what.into())
+    }
+}
+
+impl From<RequeueError> for Refused {
+    fn from(error: RequeueError) -> Self {
+        match error {
+            RequeueError::Database(error) => error.into(),
+            RequeueError::Refused(ref refusals) if refusals.iter().any(dead_letters::Refusal::is_unknown) => {
+                Self::Unknown
+            }
+            refused @ RequeueError::Refused(_) => Self::conflict(refused.to_string()),
+        }
+    }
+}
+
+/// Stops an active account from acting. Answers how many live sessions that ended.
+///
+/// # Errors
+/// When there is no such account, it is not active, or the database fails.
+pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &By) -> Result<u64, Refused> {
+    let mut tx = conn.begin().await?;
+    require_status(&mut tx, account, AccountStatus::Active).await?;
+    let reclaimed = crate::accounts::suspend(&mut tx, account).await?.ok_or(Refused::Unknown)?;
+    let details = json!({"sessions_ended": reclaimed});
+    staff::record(&mut tx, by, Deed::to_account(Operation::AccountSuspended, account, details)).await?;
+    tx.commit().await?;
+    Ok(reclaimed)
+}
+
+/// Lets a suspended account act again.
+///
+/// # Errors
+/// When there is no such account, it is not suspended, or the database fails.
+pub async fn reactivate(conn: &mut PgConnection, account: AccountId, by: &By) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    require_status(&mut tx, account, AccountStatus::Suspended).await?;
+    crate::accounts::reactivate(&mut tx, account).await?;
+    staff::record(&mut tx, by, Deed::to_account(Operation::AccountReactivated, account, json!({}))).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Insists that an account stands so, and keeps it there until the transaction ends.
+async fn require_status(conn: &mut PgConnection, account: AccountId, needed: AccountStatus) -> Result<(), Refused> {
+    let status = accounts::lock_status(conn, account).await?.ok_or(Refused::Unknown)?;
+    if status == needed { Ok(()) } else { Err(Refused::conflict(format!("the account is {}", status.name()))) }
+}
+
+/// Moves an account that is not deleted to another tier.
+///
+/// # Errors
+/// When there is no such account, it is deleted or has the tier, or the database fails.
+pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, by: &By) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
+    if status == AccountStatus::Deleted {
+        return Err(Refused::conflict("the account is deleted"));
+    }
+    let before = crate::accounts::set_tier(&mut tx, account, tier).await?.ok_or(Refused::Unknown)?;
+    if before == tier {
+        return Err(Refused::conflict(format!("the account is on the tier {tier} already")));
+    }
+    let details = json!({"from": before, "to": tier});
+    staff::record(&mut tx, by, Deed::to_account(Operation::TierChanged, account, details)).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Notes something about an account, which may be deleted, in its log.
+///
+/// # Errors
+/// When there is no such account, or the database fails.
+pub async fn note(conn: &mut PgConnection, account: AccountId, note: &str, by: &By) -> Result<(), Refused> {
+    annotate(conn, by, Deed::to_account(Operation::NoteWritten, account, json!({"note": note}))).await
+}
+
+/// Money that was given back somewhere else.
+#[derive(Debug, Clone)]
+pub struct Refund {
+    /// How much, in hundredths of its currency.
+    pub amount_cents: i64,
+    /// Of what.
+    pub currency: String,
+    /// Under which name it is found there.
+    pub reference: String,
+}
+
+/// Notes a refund in an account's log; the account may be deleted. It moves no money.
+///
+/// # Errors
+/// When there is no such account, or the database fails.
+pub async fn record_refund(
+    conn: &mut PgConnection,
+    account: AccountId,
+    refund: &Refund,
+    by: &By,
+) -> Result<(), Refused> {
+    let Refund { amount_cents, currency, reference } = refund;
+    let details = json!({"amount_cents": amount_cents, "currency": currency, "reference": reference});
+    annotate(conn, by, Deed::to_account(Operation::RefundRecorded, account, details)).await
+}
+
+async fn annotate(conn: &mut PgConnection, by: &By, deed: Deed) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    if let Some(account) = deed.account {
+        accounts::find(&mut tx, account).await?.ok_or(Refused::Unknown)?;
+    }
+    staff::record(&mut tx, by, deed).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Sends these dead letters once more, all of them or none. Answers which.
+///
+/// # Errors
+/// When one is unknown, is no dead letter or goes to a disabled endpoint, or the database fails.
+pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &By) -> Result<Vec<DeliveryId>, Refused> {
+    let mut tx = conn.begin().await?;
+    let requeued = dead_letters::requeue(&mut tx, ids).await?;
+    for (account, deliveries) in dead_letters::by_account(&mut tx, &requeued).await? {
+        let details = json!({"delivery_ids": deliveries});
+        staff::record(&mut tx, by, Deed::to_account(Operation::DeliveriesRequeued, account, details)).await?;
+    }
+    tx.commit().await?;
+    Ok(requeued)
+}
+
+/// Has all dead letters of an endpoint or an account sent once more, those only that were made `since`. A chain does it, in
+/// bounded batches, and the answer's row tells how far that has come.
+///
+/// # Errors
+/// When there is no such endpoint or account, the endpoint is disabled, or the database fails.
+pub async fn requeue_all(
+    conn: &mut PgConnection,
+    whose: Whose,
+    since: Option<Timestamp>,
+    by: &By,
+) -> Result<Requeue, Refused> {
+    let mut tx = conn.begin().await?;
+    let begun = requeues::begin(&mut tx, whose, since).await?.ok_or(Refused::Unknown)?;
+    let details =
+        json!({"requeue_id": begun.id, "endpoint_id": begun.endpoint_id, "since": since, "total": begun.total});
+    staff::record(&mut tx, by, Deed::to_account(Operation::DeliveriesRequeued, begun.account_id, details)).await?;
+    tx.commit().await?;
+    Ok(begun)
+}
+
+/// Lets a job that failed run once more.
+///
+/// # Errors
+/// When there is no such job, it may not run again, or the database fails.
+pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &By) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    require_job(&mut tx, id).await?;
+    if let Ok(delivery) = id.parse() {
+        requeue(&mut tx, &[delivery], by).await?;
+        return Ok(tx.commit().await?);
+    }
+    match inspect::retry(&mut tx, id).await? {
+        Retried::Yes => {}
+        Retried::NoSuchJob => return Err(Refused::conflict("the job has not failed, or is one that runs once")),
+        Retried::Cancelled => return Err(Refused::conflict("the job was cancelled, which is for good")),
+        Retried::RunsOnce => return Err(Refused::conflict("the job is an operation, and none is ever run twice")),
+        Retried::MailEnded => {
+            return Err(Refused::conflict("the job has nothing to do: its mail was sent or given up"));
+        }
+        Retried::DeliveryStays(error) => return Err(error.into()),
+    }
+    staff::record(&mut tx, by, Deed::to_service(Operation::JobRetried, id.to_owned())).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Keeps a job that waits from running.
+///
+/// # Errors
+/// When there is no such job, it does not wait or may not be cancelled, or the database fails.
+pub async fn cancel_job(conn: &mut PgConnection, id: &str, by: &By) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    require_job(&mut tx, id).await?;
+    if !inspect::cancel(&mut tx, id).await? {
+        return Err(Refused::conflict("the job does not wait, or is one that is not cancelled"));
+    }
+    staff::record(&mut tx, by, Deed::to_service(Operation::JobCancelled, id.to_owned())).await?;
+    Ok(tx.commit().await?)
+}
+
+async fn require_job(conn: &mut PgConnection, id: &str) -> Result<(), Refused> {
+    let known = inspect::is_id(id) && inspect::show(conn, id).await?.is_some();
+    if known { Ok(()) } else { Err(Refused::Unknown) }
+}
+
+/// Gives a worker no more sessions.
+///
+/// # Errors
+/// When there is no such worker, it is not active, or the database fails.
+pub async fn drain(conn: &mut PgConnection, worker: WorkerId, by: &By) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    if !workers::drain(&mut tx, worker).await? {
+        let known = workers::list(&mut tx, true).await?.into_iter().find(|known| known.id == worker);
+        let status = known.ok_or(Refused::Unknown)?.status;
+        return Err(Refused::conflict(format!("the worker is {status}")));
+    }
+    staff::record(&mut tx, by, Deed::to_service(Operation::WorkerDrained, worker.to_string())).await?;
+    Ok(tx.commit().await?)
+}
