@@ -82,7 +82,7 @@ const DESCRIPTION: &str = "Mobile browser sessions on real WebKit, over plain HT
     `RateLimit-*` headers, too.\n\n`x-retryable` says whether a request may be sent again when its answer was lost: whatever \
     it makes, sends or ends, it does once. The second answer may be another one: what was deleted is a 404 then.";
 
-const TAGS: [(&str, &str); 18] = [
+const TAGS: [(&str, &str); 19] = [
     ("Sessions", "Making, driving and ending browser sessions"),
     ("Agent sessions", "Browsers that are told in words what to do"),
     ("Recipes", "What was done in agent sessions, to be done again"),

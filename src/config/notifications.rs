@@ -21,6 +21,7 @@ impl Default for Notifications {
 
 impl Config {
     /// How accounts are followed.
+    #[must_use]
     pub fn notifications(&self) -> Settings {
         Settings { max_streams: self.notifications.max_streams, retention: self.retention.notifications }
     }

@@ -81,7 +81,11 @@ async fn null_is_what_the_contract_says() {
             let example = content.get("example").unwrap_or(&schema["example"]);
             let id = if path.starts_with("/v1/agent-sessions/") { agent } else { "x" };
             let (method, path) = (method.to_uppercase(), path.replace("{id}", id));
-            let client = if path.starts_with("/v1/admin/") { &staff } else { &client };
+            let client = if ["/v1/admin/", "/v1/mac-nodes/"].iter().any(|staffs| path.starts_with(staffs)) {
+                &staff
+            } else {
+                &client
+            };
             let send = async |body: &Value| {
                 let method = Method::from_bytes(method.as_bytes()).expect("a method");
                 client.send(client.request(method, &path).json(body)).await

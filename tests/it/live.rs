@@ -7,7 +7,8 @@ use reqwest::Method;
 use reqwest::header::{CONNECTION, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, App, Client, at_once, eventually, unknown_id};
+use crate::support::live::{Viewer, ticket};
+use crate::support::{Answer, App, Client, Role, at_once, eventually, unknown_id};
 
 async fn issue(client: &Client, session: &str, body: Value) -> Answer {
     client.post(&format!("/v1/sessions/{session}/live-tickets"), body).await
@@ -97,11 +98,10 @@ async fn a_view_opens_by_a_ticket_alone() {
     let mut foreign = opening(&ticket(&session).await);
     foreign.insert(ORIGIN, HeaderValue::from_static("https://evil.example"));
     watch(&app, &session, foreign).await.problem(403, "forbidden");
-    // A simulated browser has nothing to show, which is told to who has a good ticket alone.
     for origin in [app.base_url.clone(), "https://desk.example.com".to_owned()] {
         let mut own = opening(&ticket(&session).await);
         own.insert(ORIGIN, HeaderValue::try_from(origin).expect("an origin"));
-        watch(&app, &session, own).await.problem(503, "driver-not-integrated");
+        assert_eq!(watch(&app, &session, own).await.status, 101);
     }
     let (late, of_another) = (ticket(&session).await, ticket(&another).await);
     client.delete(&format!("/v1/sessions/{another}")).await.expect(204);
@@ -110,5 +110,77 @@ async fn a_view_opens_by_a_ticket_alone() {
         (watch(&app, &session, opening(&late)).await.status == 401).then_some(())
     })
     .await;
+    app.stop().await;
+}
+
+/// Contract: live 25. Of 64 who show one ticket at the same time one is let in.
+#[tokio::test]
+async fn of_64_who_show_a_ticket_one_is_let_in() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let ticket = ticket(&client, &session, "viewer", None).await;
+    let path = format!("/v1/sessions/{session}/live");
+    let asked = (0..64).map(|_| {
+        let (stranger, headers, path) = (app.stranger(), opening(&ticket), path.clone());
+        async move { stranger.send(stranger.request(Method::GET, &path).headers(headers)).await.status }
+    });
+    let mut answers = at_once(asked).await;
+    answers.sort_unstable();
+    assert_eq!(answers[0], 101);
+    assert!(answers[1..].iter().all(|status| *status == 401), "{answers:?}");
+    app.stop().await;
+}
+
+/// Contract: live 6, 20. Whoever watches is cut off when the key by which they were let in is revoked, when the membership is lost, when
+/// the account is suspended, and when the session has ended; whoever came by something else stays.
+#[tokio::test]
+async fn who_may_not_watch_any_more_is_cut_off() {
+    let app = App::simulated().start().await;
+    let (owner, client) = app.customer(Tier::Enterprise).await;
+    let (member, _) = app.customer(Tier::Enterprise).await;
+    app.join_team(owner, member, "admin").await;
+    let session = client.session().await;
+    let minted =
+        client.post("/v1/api-keys", json!({"name": "live", "scopes": ["read:sessions"]})).await.expect(201).body;
+    let keyed = Client::new(&app.base_url, minted["key"].as_str());
+    let members = app.client_of(member, &["account_owner"]).await;
+    let as_member = async || {
+        let request = members.request(Method::POST, &format!("/v1/sessions/{session}/live-tickets"));
+        let request = request.header("x-service-account", owner.to_string()).json(&json!({"role": "viewer"}));
+        members.send(request).await.expect(201).body["ticket"].as_str().expect("a ticket").to_owned()
+    };
+    let mut by_key = Viewer::through_the_api(&app, &session, &ticket(&keyed, &session, "viewer", None).await).await;
+    let mut by_team = Viewer::through_the_api(&app, &session, &as_member().await).await;
+    let mut staying = Viewer::through_the_api(&app, &session, &ticket(&client, &session, "viewer", None).await).await;
+    for viewer in [&mut by_key, &mut by_team, &mut staying] {
+        assert_eq!(viewer.hears("hello", 0).await, json!({"type": "hello", "session_id": session, "role": "viewer"}));
+    }
+    let late = ticket(&keyed, &session, "viewer", None).await;
+    client.delete(&format!("/v1/api-keys/{}", minted["id"].as_str().expect("an id"))).await.expect(204);
+    assert_eq!(by_key.until_closed().await, Some(4001));
+    watch(&app, &session, opening(&late)).await.problem(401, "unauthorized");
+
+    let members = client.get("/v1/team/members").await.expect(200).body;
+    let membership = members["data"][0]["id"].as_str().expect("an id").to_owned();
+    client.delete(&format!("/v1/team/members/{membership}")).await.expect(204);
+    assert_eq!(by_team.until_closed().await, Some(4001));
+
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    assert_eq!(staying.until_closed().await, Some(4000));
+    app.stop().await;
+}
+
+/// Contract: live 28. An api process that stops keeps nobody, and is kept by nobody.
+#[tokio::test]
+async fn a_view_ends_with_the_api_process_that_carries_it() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let mut viewer = Viewer::through_the_api(&app, &session, &ticket(&client, &session, "viewer", None).await).await;
+    viewer.hears("hello", 0).await;
+    app.signal(0, nix::sys::signal::Signal::SIGTERM).await;
+    assert_eq!(viewer.until_closed().await, None);
+    eventually(Duration::from_secs(10), "the process has ended", async || app.has_ended(0).then_some(())).await;
     app.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Agent sessions by video (contract: livekit).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base64::Engine as _;
@@ -42,12 +42,20 @@ impl App {
         livekit::register(&mut conn, &checked, &Vault::new(key, &[])).await.expect("a node").1
     }
 
+    /// How many registrations ended so, as the metrics have it.
+    async fn registered(&self, outcome: &str) -> u64 {
+        self.sample(&format!("service_mac_node_livekit_register_total{{outcome=\"{outcome}\"}} ")).await
+    }
+
     /// How many tokens were asked for as this role and with this outcome, as the metrics have it.
     async fn minted(&self, role: &str, outcome: &str) -> u64 {
+        self.sample(&format!("service_livekit_token_mint_total{{role=\"{role}\",outcome=\"{outcome}\"}} ")).await
+    }
+
+    async fn sample(&self, series: &str) -> u64 {
         let scraper = Client::new(&self.base_url, Some("scrape"));
         let text = scraper.request(Method::GET, "/metrics").send().await.expect("metrics").text().await.expect("text");
-        let series = format!("service_livekit_token_mint_total{{role=\"{role}\",outcome=\"{outcome}\"}} ");
-        text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).expect("it begins at zero")
+        text.lines().find_map(|line| line.strip_prefix(series)?.parse().ok()).expect("it begins at zero")
     }
 }
 
@@ -58,7 +66,8 @@ async fn read(tokens: &[(&str, &str, &str)]) -> Vec<Value> {
     let mut command = Command::new(python);
     command.arg(root).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).kill_on_drop(true);
     let mut program = command.spawn().expect("Python");
-    let lines: String = tokens.iter().map(|(key, secret, token)| format!("{key}\t{secret}\t{token}\n")).collect();
+    let lines: Vec<_> = tokens.iter().map(|(key, secret, token)| format!("{key}\t{secret}\t{token}\n")).collect();
+    let lines = lines.concat();
     let mut input = program.stdin.take().expect("its input");
     input.write_all(lines.as_bytes()).await.expect("it reads");
     drop(input);
@@ -114,7 +123,7 @@ async fn livekits_own_reader_believes_a_token() {
             (&json!(true), &json!(agent), &json!(true))
         );
         assert_eq!((&video["can_publish"], &video["can_publish_data"]), (&json!(false), &json!(role == "controller")));
-        assert_eq!(video["room_admin"].as_bool().unwrap_or_default(), false);
+        assert!(!video["room_admin"].as_bool().unwrap_or_default());
         assert_eq!(read["metadata"], json!({"role": role}).to_string());
     }
     assert_ne!(read[0]["identity"], read[1]["identity"]);
@@ -190,4 +199,49 @@ async fn rooms_are_spread_over_machines_that_have_room() {
     client.delete(&format!("/v1/agent-sessions/{other}")).await.expect(204);
     client.livekit_token(full, "viewer").await.expect(200);
     app.stop().await;
+}
+
+/// Contract: livekit 1 to 3; staff 2. Staff register machines over HTTP, and each way in which that ends is counted.
+#[tokio::test]
+async fn staff_register_machines() {
+    let app = sealing().start().await;
+    let (staff, customer) = (app.staff().await, app.client().await);
+    let path = "/v1/mac-nodes/register";
+    let body = json!({"name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": KEY, "api_secret": SECRET, "capacity": 2});
+    let made = staff.post(path, body.clone()).await.expect(201).body;
+    assert_eq!(members(&made), BTreeSet::from(["id", "name", "livekit_url", "created_at"]));
+    assert!(made["id"].as_str().is_some_and(|id| id.starts_with("mac_")), "{made}");
+    assert_timestamp(&made["created_at"]);
+    let mut other = body.clone();
+    other["livekit_url"] = "wss://other.example.com".into();
+    let replaced = staff.post(path, other).await.expect(200).body;
+    assert_eq!((&replaced["id"], &replaced["livekit_url"]), (&made["id"], &json!("wss://other.example.com")));
+    for (field, value) in [
+        ("name", json!("")),
+        ("livekit_url", json!("https://mac-1.example.com")),
+        ("api_key", json!("with space")),
+        ("api_secret", json!("")),
+        ("capacity", json!(0)),
+    ] {
+        let mut wrong = body.clone();
+        wrong[field] = value;
+        let refused = staff.post(path, wrong).await.invalid(field);
+        assert!(!refused.body.to_string().contains(SECRET));
+    }
+    customer.post(path, body.clone()).await.problem(404, "not-found");
+    app.stranger().post(path, body.clone()).await.problem(401, "unauthorized");
+
+    let agent = customer.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+    let token = customer.livekit_token(agent["id"].as_str().expect("an id"), "viewer").await.expect(200).body;
+    assert_eq!(token["url"], "wss://other.example.com");
+    assert_eq!(claims(token["token"].as_str().expect("a token"))["iss"], KEY);
+    for (outcome, count) in [("ok", 2), ("validation", 5), ("encryption_error", 0), ("not_found", 1), ("unknown", 0)] {
+        assert_eq!(app.registered(outcome).await, count, "{outcome}");
+    }
+    app.stop().await;
+
+    let keyless = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    keyless.staff().await.post(path, body).await.problem(503, "feature-unavailable");
+    assert_eq!(keyless.registered("encryption_error").await, 1);
+    keyless.stop().await;
 }

@@ -21,6 +21,7 @@ use kitfleet_domain::teams::{self, Role};
 
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
+use crate::http::kinds;
 use crate::http::metrics::{self, AuthOutcome};
 use crate::http::permissions::{Access, Rule, TeamRule};
 use crate::http::request_id::RequestId;
@@ -88,7 +89,12 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
             parts.extensions.insert(caller);
         }
         Some(Access::Staff) => {
-            let caller = staff::caller(&app, &parts.headers).await?;
+            let caller = staff::caller(&app, &parts.headers).await.inspect_err(|problem| {
+                let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+                if problem.status() == kinds::NOT_FOUND.status {
+                    metrics::count_stranger(route);
+                }
+            })?;
             parts.extensions.insert(caller);
         }
         // Where there is no such route, whoever comes next says so.

@@ -41,6 +41,7 @@ const BYOK_TESTS: &str = "service_byok_provider_test_total";
 const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
 const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
 const LIVEKIT_TOKENS: &str = "service_livekit_token_mint_total";
+const MAC_NODES: &str = "service_mac_node_livekit_register_total";
 const WAKEUPS: &str = "service_wakeup_total";
 const SESSIONS_LIVE: &str = "service_sessions_live";
 const SLOTS: &str = "service_worker_slots";
@@ -263,6 +264,45 @@ pub fn count_livekit_token(role: RoomRole, outcome: TokenOutcome) {
     counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).increment(1);
 }
 
+/// How the registration of a machine for video ended.
+#[derive(Debug, Clone, Copy)]
+pub enum RegisterOutcome {
+    Ok,
+    /// What was said of it breaks a rule.
+    Validation,
+    /// This deployment has no key to seal its secret with.
+    EncryptionError,
+    /// Whoever asked is no staff: for them there is no such route.
+    NotFound,
+    /// The database failed.
+    Unknown,
+}
+
+impl RegisterOutcome {
+    const ALL: [Self; 5] = [Self::Ok, Self::Validation, Self::EncryptionError, Self::NotFound, Self::Unknown];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Validation => "validation",
+            Self::EncryptionError => "encryption_error",
+            Self::NotFound => "not_found",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+pub fn count_registration(outcome: RegisterOutcome) {
+    counter!(MAC_NODES, "outcome" => outcome.label()).increment(1);
+}
+
+/// Somebody who is no staff asked for a route of staff's, and was told that there is none.
+pub fn count_stranger(route: &str) {
+    if route == "/v1/mac-nodes/register" {
+        count_registration(RegisterOutcome::NotFound);
+    }
+}
+
 pub fn count_panic() {
     counter!(PANICS).increment(1);
 }
@@ -291,6 +331,7 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(CHALLENGES, "Challenges that pages showed, by type and what became of them.");
         describe_counter!(BYOK_TESTS, "Tests of customers' keys at model providers, by outcome.");
         describe_counter!(LIVEKIT_TOKENS, "Requests for a LiveKit token, by role and outcome.");
+        describe_counter!(MAC_NODES, "Registrations of machines for video, by outcome.");
         describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
         describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
@@ -341,6 +382,9 @@ fn start_at_zero() {
         for outcome in TokenOutcome::ALL {
             counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).absolute(0);
         }
+    }
+    for outcome in RegisterOutcome::ALL {
+        counter!(MAC_NODES, "outcome" => outcome.label()).absolute(0);
     }
     for outcome in Failure::OUTCOMES {
         counter!(BUNDLED_REQUESTS, "outcome" => outcome).absolute(0);

@@ -3,6 +3,7 @@
 mod accounts;
 mod deliveries;
 mod jobs;
+mod mac_nodes;
 mod workers;
 
 use kitfleet_jobs::staff::Refused;
@@ -22,6 +23,7 @@ pub fn routes() -> Routes {
         .merge(accounts::routes())
         .merge(deliveries::routes())
         .merge(jobs::routes())
+        .merge(mac_nodes::routes())
         .merge(workers::routes())
         .never_stored()
 }

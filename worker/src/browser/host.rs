@@ -164,8 +164,8 @@ impl Host {
         let (in_use, released) = oneshot::channel();
         let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
         let line = Line { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death };
-        let (told, _tasks) = (Told::default(), pipes.map(AbortOnDropHandle::new));
-        let host = Self { requests, line, directory, told, in_use, burial, _tasks };
+        let (told, tasks) = (Told::default(), pipes.map(AbortOnDropHandle::new));
+        let host = Self { requests, line, directory, told, in_use, burial, _tasks: tasks };
         match is_ready.await {
             Ok(()) => Ok(host),
             Err(_) => Err(host.died().await),

@@ -1,0 +1,99 @@
+//! Machines that show agent sessions by video (contract: livekit 1 to 3).
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::ids::MacNodeId;
+use kitfleet_domain::livekit::{self, NewMacNode};
+use kitfleet_domain::timestamp::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use crate::http::auth::staff::Staff;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Json;
+use crate::http::metrics::{self, RegisterOutcome};
+use crate::http::openapi::{Body, Sealing, Unauthorized};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+pub fn routes() -> Routes {
+    Routes::new().for_staff(routes!(register))
+}
+
+/// Body of a registration. It has no `Debug`: the secret must not get into a log.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MacNodeRegistration, example = json!({
+    "name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": "APInode", "api_secret": "a-secret", "capacity": 8,
+}))]
+struct RegisterBody {
+    /// What staff call it. The same name again replaces the rest
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+    /// Where its LiveKit server is, as `wss://…`
+    #[schema(max_length = 2048)]
+    livekit_url: String,
+    /// Which key of that server tokens are signed with
+    #[schema(min_length = 1, max_length = 255)]
+    api_key: String,
+    /// That key's secret
+    #[schema(min_length = 1, max_length = 1024)]
+    api_secret: String,
+    /// Rooms that it can have at a time; any number without one
+    #[schema(minimum = 1, maximum = 10000, nullable = false)]
+    capacity: Option<i32>,
+}
+
+/// A machine that shows agent sessions by video
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "mac_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "mac-1", "livekit_url": "wss://mac-1.example.com",
+    "created_at": "2026-11-20T18:05:00.123Z",
+}))]
+struct MacNode {
+    /// Which
+    #[schema(value_type = String)]
+    id: MacNodeId,
+    /// What staff call it
+    name: String,
+    /// Where its LiveKit server is
+    livekit_url: String,
+    /// Since when
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+/// Register a machine for video
+///
+/// The same name again replaces what it was registered with, and is answered 200.
+#[utoipa::path(
+    post, path = "/v1/mac-nodes/register", tag = "Staff", operation_id = "registerMacNode", request_body = RegisterBody,
+    responses((status = 200, description = "The machine was replaced", body = MacNode),
+              (status = 201, description = "The machine is registered", body = MacNode),
+              Unauthorized, Body, Sealing),
+)]
+async fn register(
+    staff: Staff,
+    State(app): State<App>,
+    body: Result<Json<RegisterBody>>,
+) -> Result<(StatusCode, Answer<MacNode>)> {
+    let outcome = |outcome| move |_: &Problem| metrics::count_registration(outcome);
+    let Json(body) = body.inspect_err(outcome(RegisterOutcome::Validation))?;
+    let new = NewMacNode {
+        name: &body.name,
+        livekit_url: &body.livekit_url,
+        api_key: &body.api_key,
+        api_secret: &body.api_secret,
+        capacity: body.capacity,
+    };
+    let checked = new.check().map_err(Problem::from).inspect_err(outcome(RegisterOutcome::Validation))?;
+    let vault = app.own_vault("machines for video").inspect_err(outcome(RegisterOutcome::EncryptionError))?;
+    let stored = async { livekit::register(&mut *app.db.acquire().await?, &checked, vault).await }.await;
+    let (node, is_new) = stored.map_err(Problem::from).inspect_err(outcome(RegisterOutcome::Unknown))?;
+    metrics::count_registration(RegisterOutcome::Ok);
+    tracing::info!(staff = %staff.credential, node = %node.id, name = node.name, is_new, "a machine for video is registered");
+    let livekit::MacNode { id, name, livekit_url, created_at } = node;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Answer(MacNode { id, name, livekit_url, created_at })))
+}
