@@ -164,6 +164,12 @@ async fn no_form_is_submitted_while_that_is_held() {
     scene.operate("wait", json!({"condition": {"kind": "time", "ms": 1_000}})).await.expect(200);
     let next = acting.act_holding(tap("#nothing"), true).await;
     assert!(next.page_submission_held && !next.submission_held, "{next:?}");
+    // Nor is it told of, when its page was left by somebody else meanwhile.
+    assert!(!acting.act_holding(tap("#late"), true).await.submission_held);
+    scene.operate("wait", json!({"condition": {"kind": "time", "ms": 1_000}})).await.expect(200);
+    scene.show(page).await;
+    let next = acting.act_holding(tap("#nothing"), true).await;
+    assert!(!next.page_submission_held && !next.submission_held, "{next:?}");
     assert_eq!(scene.site.hits(), 0);
     scene.assert_ready().await;
     // A page that comes meanwhile is held as well.

@@ -111,7 +111,7 @@ impl Webkit {
     }
 
     /// Has the page submit forms or not, from now on. A page may submit one long after it was touched, so that this stays until
-    /// another interaction has it otherwise. Answers whether it was kept from submitting one of which nobody was told.
+    /// another interaction or navigation has it otherwise. Answers whether it was kept from submitting one of which nobody was told.
     pub(super) async fn hold_submissions(&mut self, hold: bool) -> Result<bool, Ended> {
         if !self.holds_submissions && !hold {
             return Ok(false);

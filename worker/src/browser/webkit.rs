@@ -164,12 +164,19 @@ impl Webkit {
         let held_before = navigate.hold_submissions && self.hold_submissions(true).await?;
         let command = Command::Navigate { uri: navigate.url.as_str().to_owned(), until };
         let protocol::Navigated { final_uri, status } = self.load(command).await?;
+        let held_meanwhile = if navigate.hold_submissions {
+            self.held_submission().await?.is_some()
+        } else {
+            // What the page that was left has tried is nothing of whatever is done next.
+            self.hold_submissions(false).await?;
+            false
+        };
         Ok(Navigated {
             url: navigate.requested_url.clone(),
             status: Some(status),
             final_url: final_uri,
             duration_ms: milliseconds(started),
-            page_submission_held: held_before || navigate.hold_submissions && self.held_submission().await?.is_some(),
+            page_submission_held: held_before || held_meanwhile,
         })
     }
 
