@@ -7,12 +7,16 @@
 
 mod audit;
 mod browsers;
+mod egress;
 mod load;
 mod logins;
 mod orchestrator;
 #[path = "../../tests/it/support/postgres.rs"]
 mod postgres;
 mod profiles;
+#[allow(dead_code, reason = "tests have it do more")]
+#[path = "../../tests/it/support/proxy.rs"]
+mod proxy;
 mod report;
 mod service;
 mod site;
@@ -50,6 +54,9 @@ async fn main() -> Result<()> {
     }
     if wants("turns") {
         turns::run().await?;
+    }
+    if wants("egress") {
+        egress::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

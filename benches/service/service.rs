@@ -228,7 +228,16 @@ impl Client {
 
     /// An agent session, and its driver session.
     pub async fn agent(&self) -> Result<(String, String)> {
-        let made = self.call(Method::POST, "/v1/agent-sessions", Some(serde_json::json!({}))).await?;
+        self.agent_of(serde_json::json!({})).await
+    }
+
+    /// One that leaves through a saved proxy.
+    pub async fn agent_through(&self, proxy: &str) -> Result<(String, String)> {
+        self.agent_of(serde_json::json!({"proxy_id": proxy})).await
+    }
+
+    async fn agent_of(&self, body: Value) -> Result<(String, String)> {
+        let made = self.call(Method::POST, "/v1/agent-sessions", Some(body)).await?;
         let id = |of: &str| made.body[of].as_str().map(ToOwned::to_owned).ok_or("an answer without an id");
         Ok((id("id")?, id("session_id")?))
     }
@@ -241,6 +250,11 @@ impl Client {
 
     pub async fn profile(&self) -> Result<String> {
         self.make("/v1/profiles", serde_json::json!({"name": "Bench"})).await
+    }
+
+    /// Saves a proxy.
+    pub async fn proxy(&self, proxy: Value) -> Result<String> {
+        self.make("/v1/account/me/proxies", proxy).await
     }
 
     /// Posts, and answers the id of what that made.

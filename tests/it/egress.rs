@@ -5,6 +5,7 @@
 //! machine is not.
 
 mod leaving;
+mod servers;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,6 +1,6 @@
 //! Sessions that leave through a customer's proxy, and through nothing else (contract: egress 11 to 17).
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,25 +11,27 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
 use crate::support::app::Builder;
+use crate::support::names::NameServer;
 use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::people::ENCRYPTION_KEY;
 use crate::support::proxy::{Manner, Proxy, USER};
 use crate::support::{Answer, App, Client, Site, at_once, eventually};
 use crate::webkit::{assert_failed, text};
 
-fn bringing(app: Builder) -> Builder {
+/// A service whose customers bring proxies of this machine.
+pub fn bringing(app: Builder) -> Builder {
     app.set("mfa.encryption_key", ENCRYPTION_KEY).set("egress.allow_private_proxies", "true")
 }
 
 impl Client {
     /// Makes a session that leaves through a proxy.
-    async fn leave_through(&self, proxy: &Value) -> Answer {
+    pub async fn leave_through(&self, proxy: &Value) -> Answer {
         let saved = self.post("/v1/account/me/proxies", proxy.clone()).await.expect(201).body;
         self.post("/v1/agent-sessions", json!({"proxy_id": saved["id"]})).await
     }
 
     /// The id of the browser's session.
-    async fn session_through(&self, proxy: &Value) -> String {
+    pub async fn session_through(&self, proxy: &Value) -> String {
         let agent = self.leave_through(proxy).await.expect(201).body;
         agent["session_id"].as_str().expect("an id").to_owned()
     }
@@ -97,6 +99,38 @@ async fn a_proxy_that_leads_nowhere_makes_no_session() {
     app.stop().await;
 }
 
+/// Contract: egress 13. The name of a proxy is judged whenever it is dialled, and the address that was judged is the one that is dialled.
+#[tokio::test]
+async fn a_proxy_whose_name_becomes_private_is_not_dialled() {
+    in_a_network_of_its_own("egress::leaving::inside_a_network_whose_names_change").await;
+}
+
+/// See [`a_proxy_whose_name_becomes_private_is_not_dialled`], which starts it.
+#[tokio::test]
+#[ignore = "runs in a network of its own, where another test starts it"]
+async fn inside_a_network_whose_names_change() {
+    const NAME: &str = "proxy.example";
+    let _names = furnish(&[]);
+    // A session that opens dials once, without probes; its proxy listens wherever the name may lead.
+    let names = NameServer::start(&[(NAME, &[PUBLIC, "127.0.0.1", PUBLIC, "10.11.12.13"])]).await;
+    let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).set("egress.probes", "false").start().await;
+    let client = app.client().await;
+    let proxy =
+        Proxy::start_at(Ipv4Addr::UNSPECIFIED, "socks5", Manner::Good, SocketAddr::from(([127, 0, 0, 1], 9))).await;
+    let mut body = proxy.body();
+    body["host"] = json!(NAME);
+    let saved = client.post("/v1/account/me/proxies", body).await.expect(201).body;
+    for round in [1_usize, 3] {
+        let request = json!({"proxy_id": saved["id"]});
+        client.post("/v1/agent-sessions", request.clone()).await.expect(201);
+        assert_eq!((names.asked_for(NAME), proxy.visits()), (round, round.div_ceil(2)));
+        let told = client.post("/v1/agent-sessions", request).await.problem(502, "driver-error").body.to_string();
+        assert!(told.contains("the proxy's address is not of the public internet"), "{told}");
+        assert_eq!((names.asked_for(NAME), proxy.visits()), (round + 1, round.div_ceil(2)));
+    }
+    app.stop().await;
+}
+
 /// Contract: egress 17; events 1. What a SOCKS5 proxy can do is known when its session is, told once, and told again when it changes. Of other
 /// sessions nothing is.
 #[tokio::test]
@@ -158,6 +192,45 @@ async fn what_a_proxy_can_do_is_told_once_and_when_it_changes() {
     app.stop().await;
 }
 
+/// Who comes to a site directly, and who asks this machine's name server.
+pub struct Watch {
+    visits: Arc<AtomicUsize>,
+    questions: Arc<AtomicUsize>,
+    _watching: JoinSet<()>,
+}
+
+impl Watch {
+    /// Leads from the public address to this site, at its port.
+    pub async fn start(site: SocketAddr) -> Self {
+        let (visits, questions) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let mut watching = JoinSet::new();
+        let door = TcpListener::bind((PUBLIC, site.port())).await.expect("a port");
+        let count = Arc::clone(&visits);
+        watching.spawn(async move {
+            while let Ok((mut visitor, _)) = door.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    let mut site = TcpStream::connect(site).await?;
+                    tokio::io::copy_bidirectional(&mut visitor, &mut site).await
+                });
+            }
+        });
+        let name_server = UdpSocket::bind(("127.0.0.1", 53)).await.expect("a port");
+        let count = Arc::clone(&questions);
+        watching.spawn(async move {
+            while name_server.recv_from(&mut [0; 512]).await.is_ok() {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Self { visits, questions, _watching: watching }
+    }
+
+    /// How many have come directly, and how many have asked for a name.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.visits.load(Ordering::SeqCst), self.questions.load(Ordering::SeqCst))
+    }
+}
+
 /// Contract: egress 11, 12, 14, 15. Pages come through the proxy alone; when that is killed nothing comes any more, although the site can be
 /// reached directly, and no name is asked here.
 #[tokio::test]
@@ -172,27 +245,7 @@ async fn inside_a_network_of_its_own() {
     let _names = furnish(&[(PUBLIC, "site.example")]);
     let site = Site::start().await;
     let address: SocketAddr = site.base_url.trim_start_matches("http://").parse().expect("an address");
-    // The site, for whoever comes directly; and this machine's name server, for whoever asks it.
-    let (directly, asked) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let mut watching = JoinSet::new();
-    let door = TcpListener::bind((PUBLIC, address.port())).await.expect("a port");
-    let count = Arc::clone(&directly);
-    watching.spawn(async move {
-        while let Ok((mut visitor, _)) = door.accept().await {
-            count.fetch_add(1, Ordering::SeqCst);
-            tokio::spawn(async move {
-                let mut site = TcpStream::connect(address).await?;
-                tokio::io::copy_bidirectional(&mut visitor, &mut site).await
-            });
-        }
-    });
-    let name_server = UdpSocket::bind(("127.0.0.1", 53)).await.expect("a port");
-    let count = Arc::clone(&asked);
-    watching.spawn(async move {
-        while name_server.recv_from(&mut [0; 512]).await.is_ok() {
-            count.fetch_add(1, Ordering::SeqCst);
-        }
-    });
+    let watch = Watch::start(address).await;
     let app = bringing(App::webkit()).set("sessions.allow_private_targets", "false").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let url = |host: &str, path: &str| format!("http://{host}:{}{path}", address.port());
@@ -218,7 +271,7 @@ async fn inside_a_network_of_its_own() {
         assert_eq!(site.hits(), hits);
         client.navigate(&session, "http://welcome.kitfleet.internal/").await;
         assert!(proxy.connects() <= before + 1, "{scheme}");
-        assert_eq!((directly.load(Ordering::SeqCst), asked.load(Ordering::SeqCst)), (0, 0), "{scheme}");
+        assert_eq!(watch.counts(), (0, 0), "{scheme}");
 
         let other = client.session_through(&proxy.body()).await;
         client.navigate(&other, &url("site.example", "/")).await;
@@ -233,11 +286,11 @@ async fn inside_a_network_of_its_own() {
             assert_failed(&app, &client, session, "navigate", "DriverError").await;
         }
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-        assert_eq!((directly.load(Ordering::SeqCst), asked.load(Ordering::SeqCst)), (0, 0), "{scheme}");
+        assert_eq!(watch.counts(), (0, 0), "{scheme}");
     }
     // It could have been reached: a session without a proxy does.
     let session = client.session().await;
     client.navigate(&session, &url("site.example", "/")).await;
-    assert!(directly.load(Ordering::SeqCst) > 0);
+    assert!(watch.counts().0 > 0);
     app.stop().await;
 }

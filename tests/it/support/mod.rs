@@ -10,6 +10,7 @@ pub mod identity_provider;
 pub mod live;
 pub mod mail;
 pub mod model_provider;
+pub mod names;
 pub mod namespaces;
 pub mod people;
 pub mod postgres;

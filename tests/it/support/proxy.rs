@@ -46,21 +46,34 @@ struct Shared {
     site: SocketAddr,
     /// Whether it relays datagrams.
     relays: AtomicBool,
+    visits: AtomicUsize,
     connects: AtomicUsize,
 }
 
 impl Proxy {
     /// One that leads to this site, whatever it is asked for.
     pub async fn start(scheme: &'static str, manner: Manner, site: SocketAddr) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        Self::start_at(Ipv4Addr::LOCALHOST, scheme, manner, site).await
+    }
+
+    /// One at another address of this machine.
+    pub async fn start_at(at: Ipv4Addr, scheme: &'static str, manner: Manner, site: SocketAddr) -> Self {
+        let listener = TcpListener::bind((at, 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let shared = Arc::new(Shared { manner, site, relays: AtomicBool::new(false), connects: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared {
+            manner,
+            site,
+            relays: AtomicBool::new(false),
+            visits: AtomicUsize::new(0),
+            connects: AtomicUsize::new(0),
+        });
         let mut running = JoinSet::new();
         let serving = Arc::clone(&shared);
         running.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let shared = Arc::clone(&serving);
+                shared.visits.fetch_add(1, Ordering::SeqCst);
                 connections.spawn(async move { shared.serve(scheme, stream).await });
             }
         });
@@ -73,6 +86,11 @@ impl Proxy {
             "label": "Office", "scheme": self.scheme, "host": "127.0.0.1", "port": self.port, "username": USER,
             "password": PASSWORD,
         })
+    }
+
+    /// How many connections were made to it.
+    pub fn visits(&self) -> usize {
+        self.shared.visits.load(Ordering::SeqCst)
     }
 
     /// How many connections it has made to its site.

@@ -43,6 +43,11 @@ impl Site {
 
     /// A site at an address that the test has made its own.
     pub async fn start_at(address: SocketAddr) -> Self {
+        Self::start_on(TcpListener::bind(address).await.expect("a port")).await
+    }
+
+    /// A site for whoever comes there, which may be in another network.
+    pub async fn start_on(listener: TcpListener) -> Self {
         let seen = Arc::<Seen>::default();
         let router = Router::new()
             .route("/", get(|| page(HOME)))
@@ -95,7 +100,6 @@ impl Site {
             .route("/many-cookies", get(many_cookies))
             .layer(from_fn_with_state(Arc::clone(&seen), record))
             .with_state(Arc::clone(&seen));
-        let listener = TcpListener::bind(address).await.expect("a port");
         let base_url = format!("http://{}", listener.local_addr().expect("an address"));
         let resetting = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let reset_port = resetting.local_addr().expect("an address").port();

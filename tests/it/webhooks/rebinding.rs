@@ -1,63 +1,10 @@
-//! Names whose addresses change between two questions, in a network whose name server is the test's.
-
-use std::collections::HashMap;
-use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
-
-use hickory_resolver::proto::op::{Message, OpCode};
-use hickory_resolver::proto::rr::rdata::A;
-use hickory_resolver::proto::rr::{RData, Record, RecordType};
-use tokio::net::UdpSocket;
-use tokio_util::task::AbortOnDropHandle;
+//! Names whose addresses change between two questions.
 
 use super::{create, id_of, sent};
 use crate::support::App;
+use crate::support::names::NameServer;
 use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::sink::Sink;
-
-/// Answers each question for a name with the next of its addresses, and from then on with the last; nobody may keep an
-/// answer. How often each name was asked for.
-struct NameServer {
-    asked: Arc<Mutex<HashMap<String, usize>>>,
-    _server: AbortOnDropHandle<()>,
-}
-
-impl NameServer {
-    async fn start(addresses: &'static [(&'static str, &'static [&'static str])]) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:53").await.expect("the port of name servers");
-        let asked = Arc::<Mutex<HashMap<String, usize>>>::default();
-        let counts = Arc::clone(&asked);
-        let server = tokio::spawn(async move {
-            let mut buffer = [0; 1_024];
-            while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
-                let question = Message::from_vec(&buffer[..length]).expect("a question");
-                let mut answer = Message::response(question.metadata.id, OpCode::Query);
-                for query in question.queries {
-                    if query.query_type() == RecordType::A {
-                        let name = query.name().to_string().trim_end_matches('.').to_owned();
-                        let known = addresses.iter().find(|(known, _)| *known == name);
-                        let mut counts = counts.lock().expect("no panic");
-                        let count = counts.entry(name).or_default();
-                        if let Some((_, addresses)) = known {
-                            let address = addresses[(*count).min(addresses.len() - 1)];
-                            let address: Ipv4Addr = address.parse().expect("an address");
-                            answer.add_answer(Record::from_rdata(query.name().clone(), 0, RData::A(A(address))));
-                        }
-                        *count += 1;
-                    }
-                    answer.add_query(query);
-                }
-                let answer = answer.to_vec().expect("an answer");
-                socket.send_to(&answer, from).await.expect("it is sent");
-            }
-        });
-        Self { asked, _server: AbortOnDropHandle::new(server) }
-    }
-
-    fn asked_for(&self, name: &str) -> usize {
-        self.asked.lock().expect("no panic").get(name).copied().unwrap_or_default()
-    }
-}
 
 /// Contract: webhooks 24; egress 3, 6. DNS rebinding. Which address is dialled is judged, and not which one a name had before.
 #[tokio::test]

@@ -280,7 +280,8 @@ async fn redirects_lead_neither_on_for_ever_nor_to_files() {
     attack.visit("/to-file").await.problem(502, "driver-error");
     attack.survive().await;
 
-    // It shows nothing of this machine; should it have lost its process by that, only its own session has errored.
+    // It shows nothing of this machine; should it have lost its process by that, only its own session has errored. WebKit ends a process
+    // that tells of a load of a file, as one does whose frame was redirected to it, and asks no policy before.
     attack.visit("/page/frames").await.expect(200);
     let ended = eventually(Duration::from_secs(20), "the frames have loaded or failed", async || {
         let asked = json!({"extractions": [{"name": "it", "selector": "#done", "type": "text"}]});
