@@ -91,6 +91,8 @@ fn asks(method: &Method, path: &str) -> Asks {
         ("GET", ["v1", "sessions", _, "state"]) | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }
+        // Its ticket is what it is opened by.
+        ("GET", ["v1", "sessions", _, "live"]) => return Asks::Nothing,
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
         (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
         // What is said there is like what a browser shows: a member may see none of it.
