@@ -21,8 +21,8 @@ pub(crate) const AREA: Area = Area {
 };
 
 /// What somebody may do who was let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema)]
-#[schema(as = LiveRole)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
@@ -30,6 +30,11 @@ pub enum Role {
     Viewer,
     /// Act too, while a human has the control.
     Controller,
+}
+
+impl Role {
+    /// How the contract spells them.
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 }
 
 /// A ticket that is asked for.

@@ -31,6 +31,8 @@ async fn the_service_keeps_to_its_contract() {
         .await;
     let ada = app.person(Tier::Enterprise).await;
     app.device_of(ada.account).await;
+    let node = json!({"name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": "APInode", "api_secret": "a-secret"});
+    app.staff().await.post("/v1/mac-nodes/register", node).await.expect(201);
     let devices = ada.client.get("/v1/account/web-sessions").await.expect(200);
     let mut devices = devices.body["data"].as_array().expect("a list").iter();
     let other = devices.find(|device| device["current"] == false).expect("another device");

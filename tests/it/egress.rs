@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::support::app::free_port;
+use crate::support::live::ports;
 use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::processes::{listeners, namespace};
@@ -91,17 +92,16 @@ async fn private_addresses_are_refused_unless_they_are_allowed() {
     closed.stop().await;
 }
 
-/// Contract: egress 4. Nothing of the service listens on TCP but its API, on loopback. A browser has a network of its own,
+/// Contract: egress 4. Nothing of the service listens on TCP but its API and its live view, on loopback. A browser has a network of its own,
 /// where its keeper leads to its guard and nothing else listens.
 #[tokio::test]
 async fn the_service_opens_no_port_that_a_page_could_use() {
     let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
     scene.client.session().await;
     scene.visit("/").await;
-    let api: SocketAddr = scene.app.base_url.trim_start_matches("http://").parse().expect("an address");
     let service = scene.app.pid(0);
-    let listening: Vec<_> = listeners(&scene.app, service).into_iter().map(|listener| listener.address).collect();
-    assert_eq!(listening, [api]);
+    let listening: HashSet<_> = listeners(&scene.app, service).into_iter().map(|listener| listener.address).collect();
+    assert_eq!(listening, ports(&scene.app).await);
     let hosts = scene.app.processes("kitfleet-host");
     assert!(hosts.len() >= 2, "{hosts:?}");
     let networks: HashSet<_> = hosts.iter().chain([&service]).map(|pid| namespace(*pid, "net")).collect();

@@ -1,5 +1,6 @@
 //! Processes that die, connections that break, and callers that leave: what is left has to be true.
 
+use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
+use crate::support::live::ports;
 use crate::support::{Answer, App, Client, Role, Site, eventually};
 use crate::webkit::processes::{below, listeners, open_files, parent_of, zombies_of};
 use crate::webkit::{Scene, assert_failed, failures, until_status};
@@ -512,17 +514,16 @@ async fn callers_that_leave_break_nothing() {
 async fn sessions_leave_nothing_behind() {
     let scene = Scene::of(App::webkit().set("worker.warm_pool", "1").start().await).await;
     let (app, client) = (&scene.app, &scene.client);
-    let api = scene.app.base_url.trim_start_matches("http://").parse().expect("an address");
-    let service = app.pid(0);
+    let (known, service) = (ports(app).await, app.pid(0));
     let only_the_warm_pool_is_left = async || {
         eventually(Duration::from_secs(10), "only the warm pool is left", async || {
             let worker = fs::read_dir(app.data_dir.path().join("data/browsers")).expect("a folder").flatten();
             let folders = worker.filter_map(|entry| Some(fs::read_dir(entry.path()).ok()?.count())).sum::<usize>();
-            let ports: Vec<_> = listeners(app, service).into_iter().map(|listener| listener.address).collect();
+            let ports: HashSet<_> = listeners(app, service).into_iter().map(|listener| listener.address).collect();
             let processes = [("kitfleet-host", 1), ("WebKitNetworkProcess", 1), ("Xvfb", 1)]
                 .iter()
                 .all(|(name, count)| app.processes(name).len() == *count);
-            let is_clean = folders == 1 && ports == [api] && processes && app.processes("WebKitWebProcess").len() <= 1;
+            let is_clean = folders == 1 && ports == known && processes && app.processes("WebKitWebProcess").len() <= 1;
             (is_clean && zombies_of(service) == 0).then_some(())
         })
         .await;

@@ -251,6 +251,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "export",
         "extract",
         "finish",
+        "follow",
         "get",
         "hand",
         "import",
@@ -268,6 +269,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "reactivate",
         "record",
         "refresh",
+        "register",
         "regenerate",
         "remove",
         "replace",
@@ -294,6 +296,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "update",
         "verify",
         "wait",
+        "watch",
     ];
     for (name, operation) in Contract::ours().operations {
         let id = operation["operationId"].as_str().expect("an id");

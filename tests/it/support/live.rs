@@ -1,5 +1,7 @@
 //! A viewer of a live view, who speaks its protocol to the worker as an api process forwards it.
 
+use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -37,6 +39,13 @@ pub struct Viewer {
     pub acknowledges: bool,
     /// The code with which the connection was closed.
     pub closed: Option<u16>,
+}
+
+/// Where the service listens, all in one process: its API, and its live view.
+pub async fn ports(app: &App) -> HashSet<SocketAddr> {
+    let query = "select live_address from workers";
+    let live: String = sqlx::query_scalar(query).fetch_one(&app.database.pool).await.expect("a worker");
+    [app.base_url.trim_start_matches("http://"), &live].map(|address| address.parse().expect("an address")).into()
 }
 
 /// Where the browser of a session can be seen.

@@ -61,7 +61,7 @@ impl IntoParams for AsRole {
 }
 
 fn role() -> RefOr<Schema> {
-    named("LivekitRole", one_of(RoomRole::NAMES, None))
+    named("LiveRole", one_of(RoomRole::NAMES, None))
 }
 
 /// Get a LiveKit token

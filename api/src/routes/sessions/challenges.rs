@@ -20,6 +20,7 @@ use crate::http::openapi::{Database, NoChallenge, Restricted, named, one_of, or_
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
+use crate::routes::webhooks::events::challenge_type;
 
 pub fn routes() -> Routes {
     Routes::new().allow(WRITE_SESSIONS, routes!(resolve))
@@ -95,11 +96,6 @@ impl From<challenges::Challenge> for ResolvedChallenge {
             ended_at: challenge.ended_at,
         }
     }
-}
-
-/// The types of challenges that there are.
-pub fn challenge_type() -> RefOr<Schema> {
-    named("ChallengeType", one_of(ChallengeType::NAMES, None))
 }
 
 fn outcome() -> RefOr<Schema> {

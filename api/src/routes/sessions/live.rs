@@ -27,6 +27,7 @@ use sha1::{Digest as _, Sha1};
 use tokio::io::copy_bidirectional;
 use url::Url;
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
 use super::driving::not_ready;
@@ -36,7 +37,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::openapi::{
-    Body, Database, EndedSession, Forbidden, NoSession, Restricted, Unauthorized, Upgrading, Watching,
+    Body, Database, EndedSession, Forbidden, NoSession, Restricted, Unauthorized, Upgrading, Watching, named, one_of,
 };
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -57,10 +58,15 @@ pub fn routes() -> Routes {
 #[schema(as = LiveTicketRequest, example = json!({"role": "viewer"}))]
 struct TicketBody {
     /// What its bearer may do
+    #[schema(schema_with = role)]
     role: Role,
     /// What a controller's client calls itself, as it did when it took over
-    #[schema(min_length = 1, max_length = 128, nullable = false)]
+    #[schema(min_length = 1, max_length = 128)]
     client_id: Option<String>,
+}
+
+fn role() -> RefOr<Schema> {
+    named("LiveRole", one_of(Role::NAMES, None))
 }
 
 /// A ticket to a session's live view

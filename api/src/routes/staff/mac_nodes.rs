@@ -41,7 +41,7 @@ struct RegisterBody {
     #[schema(min_length = 1, max_length = 1024)]
     api_secret: String,
     /// Rooms that it can have at a time; any number without one
-    #[schema(minimum = 1, maximum = 10000, nullable = false)]
+    #[schema(minimum = 1, maximum = 10000)]
     capacity: Option<i32>,
 }
 

@@ -2,6 +2,7 @@
 //! it is.
 #![expect(dead_code, reason = "these types describe JSON that is never a Rust value here")]
 
+use kitfleet_domain::challenges::ChallengeType;
 use kitfleet_domain::events::EventType;
 use kitfleet_domain::operations::FailureClass;
 use kitfleet_domain::sessions::keeping::Reason;
@@ -9,7 +10,11 @@ use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
 use crate::http::openapi::{literally_true, named, one_of};
-use crate::routes::sessions::challenges::challenge_type;
+
+/// The types of challenges that there are.
+pub fn challenge_type() -> RefOr<Schema> {
+    named("ChallengeType", one_of(ChallengeType::NAMES, None))
+}
 
 /// What the `data` of an event's type is.
 pub struct Payload {
