@@ -68,6 +68,9 @@ async fn null_is_what_the_contract_says() {
     let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
     let agent = agent["id"].as_str().expect("an id");
     let staff = app.staff().await;
+    // Registered before, a machine is replaced.
+    let node = json!({"name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": "APInode", "api_secret": "a-secret"});
+    staff.post("/v1/mac-nodes/register", node).await.expect(201);
     let contract = client.get("/openapi.json").await.expect(200).body;
     let resolved = |schema: &Value| match schema["$ref"].as_str() {
         Some(to) => contract.pointer(to.trim_start_matches('#')).expect("what it refers to").clone(),

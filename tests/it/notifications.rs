@@ -205,7 +205,7 @@ async fn agents_webhooks_and_failures_are_told_of() {
     assert_eq!((event.as_str(), &data["consecutive_failures"]), ("webhook_endpoint.disabled", &json!(50)));
 
     let session = client.session().await;
-    let late = json!({"condition": {"kind": "url_matches", "pattern": "never"}, "timeout_ms": 100});
+    let late = json!({"condition": {"kind": "time", "ms": 30_000}, "timeout_ms": 100});
     client.operate(&session, "wait", late).await.problem(504, "session-timeout");
     let told = client.notified().await;
     let last = |wanted: &str| told.iter().rev().find(|(event, _)| event == wanted).map(|(_, data)| data.clone());
