@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
 use nix::sys::signal::Signal;
-use reqwest::Url;
+use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
 use self::support::openvpn::Guard;
@@ -169,5 +169,70 @@ async fn inside_a_network_of_its_own() {
     app.signal(0, Signal::SIGKILL).await;
     eventually(Duration::from_secs(10), "no process is left", async || app.marked().is_empty().then_some(())).await;
     assert_eq!(network(), before);
+    app.stop().await;
+}
+
+/// What a tunnel adds to a create and to a session's first page, by turns with sessions that leave directly.
+#[tokio::test]
+#[ignore = "prints figures: ./ops/test what_tunnels_add --run-ignored only --success-output final"]
+async fn what_tunnels_add() {
+    in_a_network_of_its_own("egress::servers::measured_inside").await;
+}
+
+/// Waits until a browser is hot again: what is measured does not wait for one to start.
+async fn until_hot(app: &App) {
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    eventually(Duration::from_secs(10), "a hot browser", async || {
+        let text = scraper.request(Method::GET, "/metrics").send().await.ok()?.text().await.ok()?;
+        text.lines().any(|line| line == "service_browsers_hot 1").then_some(())
+    })
+    .await;
+}
+
+/// See [`what_tunnels_add`], which starts it.
+#[tokio::test]
+#[ignore = "runs in a network of its own, where another test starts it"]
+async fn measured_inside() {
+    const ROUNDS: usize = 20;
+    let _names = furnish(&[(PUBLIC, "site.test")]);
+    run("mount -t tmpfs tmpfs /run; mkdir /run/wireguard");
+    let near = Site::start().await;
+    let address: SocketAddr = near.base_url.trim_start_matches("http://").parse().expect("an address");
+    let _watch = Watch::start(address).await;
+    let app =
+        bringing(App::webkit()).set("sessions.allow_private_targets", "false").set("metrics.scrape_token", "scrape");
+    let app = app.start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let url = format!("http://site.test:{}/", address.port());
+    let median = |times: &mut [Duration]| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    for scheme in ["wireguard", "openvpn"] {
+        let server = Server::start(scheme).await;
+        let _far = Site::start_on(server.far().listen((Ipv4Addr::UNSPECIFIED, address.port()).into())).await;
+        let saved = client.post("/v1/account/me/proxies", server.body()).await.expect(201).body;
+        let ways = [json!({}), json!({"proxy_id": saved["id"]})];
+        let mut taken: [[Vec<Duration>; 2]; 2] = Default::default();
+        for _ in 0..ROUNDS {
+            for (way, [creates, pages]) in ways.iter().zip(&mut taken) {
+                until_hot(&app).await;
+                let begun = Instant::now();
+                let agent = client.post("/v1/agent-sessions", way.clone()).await.expect(201).body;
+                creates.push(begun.elapsed());
+                let begun = Instant::now();
+                client.navigate(agent["session_id"].as_str().expect("an id"), &url).await;
+                pages.push(begun.elapsed());
+                client
+                    .delete(&format!("/v1/agent-sessions/{}", agent["id"].as_str().expect("an id")))
+                    .await
+                    .expect(204);
+            }
+        }
+        let [[direct, direct_page], [through, page]] =
+            taken.each_mut().map(|way| way.each_mut().map(|times| median(times)));
+        println!("{scheme}: create {through:?}, directly {direct:?}; first page {page:?}, directly {direct_page:?}");
+        assert!(through <= direct + Duration::from_millis(60) && page <= direct_page + Duration::from_millis(100));
+    }
     app.stop().await;
 }
