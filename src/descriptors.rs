@@ -61,7 +61,10 @@ impl Sessions {
         }
         // The pool, the worker's two beside it, and what waits for notifications.
         let of_database = config.database.max_connections as usize * 2 + 8;
-        let taken = ITS_OWN + of_database + config.server.max_connections + webhooks::attempts_that_fit(limit);
+        // A quarter of the connections may be live views, which have two ends more.
+        let of_views = config.server.max_connections / 2;
+        let of_connections = config.server.max_connections + of_views;
+        let taken = ITS_OWN + of_database + of_connections + webhooks::attempts_that_fit(limit);
         let left = limit.saturating_sub(taken);
         let of_least = OF_A_SESSION + ENDS * LEAST_SESSION_CONNECTIONS;
         let fitting = u32::try_from(left / of_least).unwrap_or(u32::MAX);

@@ -215,6 +215,8 @@ pub enum Closing {
     Unreadable,
     /// It was not heard of.
     Silent,
+    /// It said more than anybody would.
+    Flooding,
     /// The worker stops.
     Stopping,
 }
@@ -228,6 +230,7 @@ impl Closing {
             Self::Withdrawn => 4001,
             Self::Unreadable => 4002,
             Self::Silent => 4003,
+            Self::Flooding => 4004,
             Self::Stopping => 1001,
         }
     }
@@ -240,6 +243,7 @@ impl Closing {
             Self::Withdrawn => "this view was withdrawn",
             Self::Unreadable => "this is no message of the protocol",
             Self::Silent => "nothing was heard for too long",
+            Self::Flooding => "more than a thousand messages a second",
             Self::Stopping => "the worker stops",
         }
     }

@@ -20,7 +20,6 @@ use std::time::Duration;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live::{self as tickets, Admission};
 use kitfleet_domain::seldom::Seldom;
-use kitfleet_live::MOST_VIEWERS;
 use kitfleet_live::link::{self, Greeting, Incoming, Listener, NotAdmitted};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -120,7 +119,7 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
     }
     // Of a session that is not here the ticket stays good.
     let stage = context.sessions.stage(session).ok_or(NotAdmitted::Session)?;
-    let is_full = context.live.hubs().get(&session).is_some_and(|hub| hub.seats.count() >= MOST_VIEWERS);
+    let is_full = context.live.hubs().get(&session).is_some_and(|hub| hub.seats.are_taken());
     if is_full {
         return Err(NotAdmitted::Full);
     }

@@ -34,6 +34,11 @@ impl ConnectionLimits {
         (self.all / 16).max(1)
     }
 
+    /// Connections that have become live views, at a time. Each takes two descriptors more, to its worker and there.
+    pub fn views(self) -> usize {
+        (self.all / 4).max(1)
+    }
+
     fn of_one(self) -> usize {
         self.per_address.min(self.all / 2).max(1)
     }

@@ -130,7 +130,8 @@ impl Server {
             tracing::debug!(%error, "the connection was gone at once");
             return;
         }
-        let activity = &place.activity;
+        let place = Arc::new(place);
+        let activity = &Arc::clone(&place.activity);
         let stream = Impatient::new(stream, self.app.config.write_timeout, Arc::clone(activity));
         let stream = Explaining::new(stream, &self.app.config.errors_url);
         let (body_timeout, given_up) = (self.app.config.body_timeout, self.app.bodies_given_up.clone());
@@ -139,6 +140,8 @@ impl Server {
             let (router, under_way) = (router.clone(), activity.begin());
             let mut request: Request = DrainedBody::of(request, body_timeout, &given_up).map(Body::new);
             request.extensions_mut().insert(Peer(peer.ip()));
+            // What becomes of the connection when it leaves HTTP takes its place along.
+            request.extensions_mut().insert(Arc::clone(&place));
             async move {
                 let answer = answer(router, request).await;
                 Ok::<_, Infallible>(answer.map(|body| WrittenBody::of(body, under_way)))

@@ -5,6 +5,7 @@ mod acting;
 use std::time::Duration;
 
 use kitfleet_live::link::{ConnectError, NotAdmitted};
+use reqwest::Method;
 use serde_json::json;
 
 use crate::support::live::{Viewer, show_ticket, ticket};
@@ -167,5 +168,40 @@ async fn a_page_that_hangs_is_seen_as_it_was() {
     other.until("green", |viewer| viewer.shows((80, 100), GREEN).then_some(())).await;
     scene.client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
     assert_eq!(other.until_closed().await, Some(4000));
+    scene.app.stop().await;
+}
+
+/// Contract: live 5, 20, 27. Viewers take seats from each other and not from whoever may act, a view is a connection of its address as any
+/// other, and whoever floods it is cut off.
+#[tokio::test]
+async fn those_who_watch_leave_room_for_others() {
+    let app = App::webkit().set("server.max_connections", "64").set("server.max_connections_per_address", "8");
+    let scene = Scene::of(app.start().await).await;
+    let mut there = Vec::new();
+    for _ in 0..64 {
+        there.push(Viewer::watch(&scene.app, &scene.client, &scene.session).await);
+    }
+    let late = ticket(&scene.client, &scene.session, "viewer", None).await;
+    let refused = show_ticket(&scene.app, &scene.session, &late).await.err();
+    assert!(matches!(refused, Some(ConnectError::NotAdmitted(NotAdmitted::Full))), "{refused:?}");
+    Viewer::control(&scene.app, &scene.client, &scene.session, None).await;
+    drop(there);
+
+    let mut views = Vec::new();
+    for _ in 0..8 {
+        let ticket = ticket(&scene.client, &scene.session, "viewer", None).await;
+        views.push(Viewer::through_the_api(&scene.app, &scene.session, &ticket).await);
+    }
+    let another = || scene.app.stranger().request(Method::GET, "/healthz").send();
+    let refused = async || another().await.is_err().then_some(());
+    eventually(Duration::from_secs(10), "no more connections of this address", refused).await;
+    let mut flooding = views.pop().expect("a viewer");
+    let free = async || another().await.is_ok().then_some(());
+    for _ in 0..3_000 {
+        flooding.send_raw(r#"{"type":"ack","seq":1}"#).await;
+    }
+    assert_eq!(flooding.until_closed().await, Some(4004));
+    drop(flooding);
+    eventually(Duration::from_secs(10), "a connection", free).await;
     scene.app.stop().await;
 }

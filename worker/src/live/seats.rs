@@ -15,6 +15,9 @@ use uuid::Uuid;
 /// Refusals that wait for their viewer; of more it learns nothing new.
 const REFUSALS: usize = 16;
 
+/// Seats that only those get who may act, so that whoever may only look keeps nobody from the wheel.
+const KEPT_FOR_CONTROLLERS: usize = 4;
+
 /// Which of a hub's viewers.
 pub type SeatId = u64;
 
@@ -86,7 +89,8 @@ impl Seats {
     /// A seat for somebody. `None` when all are taken.
     pub fn take(&self, admission: Admission) -> Option<Seat> {
         let mut everybody = self.taken.everybody();
-        if everybody.seats.len() >= MOST_VIEWERS {
+        let kept = if admission.role == Role::Controller { KEPT_FOR_CONTROLLERS } else { 0 };
+        if everybody.seats.len() >= MOST_VIEWERS + kept {
             return None;
         }
         everybody.last += 1;
@@ -100,14 +104,14 @@ impl Seats {
         Some(Seat { id, admission, control: controlled, refusals: refused, withdrawn, taken })
     }
 
-    /// How many are taken.
-    pub fn count(&self) -> usize {
-        self.taken.everybody().seats.len()
+    /// Whether there is none for anybody.
+    pub fn are_taken(&self) -> bool {
+        self.taken.everybody().seats.len() >= MOST_VIEWERS + KEPT_FOR_CONTROLLERS
     }
 
     /// Whether nobody watches.
     pub fn is_empty(&self) -> bool {
-        self.count() == 0
+        self.taken.everybody().seats.is_empty()
     }
 
     /// Whether this viewer is still there.

@@ -30,6 +30,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Events a second (contract: live 14).
 const EVENTS_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
+/// Messages a second, of whatever kind (contract: live 20).
+const MESSAGES_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 
 type Socket = WebSocketStream<Box<dyn Stream>>;
 
@@ -70,6 +72,7 @@ struct Viewer<'a> {
     heard_at: Instant,
     told: Words,
     rate: DefaultDirectRateLimiter,
+    messages: DefaultDirectRateLimiter,
 }
 
 /// Why nothing more is said.
@@ -83,8 +86,9 @@ enum Over {
 impl<'a> Viewer<'a> {
     fn new(hub: &'a Hub, seat: Seat, sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>) -> Self {
         let rate = RateLimiter::direct(Quota::per_second(EVENTS_A_SECOND));
+        let messages = RateLimiter::direct(Quota::per_second(MESSAGES_A_SECOND));
         let (told, heard_at) = (Words::default(), Instant::now());
-        Self { hub, seat, sink, stream, has: 0, on_their_way: 0, heard_at, told, rate }
+        Self { hub, seat, sink, stream, has: 0, on_their_way: 0, heard_at, told, rate, messages }
     }
 
     async fn serve(&mut self) -> Option<Closing> {
@@ -205,6 +209,9 @@ impl<'a> Viewer<'a> {
 
     fn hear(&mut self, message: Message) -> Result<Option<FromViewer>, Over> {
         self.heard_at = Instant::now();
+        if self.messages.check().is_err() {
+            return Err(Over::Close(Closing::Flooding));
+        }
         match message {
             Message::Text(text) => match serde_json::from_str(&text) {
                 Ok(said) => Ok(Some(said)),

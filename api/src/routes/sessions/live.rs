@@ -1,6 +1,8 @@
 //! Watching a session's browser (contract: live 24 to 28). Who may is said here; what is shown, and what is done in it, passes through
 //! without being read.
 
+use std::sync::Arc;
+
 use axum::Json as Answer;
 use axum::body::Body as NoBody;
 use axum::extract::{Request, State};
@@ -33,6 +35,7 @@ use utoipa_axum::routes;
 use super::driving::not_ready;
 use super::operations::READ_STATE;
 use crate::http::auth::Caller;
+use crate::http::connections::Place;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
 use crate::http::kinds;
@@ -137,6 +140,9 @@ async fn watch(State(app): State<App>, path: IdPath<SessionId>, mut request: Req
     let upgrade = Upgrade::of(&mut request)?;
     check_origin(&app, request.headers())?;
     let greeting = Greeting { session_id: path.id()?, ticket: ticket_in(request.headers())? };
+    if app.tunnels.len() >= app.config.connections.views() {
+        return Err(Problem::new(&kinds::CONFLICT, "too many watch by this process now"));
+    }
     let stream = reach(&app, &greeting).await?;
     Ok(upgrade.carry(&app, stream))
 }
@@ -145,6 +151,8 @@ async fn watch(State(app): State<App>, path: IdPath<SessionId>, mut request: Req
 struct Upgrade {
     on_upgrade: OnUpgrade,
     accept: HeaderValue,
+    /// Its place among all connections, if anybody counts them.
+    place: Option<Arc<Place>>,
 }
 
 impl Upgrade {
@@ -159,16 +167,18 @@ impl Upgrade {
         let proof = key.map(|key| Sha1::new().chain_update(key).chain_update(KEYS_OTHER_HALF).finalize());
         let accept = proof.and_then(|proof| HeaderValue::try_from(STANDARD.encode(proof)).ok());
         let on_upgrade = request.extensions_mut().remove::<OnUpgrade>();
-        accept.zip(on_upgrade).map(|(accept, on_upgrade)| Self { on_upgrade, accept }).ok_or_else(|| {
+        let place = request.extensions_mut().remove::<Arc<Place>>();
+        accept.zip(on_upgrade).map(|(accept, on_upgrade)| Self { on_upgrade, accept, place }).ok_or_else(|| {
             Problem::bad_request("this is a WebSocket of version 13 (RFC 6455), and the request does not open one")
         })
     }
 
     /// Agrees, and carries what either side says until one of them has ended, or the process stops.
     fn carry(self, app: &App, mut stream: Box<dyn Stream>) -> Response {
-        let (on_upgrade, stopping) = (self.on_upgrade, app.tunnels_cut.clone());
+        let (on_upgrade, stopping, place) = (self.on_upgrade, app.tunnels_cut.clone(), self.place);
         app.tunnels.spawn(stopping.run_until_cancelled_owned(async move {
             if let Ok(upgraded) = on_upgrade.await {
+                let _busy = place.as_ref().map(|place| place.activity.begin());
                 // However it ends, there is nobody left to tell.
                 let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
             }
