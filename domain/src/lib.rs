@@ -12,6 +12,7 @@ pub mod archetypes;
 pub mod area;
 pub mod areas;
 pub mod audit;
+pub mod billing;
 pub mod byok;
 pub mod challenges;
 pub mod credentials;

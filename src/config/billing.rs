@@ -1,0 +1,87 @@
+//! `billing.*`
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::billing;
+use serde::{Deserialize, Serialize};
+
+use super::values::{BaseUrl, Secret, secret};
+
+/// `billing.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Billing {
+    /// Who takes cards.
+    pub card: Card,
+    /// Who takes crypto currencies.
+    pub crypto: Crypto,
+    /// What a month of a tier costs.
+    pub prices: Prices,
+}
+
+/// `billing.card.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Card {
+    /// Where the provider's API is.
+    pub base_url: BaseUrl,
+    /// What we show it.
+    #[serde(deserialize_with = "secret")]
+    pub secret_key: Option<Secret>,
+    /// What its notices are signed with.
+    #[serde(deserialize_with = "secret")]
+    pub webhook_secret: Option<Secret>,
+}
+
+impl Default for Card {
+    fn default() -> Self {
+        Self { base_url: BaseUrl::known("https://api.stripe.com"), secret_key: None, webhook_secret: None }
+    }
+}
+
+/// `billing.crypto.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Crypto {
+    /// Where the processor's API is.
+    pub base_url: BaseUrl,
+    /// What we show it.
+    #[serde(deserialize_with = "secret")]
+    pub api_key: Option<Secret>,
+    /// What its notices are signed with.
+    #[serde(deserialize_with = "secret")]
+    pub ipn_secret: Option<Secret>,
+}
+
+impl Default for Crypto {
+    fn default() -> Self {
+        Self { base_url: BaseUrl::known("https://api.nowpayments.io"), api_key: None, ipn_secret: None }
+    }
+}
+
+/// `billing.prices.*`, in cents; a tier without a price cannot be bought.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prices {
+    pub solo_manual: Option<u32>,
+    pub team_manual: Option<u32>,
+    pub agency_manual: Option<u32>,
+    pub api_starter: Option<u32>,
+    pub api_builder: Option<u32>,
+    pub api_scale: Option<u32>,
+    pub enterprise: Option<u32>,
+}
+
+impl From<&Prices> for billing::Prices {
+    fn from(prices: &Prices) -> Self {
+        let prices = [
+            (Tier::SoloManual, prices.solo_manual),
+            (Tier::TeamManual, prices.team_manual),
+            (Tier::AgencyManual, prices.agency_manual),
+            (Tier::ApiStarter, prices.api_starter),
+            (Tier::ApiBuilder, prices.api_builder),
+            (Tier::ApiScale, prices.api_scale),
+            (Tier::Enterprise, prices.enterprise),
+        ];
+        Self(prices.into_iter().filter_map(|(tier, price)| Some((tier, price?))).collect())
+    }
+}
