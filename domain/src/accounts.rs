@@ -27,6 +27,8 @@ pub(crate) const AREA: Area = Area {
     Copy,
     PartialEq,
     Eq,
+    PartialOrd,
+    Ord,
     Serialize,
     sqlx::Type,
     strum::Display,
