@@ -280,6 +280,8 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         agents: config.agents(),
         notifications: config.notifications(),
         live: LiveConfig { ticket_ttl: config.live.ticket_ttl, origins: config.live.origins.clone() },
+        prices: (&config.billing.prices).into(),
+        card: config.billing.card.config(),
         stores: config.stores()?,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,

@@ -1,11 +1,29 @@
 //! What a customer pays, and what payment providers tell of it.
 
+pub mod card;
+pub mod card_events;
 pub mod card_signature;
 pub mod ipn_signature;
 
 use std::collections::BTreeMap;
 
 use crate::accounts::Tier;
+use crate::area::{Area, Purge};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[
+        ("card_events", "an event that came before changes nothing, whenever it comes again"),
+        ("card_customers", "a few an account, as whom it pays"),
+        ("card_subscriptions", "one that has ended stays so"),
+        ("card_notices", "nobody is mailed of the same twice"),
+    ],
+    purges: &[Purge::new("billing", "card_checkout_keys", |conn, _, limit| Box::pin(card::purge_keys(conn, limit)))],
+    mails: &["payment_receipt", "payment_failed", "renewal_reminder"],
+    ..Area::named("billing")
+};
+
+/// In what prices are.
+pub const CURRENCY: &str = "usd";
 
 /// What a month of each tier costs, in cents. A tier without a price cannot be bought.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,10 +1,13 @@
 //! `billing.*`
 
+use std::time::Duration;
+
+use kitfleet_api::CardConfig;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::billing;
 use serde::{Deserialize, Serialize};
 
-use super::values::{BaseUrl, Secret, secret};
+use super::values::{BaseUrl, Secret, duration, secret};
 
 /// `billing.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -30,11 +33,28 @@ pub struct Card {
     /// What its notices are signed with.
     #[serde(deserialize_with = "secret")]
     pub webhook_secret: Option<Secret>,
+    /// How long it may take to answer.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
 }
 
 impl Default for Card {
     fn default() -> Self {
-        Self { base_url: BaseUrl::known("https://api.stripe.com"), secret_key: None, webhook_secret: None }
+        let CardConfig { base_url, timeout, .. } = CardConfig::default();
+        Self { base_url: BaseUrl::known(base_url), secret_key: None, webhook_secret: None, timeout }
+    }
+}
+
+impl Card {
+    /// How the API reaches it.
+    pub fn config(&self) -> CardConfig {
+        let revealed = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.reveal().to_owned());
+        CardConfig {
+            base_url: self.base_url.as_str().to_owned(),
+            secret_key: revealed(&self.secret_key),
+            webhook_secret: revealed(&self.webhook_secret),
+            timeout: self.timeout,
+        }
     }
 }
 

@@ -1,0 +1,3 @@
+//! What payment providers tell, and what comes of it.
+
+pub mod card;
