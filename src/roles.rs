@@ -282,6 +282,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         live: LiveConfig { ticket_ttl: config.live.ticket_ttl, origins: config.live.origins.clone() },
         prices: (&config.billing.prices).into(),
         card: config.billing.card.config(),
+        crypto: config.billing.crypto.config(),
         stores: config.stores()?,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,

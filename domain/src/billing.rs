@@ -1,9 +1,12 @@
 //! What a customer pays, and what payment providers tell of it.
 
+pub mod amounts;
 pub mod card;
 pub mod card_events;
 pub mod card_signature;
+pub mod ipn;
 pub mod ipn_signature;
+pub mod orders;
 
 use std::collections::BTreeMap;
 
@@ -17,7 +20,12 @@ pub(crate) const AREA: Area = Area {
         ("card_subscriptions", "one that has ended stays so"),
         ("card_notices", "nobody is mailed of the same twice"),
     ],
-    purges: &[Purge::new("billing", "card_checkout_keys", |conn, _, limit| Box::pin(card::purge_keys(conn, limit)))],
+    purges: &[
+        Purge::new("billing", "card_checkout_keys", |conn, _, limit| Box::pin(card::purge_keys(conn, limit))),
+        Purge::new("billing", "crypto_orders", |conn, _, limit| Box::pin(orders::purge_unanswered(conn, limit))),
+    ],
+    events: &["crypto.order.paid", "crypto.order.failed"],
+    chains: &[orders::SWEEP],
     mails: &["payment_receipt", "payment_failed", "renewal_reminder"],
     ..Area::named("billing")
 };

@@ -50,7 +50,6 @@ pub mod sign_ups;
 pub mod staff;
 pub mod teams;
 pub mod timestamp;
-mod to_come;
 pub mod tokens;
 pub mod turns;
 pub mod usage;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kitfleet_api::CardConfig;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::billing;
+use kitfleet_payments::CryptoConfig;
 use serde::{Deserialize, Serialize};
 
 use super::values::{BaseUrl, Secret, duration, secret};
@@ -48,11 +49,10 @@ impl Default for Card {
 impl Card {
     /// How the API reaches it.
     pub fn config(&self) -> CardConfig {
-        let revealed = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.reveal().to_owned());
         CardConfig {
             base_url: self.base_url.as_str().to_owned(),
-            secret_key: revealed(&self.secret_key),
-            webhook_secret: revealed(&self.webhook_secret),
+            secret_key: revealed(self.secret_key.as_ref()),
+            webhook_secret: revealed(self.webhook_secret.as_ref()),
             timeout: self.timeout,
         }
     }
@@ -70,12 +70,45 @@ pub struct Crypto {
     /// What its notices are signed with.
     #[serde(deserialize_with = "secret")]
     pub ipn_secret: Option<Secret>,
+    /// How long it may take to answer.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// How long an order may be paid.
+    #[serde(with = "duration")]
+    pub payment_window: Duration,
+    /// How long what was paid for lasts.
+    #[serde(with = "duration")]
+    pub period: Duration,
+    /// From which age on the processor is asked about an order that waits.
+    #[serde(with = "duration")]
+    pub sweep_after: Duration,
 }
 
 impl Default for Crypto {
     fn default() -> Self {
-        Self { base_url: BaseUrl::known("https://api.nowpayments.io"), api_key: None, ipn_secret: None }
+        let CryptoConfig { base_url, timeout, payment_window, period, sweep_after, .. } = CryptoConfig::default();
+        let base_url = BaseUrl::known(base_url);
+        Self { base_url, api_key: None, ipn_secret: None, timeout, payment_window, period, sweep_after }
     }
+}
+
+impl Crypto {
+    /// How the API and workers reach it.
+    pub fn config(&self) -> CryptoConfig {
+        CryptoConfig {
+            base_url: self.base_url.as_str().to_owned(),
+            api_key: revealed(self.api_key.as_ref()),
+            ipn_secret: revealed(self.ipn_secret.as_ref()),
+            timeout: self.timeout,
+            payment_window: self.payment_window,
+            period: self.period,
+            sweep_after: self.sweep_after,
+        }
+    }
+}
+
+fn revealed(secret: Option<&Secret>) -> Option<String> {
+    secret.map(|secret| secret.reveal().to_owned())
 }
 
 /// `billing.prices.*`, in cents; a tier without a price cannot be bought.

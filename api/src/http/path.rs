@@ -7,7 +7,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, MembershipId, OauthClientId, ProfileId, ProxyId,
+    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, MembershipId, OauthClientId, OrderId, ProfileId, ProxyId,
     RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
@@ -54,6 +54,7 @@ resources! {
     WebhookId: "webhook endpoint";
     DeliveryId: "webhook delivery";
     RequeueId: "requeue";
+    OrderId: "crypto order";
     AccountId: "account";
     WorkerId: "worker";
 }

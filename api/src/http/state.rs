@@ -26,6 +26,7 @@ use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_models::Models;
+use kitfleet_payments::{CryptoConfig, CryptoProcessor};
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -117,6 +118,8 @@ pub struct ApiConfig {
     pub prices: Prices,
     /// Who takes cards.
     pub card: CardConfig,
+    /// Who takes crypto currencies.
+    pub crypto: CryptoConfig,
 }
 
 /// Who may watch a session's browser (contract: live 24, 26).
@@ -176,6 +179,7 @@ impl Default for ApiConfig {
             live: LiveConfig::default(),
             prices: Prices::default(),
             card: CardConfig::default(),
+            crypto: CryptoConfig::default(),
         }
     }
 }
@@ -265,6 +269,8 @@ pub struct Shared {
     pub byok_tests: Turns,
     /// Who takes cards.
     pub card: CardProvider,
+    /// Who takes crypto currencies.
+    pub crypto: CryptoProcessor,
     /// Whose turn it is to ask a payment provider.
     pub payments: Turns,
     /// Whose turn it is to read some of an export of the audit log.
@@ -302,6 +308,7 @@ impl App {
         let line = Line::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
         let models = Models::new(config.models.clone())?;
         let card = CardProvider::new(config.card.clone())?;
+        let crypto = CryptoProcessor::new(config.crypto.clone())?;
         let handlers = TaskTracker::new();
         Ok(Self(Arc::new(Shared {
             config,
@@ -315,6 +322,7 @@ impl App {
             models,
             byok_tests: Turns::new(TESTS_AT_ONCE.0, TESTS_AT_ONCE.1),
             card,
+            crypto,
             payments: Turns::new(PAYMENTS_AT_ONCE.0, PAYMENTS_AT_ONCE.1),
             exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
             line,

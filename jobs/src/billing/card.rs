@@ -2,7 +2,7 @@
 //!
 //! All that an event does commits along with its id. Rows are locked in one order: the event's, its customer's, the account's.
 
-use kitfleet_domain::accounts::{self, Tier};
+use kitfleet_domain::accounts;
 use kitfleet_domain::billing::card::{self, Notice, Rank};
 use kitfleet_domain::billing::card_events::{Checkout, Event, Invoice, Subscription, Told};
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
@@ -11,7 +11,8 @@ use kitfleet_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 
-use crate::accounts::{give_tier, set_tier};
+use super::take_back;
+use crate::accounts::give_tier;
 use crate::emails;
 
 /// What became of an event.
@@ -149,15 +150,6 @@ async fn settle(conn: &mut PgConnection, account: AccountId, subscription: &Subs
 
 async fn gave(conn: &mut PgConnection, account: AccountId, subscription: &str) -> sqlx::Result<bool> {
     Ok(accounts::tier_giver(conn, account).await?.is_some_and(|giver| giver == subscription))
-}
-
-/// To what another subscription pays for, if there is one.
-async fn take_back(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
-    match card::newest_live(&mut *conn, account).await? {
-        Some(other) => give_tier(conn, account, other.tier, &other.id).await?,
-        None => set_tier(conn, account, Tier::Free).await?,
-    };
-    Ok(())
 }
 
 /// Has a customer mailed of an invoice, once (contract: billing 22 to 25).

@@ -12,16 +12,16 @@ use kitfleet_domain::validation::{Invalid, Rules};
 use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
-use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
+use super::paid_tier;
 use crate::http::auth::Caller;
 use crate::http::card_provider::{Payer, Purchase};
 use crate::http::error::{Problem, Result};
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::json::Json;
 use crate::http::kinds;
-use crate::http::openapi::{Body, Database, NoCardCustomer, Paying, RateLimited, Restricted, one_of, tier};
+use crate::http::openapi::{Body, Database, NoCardCustomer, Paying, RateLimited, Restricted, tier};
 use crate::http::permissions::OWN_ACCOUNT;
 use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
@@ -56,11 +56,6 @@ struct NewCheckout {
     /// Where it sends whoever has not
     #[schema(min_length = 1, max_length = 2048)]
     cancel_url: String,
-}
-
-fn paid_tier() -> RefOr<Schema> {
-    let names: Vec<_> = Tier::NAMES.iter().copied().filter(|name| *name != Tier::Free.name()).collect();
-    one_of(&names, None)
 }
 
 /// Where a purchase goes on
