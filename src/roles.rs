@@ -325,6 +325,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         byok_reminder_after: config.agents.byok_reminder_after,
         agents: config.agents(),
         models: config.models()?,
+        crypto: config.billing.crypto.config(),
         stores: config.stores()?,
         limits: config.limits.clone(),
     })

@@ -11,8 +11,8 @@ use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
-    accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live, livekit,
-    mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, teams,
+    accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
+    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, teams,
     usage, web_sessions, webhooks, workers,
 };
 

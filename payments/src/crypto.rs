@@ -1,5 +1,6 @@
-//! The crypto processor: NOWPayments' API.
+//! The crypto processor, asked in its own words: the API of `NOWPayments`.
 
+use std::fmt;
 use std::time::Duration;
 
 use kitfleet_domain::billing::amounts::Amount;
@@ -17,7 +18,7 @@ const ADDRESS_CHARS: usize = 200;
 /// Characters of a currency's name.
 const CURRENCY_CHARS: usize = 20;
 
-/// How the processor is reached; the root crate's configuration becomes this. Not `Debug`, because it holds secrets.
+/// How the processor is reached; the root crate's configuration becomes this.
 #[derive(Clone)]
 pub struct CryptoConfig {
     /// Where its API is, without a trailing slash.
@@ -36,6 +37,12 @@ pub struct CryptoConfig {
     pub sweep_after: Duration,
 }
 
+impl fmt::Debug for CryptoConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CryptoConfig").field("base_url", &self.base_url).finish_non_exhaustive()
+    }
+}
+
 impl Default for CryptoConfig {
     fn default() -> Self {
         Self {
@@ -43,7 +50,7 @@ impl Default for CryptoConfig {
             api_key: None,
             ipn_secret: None,
             timeout: Duration::from_secs(20),
-            payment_window: Duration::from_mins(60),
+            payment_window: Duration::from_hours(1),
             period: Duration::from_hours(30 * 24),
             sweep_after: Duration::from_hours(8 * 24),
         }
@@ -130,10 +137,10 @@ impl CryptoProcessor {
         let request = self.http.post(format!("{}/v1/payment", self.config.base_url)).json(&body);
         let made: MadePayment = exchange::answer(self.signed(request)?, self.config.timeout).await?;
         let MadePayment { payment_id, pay_address, pay_amount, pay_currency } = made;
-        let is_plain = |text: &str, most| {
-            (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
-        };
-        if pay_amount.is_nothing() || !is_plain(&pay_address, ADDRESS_CHARS) || !is_plain(&pay_currency, CURRENCY_CHARS) {
+        let is_plain =
+            |text: &str, most| (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if pay_amount.is_nothing() || !is_plain(&pay_address, ADDRESS_CHARS) || !is_plain(&pay_currency, CURRENCY_CHARS)
+        {
             return Err(PaymentError::Unusable);
         }
         Ok(Payment { payment_id, pay_address, pay_amount, pay_currency: pay_currency.to_ascii_lowercase() })

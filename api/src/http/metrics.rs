@@ -356,8 +356,7 @@ pub enum CryptoWebhook {
 }
 
 impl CryptoWebhook {
-    const ALL: [Self; 5] =
-        [Self::Ok, Self::SignatureInvalid, Self::SignatureMissing, Self::EmptyBody, Self::Malformed];
+    const ALL: [Self; 5] = [Self::Ok, Self::SignatureInvalid, Self::SignatureMissing, Self::EmptyBody, Self::Malformed];
 
     fn label(self) -> &'static str {
         match self {

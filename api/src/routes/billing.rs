@@ -12,7 +12,11 @@ use crate::http::openapi::{named, one_of};
 use crate::http::routing::Routes;
 
 pub fn routes() -> Routes {
-    Routes::new().merge(card::routes()).merge(card_webhook::routes()).merge(crypto::routes()).merge(crypto_webhook::routes())
+    Routes::new()
+        .merge(card::routes())
+        .merge(card_webhook::routes())
+        .merge(crypto::routes())
+        .merge(crypto_webhook::routes())
 }
 
 fn paid_tier() -> RefOr<Schema> {

@@ -98,6 +98,7 @@ fn ours<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OrderId>, D
 pub fn payment_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let written = Box::<RawValue>::deserialize(deserializer)?;
     let id = written.get().trim_matches('"');
-    let fits = (1..=ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let fits =
+        (1..=ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if fits && id != "null" { Ok(id.to_owned()) } else { Err(D::Error::custom("no id of a payment")) }
 }

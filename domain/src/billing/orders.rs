@@ -20,7 +20,9 @@ pub const SWEEP: Chain = Chain { name: "sweep_crypto_orders", period: 300 };
 pub const MOST_OPEN: i64 = 50;
 
 /// How an order stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames,
+)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Status {
@@ -385,10 +387,8 @@ pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<O
 /// # Errors
 /// When the database fails.
 pub async fn is_overdue(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bool> {
-    let overdue = sqlx::query_scalar!(
-        r#"select expires_at <= now() as "overdue!" from crypto_orders where id = $1"#,
-        id as _,
-    );
+    let overdue =
+        sqlx::query_scalar!(r#"select expires_at <= now() as "overdue!" from crypto_orders where id = $1"#, id as _,);
     Ok(overdue.fetch_optional(conn).await?.unwrap_or_default())
 }
 

@@ -103,12 +103,7 @@ async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Option<Ac
 }
 
 /// Contract: billing 18.
-async fn buy(
-    conn: &mut PgConnection,
-    account: AccountId,
-    checkout: &Checkout,
-    at: Timestamp,
-) -> sqlx::Result<()> {
+async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, at: Timestamp) -> sqlx::Result<()> {
     let Some(id) = &checkout.subscription else { return Ok(()) };
     let bought = Subscription {
         id: id.clone(),
@@ -153,12 +148,7 @@ async fn gave(conn: &mut PgConnection, account: AccountId, subscription: &str) -
 }
 
 /// Has a customer mailed of an invoice, once (contract: billing 22 to 25).
-async fn notify(
-    conn: &mut PgConnection,
-    account: Option<AccountId>,
-    event: &Event,
-    told: &Told,
-) -> sqlx::Result<()> {
+async fn notify(conn: &mut PgConnection, account: Option<AccountId>, event: &Event, told: &Told) -> sqlx::Result<()> {
     let (template, invoice, about, amount) = match told {
         Told::Paid(invoice) if invoice.amount_paid > 0 => {
             (Template::PaymentReceipt, invoice, billed(invoice), invoice.amount_paid)

@@ -48,12 +48,7 @@ pub async fn take(conn: &mut PgConnection, notice: &Notice, period: Duration) ->
 ///
 /// # Errors
 /// When the database fails.
-pub async fn pay(
-    conn: &mut PgConnection,
-    order: &Order,
-    payment: Option<&str>,
-    period: Duration,
-) -> sqlx::Result<()> {
+pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     let is_there = accounts::lock(&mut *conn, order.account).await?.is_some();
     orders::pay(&mut *conn, order.id, payment, period).await?;
     tell(&mut *conn, order.id).await?;
@@ -84,16 +79,13 @@ async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
         "price_currency": order.price_currency,
         "payment_id": order.payment_id,
     });
-    let event = match order.reason {
-        Some(reason) => {
-            data["failed_at"] = json!(order.ended_at);
-            data["reason"] = reason.name().into();
-            EventType::CryptoOrderFailed
-        }
-        None => {
-            data["paid_at"] = json!(order.ended_at);
-            EventType::CryptoOrderPaid
-        }
+    let event = if let Some(reason) = order.reason {
+        data["failed_at"] = json!(order.ended_at);
+        data["reason"] = reason.name().into();
+        EventType::CryptoOrderFailed
+    } else {
+        data["paid_at"] = json!(order.ended_at);
+        EventType::CryptoOrderPaid
     };
     events::record(conn, order.account, event, data).await?;
     Ok(())

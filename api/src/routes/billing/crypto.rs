@@ -218,7 +218,10 @@ async fn begin(app: &App, account: AccountId, key: Option<&str>, wanted: &Wanted
         Begun::KeyInUse => Ok(None),
         Begun::TooMany => {
             let most = orders::MOST_OPEN;
-            Err(Problem::new(&kinds::CONFLICT, format!("the account has {most} orders that it can pay; pay one, or wait")))
+            Err(Problem::new(
+                &kinds::CONFLICT,
+                format!("the account has {most} orders that it can pay; pay one, or wait"),
+            ))
         }
     }
 }
@@ -274,7 +277,8 @@ fn wanted(app: &App, body: &NewOrder) -> Result<Wanted, Invalid> {
     let price_currency = body.price_currency.as_deref().unwrap_or(CURRENCY).to_ascii_lowercase();
     let pay_currency = body.pay_currency.as_deref().unwrap_or(PAY_CURRENCY).to_ascii_lowercase();
     let mut rules = Rules::default();
-    let told = if tier.is_none() { "must be a tier that is paid for" } else { "cannot be bought here: it has no price" };
+    let told =
+        if tier.is_none() { "must be a tier that is paid for" } else { "cannot be bought here: it has no price" };
     rules.require(bought.is_some(), "product", told);
     rules.require(price_currency == CURRENCY, "price_currency", "must be usd");
     let is_currency = (1..=20).contains(&pay_currency.len()) && pay_currency.bytes().all(|b| b.is_ascii_alphanumeric());
