@@ -13,6 +13,7 @@ mod audit_log;
 mod authentication;
 mod authorization;
 mod byok;
+mod card;
 mod challenges;
 mod citations;
 mod command_line;

@@ -1,6 +1,7 @@
 //! What tests stand on: a running service with a database of its own, clients, and a web site to visit.
 
 pub mod app;
+pub mod card_provider;
 pub mod client;
 pub mod commands;
 pub mod database;
