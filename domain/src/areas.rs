@@ -11,9 +11,9 @@ use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
-    accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live, livekit,
-    mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, teams, to_come,
-    usage, web_sessions, webhooks, workers,
+    accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
+    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, teams,
+    to_come, usage, web_sessions, webhooks, workers,
 };
 
 /// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account

@@ -87,7 +87,10 @@ async fn a_tier_is_bought_at_the_provider() {
     app.bind("cus_ada", person.account).await;
     check_out(&person.client, "solo_manual", None).await.expect(201);
     let asked = provider.asked().remove(1);
-    assert_eq!((asked.form.get("customer").map(String::as_str), asked.form.get("customer_email")), (Some("cus_ada"), None));
+    assert_eq!(
+        (asked.form.get("customer").map(String::as_str), asked.form.get("customer_email")),
+        (Some("cus_ada"), None)
+    );
     // Nothing was bought yet.
     assert_eq!(app.tier_of(person.account).await, "free");
     app.stop().await;
@@ -102,7 +105,16 @@ async fn what_cannot_be_bought_is_refused() {
         check_out(&client, tier, None).await.invalid("tier");
     }
     let long = format!("https://example.com/{}", "x".repeat(2_048));
-    for url in ["", "example.com", "ftp://example.com/", "javascript:alert(1)", "https://", "https://e.com/ x", "https://e.com/\n", &long] {
+    for url in [
+        "",
+        "example.com",
+        "ftp://example.com/",
+        "javascript:alert(1)",
+        "https://",
+        "https://e.com/ x",
+        "https://e.com/\n",
+        &long,
+    ] {
         for field in ["success_url", "cancel_url"] {
             let mut body = purchase("api_builder");
             body[field] = json!(url);
@@ -165,7 +177,10 @@ async fn a_key_begins_one_purchase() {
     assert!(provider.asked().iter().all(|asked| asked.header("idempotency-key").len() <= 255));
     // The provider sees to it that a key is used for one thing.
     let refused = check_out(&bobs, "solo_manual", Some("order-1")).await.problem(502, "driver-error");
-    assert_eq!((&refused.body["title"], &refused.body["provider_status"]), (&json!("PaymentProviderError"), &json!(400)));
+    assert_eq!(
+        (&refused.body["title"], &refused.body["provider_status"]),
+        (&json!("PaymentProviderError"), &json!(400))
+    );
     app.stop().await;
 }
 
@@ -264,7 +279,10 @@ async fn the_portal_is_the_customers_own() {
     assert_eq!(answer.body["portal_url"], "https://billing.stripe.com/p/session/bps_1");
     let asked = provider.asked().remove(0);
     assert_eq!(asked.path, "/v1/billing_portal/sessions");
-    assert_eq!((asked.form["customer"].as_str(), asked.form["return_url"].as_str()), ("cus_ada", "https://example.com/account"));
+    assert_eq!(
+        (asked.form["customer"].as_str(), asked.form["return_url"].as_str()),
+        ("cus_ada", "https://example.com/account")
+    );
     app.stop().await;
 }
 

@@ -171,7 +171,12 @@ pub async fn note_subscription(
 ///
 /// # Errors
 /// When the database fails.
-pub async fn note_decision(conn: &mut PgConnection, subscription: &str, at: Timestamp, rank: Rank) -> sqlx::Result<bool> {
+pub async fn note_decision(
+    conn: &mut PgConnection,
+    subscription: &str,
+    at: Timestamp,
+    rank: Rank,
+) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "update card_subscriptions
          set decided_at = $2, decided_rank = case when decided_at = $2 then greatest(decided_rank, $3) else $3 end

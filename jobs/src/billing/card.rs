@@ -110,12 +110,7 @@ async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Whose> {
 }
 
 /// Contract: billing 18.
-async fn buy(
-    conn: &mut PgConnection,
-    account: AccountId,
-    checkout: &Checkout,
-    at: Timestamp,
-) -> sqlx::Result<()> {
+async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, at: Timestamp) -> sqlx::Result<()> {
     let Some(id) = &checkout.subscription else { return Ok(()) };
     let bought = Subscription {
         id: id.clone(),
@@ -182,12 +177,7 @@ async fn take_back(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
 }
 
 /// Has a customer mailed of an invoice, once (contract: billing 22 to 25).
-async fn notify(
-    conn: &mut PgConnection,
-    account: Option<AccountId>,
-    event: &Event,
-    told: &Told,
-) -> sqlx::Result<()> {
+async fn notify(conn: &mut PgConnection, account: Option<AccountId>, event: &Event, told: &Told) -> sqlx::Result<()> {
     let (template, invoice, about, amount) = match told {
         Told::Paid(invoice) if invoice.amount_paid > 0 => {
             (Template::PaymentReceipt, invoice, billed(invoice), invoice.amount_paid)

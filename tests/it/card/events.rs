@@ -61,8 +61,18 @@ impl<'a> Teller<'a> {
 async fn each_end_of_an_event_is_counted() {
     let provider = CardProvider::start().await;
     let app = selling(&provider).set("metrics.scrape_token", TOKEN).start().await;
-    let count = async |outcome: &str| value(&app, &format!("service_card_webhook_total{{outcome=\"{outcome}\"}}")).await;
-    for outcome in ["handled", "duplicate", "ignored", "error", "signature_invalid", "signature_missing", "empty_body", "malformed_event"] {
+    let count =
+        async |outcome: &str| value(&app, &format!("service_card_webhook_total{{outcome=\"{outcome}\"}}")).await;
+    for outcome in [
+        "handled",
+        "duplicate",
+        "ignored",
+        "error",
+        "signature_invalid",
+        "signature_missing",
+        "empty_body",
+        "malformed_event",
+    ] {
         assert!(count(outcome).await < 0.5, "{outcome} before anything came");
     }
     let sign = |body: &str| signature(body, WEBHOOK_SECRET, now());
@@ -110,11 +120,17 @@ async fn each_end_of_an_event_is_counted() {
     assert!((count("duplicate").await - 2.0).abs() < 0.5);
     assert_eq!(app.moves(account).await, [("free".to_owned(), "api_builder".to_owned())]);
     // What fails on our side is told so, and comes again.
-    sqlx::query("alter table card_subscriptions rename to away").execute(&app.database.pool).await.expect("a statement");
+    sqlx::query("alter table card_subscriptions rename to away")
+        .execute(&app.database.pool)
+        .await
+        .expect("a statement");
     let ended = event("evt_6", "customer.subscription.deleted", START + 9, &object);
     app.told_by_card(&ended).await.problem(500, "internal");
     assert!((count("error").await - 1.0).abs() < 0.5);
-    sqlx::query("alter table away rename to card_subscriptions").execute(&app.database.pool).await.expect("a statement");
+    sqlx::query("alter table away rename to card_subscriptions")
+        .execute(&app.database.pool)
+        .await
+        .expect("a statement");
     app.told_by_card(&ended).await.expect(200);
     assert_eq!(app.tier_of(account).await, "free");
     app.stop().await;
@@ -144,7 +160,9 @@ async fn a_checkout_that_is_paid_moves_the_account() {
         assert_eq!(app.status_of(session).await, "ready");
     }
     let rows = app.audited(person.account, "subscription.tier_changed").await;
-    assert!(rows.iter().all(|row| row.actor_type == "system" && row.actor_account_id.is_none() && row.ip_address.is_none()));
+    assert!(
+        rows.iter().all(|row| row.actor_type == "system" && row.actor_account_id.is_none() && row.ip_address.is_none())
+    );
     let moved = |from: &str, to: &str| (from.to_owned(), to.to_owned());
     assert_eq!(app.moves(person.account).await, [moved("free", "api_starter"), moved("api_starter", "free")]);
     app.mail_number(2, &person.email, Template::TierChanged).await;
@@ -235,7 +253,10 @@ async fn an_older_event_changes_nothing() {
     let unpaid = subscription("sub_1", account, "api_builder", "unpaid");
     teller.stands(95, updated, &unpaid, account, "api_builder").await;
     let shown = client.get(SUBSCRIPTION).await.expect(200).body;
-    assert_eq!((&shown["status"], &shown["current_period_end"]), (&json!("active"), &json!("2026-10-21T14:13:20.000Z")));
+    assert_eq!(
+        (&shown["status"], &shown["current_period_end"]),
+        (&json!("active"), &json!("2026-10-21T14:13:20.000Z"))
+    );
     // Of what happened in one second a change came after the beginning.
     let active = subscription("sub_1", account, "api_builder", "active");
     teller.stands(200, updated, &unpaid, account, "free").await;

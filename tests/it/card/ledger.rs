@@ -156,7 +156,8 @@ fn record(account: AccountId, chance: &mut StdRng) -> Record {
 async fn deliver(http: &reqwest::Client, base_url: &str, message: &Message) {
     loop {
         let (name, value) = (message.sign)(&message.body);
-        let request = http.post(format!("{base_url}{}", message.path)).header(name, value).timeout(Duration::from_secs(10));
+        let request =
+            http.post(format!("{base_url}{}", message.path)).header(name, value).timeout(Duration::from_secs(10));
         match request.body(message.body.clone()).send().await {
             Ok(answer) if answer.status() == 200 => return,
             // Nothing that is good is ever refused for good.
@@ -178,7 +179,8 @@ async fn tell(app: Rc<RefCell<Told>>, base_url: String, pool: sqlx::PgPool, mut 
         copies.shuffle(&mut chance);
         // Two at once, so that what is the same meets itself.
         for pair in copies.chunks(2) {
-            futures_util::future::join_all(pair.iter().map(|one| deliver(&http, &base_url, &record.messages[*one]))).await;
+            futures_util::future::join_all(pair.iter().map(|one| deliver(&http, &base_url, &record.messages[*one])))
+                .await;
         }
         let mut told = app.borrow_mut();
         told.copies += copies.len();
@@ -198,7 +200,10 @@ async fn account(pool: &sqlx::PgPool) -> AccountId {
     let made = sqlx::query(
         "insert into accounts (id, email, email_key, name, tier, email_verified_at) values ($1, $2, $2, 'Ada', $3, now())",
     );
-    let made = made.bind(account.as_uuid()).bind(format!("{}@example.com", account.as_uuid().simple())).bind(Tier::Free.name());
+    let made = made
+        .bind(account.as_uuid())
+        .bind(format!("{}@example.com", account.as_uuid().simple()))
+        .bind(Tier::Free.name());
     made.execute(pool).await.expect("an account");
     account
 }
@@ -224,7 +229,12 @@ async fn a_service_that_dies_counts_nothing_twice() {
         told.borrow_mut().over = true;
     };
     let tellers = (0..AT_ONCE).map(|number| {
-        tell(Rc::clone(&told), base_url.clone(), pool.clone(), StdRng::seed_from_u64(seed.wrapping_add(1 + number as u64)))
+        tell(
+            Rc::clone(&told),
+            base_url.clone(),
+            pool.clone(),
+            StdRng::seed_from_u64(seed.wrapping_add(1 + number as u64)),
+        )
     });
     tokio::join!(killing, futures_util::future::join_all(tellers));
     let told = told.take();
@@ -270,12 +280,8 @@ async fn balance(app: &App, account: AccountId, record: &Record, sums: &mut [i64
     ];
     for ((template, expected), sum) in expected.into_iter().zip(sums) {
         let mails = sqlx::query_scalar("select count(*) from emails where account_id = $1 and template = $2");
-        let mails: i64 = mails
-            .bind(account.as_uuid())
-            .bind(template.name())
-            .fetch_one(&app.database.pool)
-            .await
-            .expect("the mails");
+        let mails: i64 =
+            mails.bind(account.as_uuid()).bind(template.name()).fetch_one(&app.database.pool).await.expect("the mails");
         assert_eq!(mails, expected, "{template:?} of {account}");
         *sum += mails;
     }

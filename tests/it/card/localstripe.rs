@@ -29,7 +29,8 @@ impl Drop for Localstripe {
 
 impl Localstripe {
     async fn start() -> Self {
-        let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/target").to_owned());
+        let target = std::env::var("CARGO_TARGET_DIR")
+            .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/target").to_owned());
         let port = free_port();
         let mut command = Command::new(format!("{target}/localstripe/bin/localstripe"));
         command.args(["--port", &port.to_string(), "--from-scratch"]).stdout(Stdio::null()).stderr(Stdio::null());

@@ -18,7 +18,8 @@ fn invoice(id: &str, account: Option<AccountId>, customer: &str, amount: i64) ->
         "total": amount, "currency": "usd", "attempt_count": 1, "period_end": START,
     });
     if let Some(account) = account {
-        invoice["subscription_details"] = json!({"metadata": {"account_id": account.to_string(), "tier": "api_builder"}});
+        invoice["subscription_details"] =
+            json!({"metadata": {"account_id": account.to_string(), "tier": "api_builder"}});
     }
     invoice
 }
@@ -41,7 +42,12 @@ async fn a_charge_has_one_receipt() {
     let (app, _provider) = shop().await;
     let person = app.person(Tier::ApiBuilder).await;
     let paid = invoice("in_1", Some(person.account), "cus_1", 19_900);
-    for (id, kind) in [("evt_1", "invoice.paid"), ("evt_1", "invoice.paid"), ("evt_2", "invoice.payment_succeeded"), ("evt_3", "invoice.paid")] {
+    for (id, kind) in [
+        ("evt_1", "invoice.paid"),
+        ("evt_1", "invoice.paid"),
+        ("evt_2", "invoice.payment_succeeded"),
+        ("evt_3", "invoice.paid"),
+    ] {
         app.invoiced(id, kind, &paid).await;
     }
     let nothing = invoice("in_2", Some(person.account), "cus_1", 0);
@@ -56,7 +62,11 @@ async fn a_charge_has_one_receipt() {
     let mail = app.mail_number(2, &person.email, Template::PaymentReceipt).await;
     assert!(mail.text.contains(" 500 JPY"), "{}", mail.text);
     let opted_out = json!({"event_type": "billing-receipt", "opted_in": false});
-    person.client.send(person.client.request(reqwest::Method::PUT, "/v1/account/email-preferences").json(&opted_out)).await.expect(200);
+    person
+        .client
+        .send(person.client.request(reqwest::Method::PUT, "/v1/account/email-preferences").json(&opted_out))
+        .await
+        .expect(200);
     app.invoiced("evt_6", "invoice.paid", &invoice("in_4", Some(person.account), "cus_1", 100)).await;
     // What cannot be opted out of comes after it, and so tells that it was passed over.
     app.invoiced("evt_7", "invoice.payment_failed", &invoice("in_5", Some(person.account), "cus_1", 100)).await;

@@ -103,7 +103,9 @@ impl Asked {
                 ("subscription_data[metadata][tier]", |tier| !tier.is_empty()),
             ],
             "/v1/billing_portal/sessions" => &[("customer", |id| id.starts_with("cus_")), ("return_url", is_url)],
-            path => return Some((404, error("invalid_request_error", &format!("Unrecognized request URL (POST: {path})")))),
+            path => {
+                return Some((404, error("invalid_request_error", &format!("Unrecognized request URL (POST: {path})"))));
+            }
         };
         for (name, holds) in parameters {
             match self.form.get(*name) {
@@ -112,7 +114,8 @@ impl Asked {
                 Some(_) => {}
             }
         }
-        let payers: Vec<_> = self.form.keys().filter(|name| !parameters.iter().any(|(known, _)| known == name)).collect();
+        let payers: Vec<_> =
+            self.form.keys().filter(|name| !parameters.iter().any(|(known, _)| known == name)).collect();
         let is_checkout = self.path == "/v1/checkout/sessions";
         match payers[..] {
             [] if !is_checkout => None,
@@ -235,7 +238,8 @@ impl Seen {
             if *form == asked.form {
                 return (200, answer.clone());
             }
-            let message = "Keys for idempotent requests can only be used with the same parameters they were first used with.";
+            let message =
+                "Keys for idempotent requests can only be used with the same parameters they were first used with.";
             return (400, error("idempotency_error", message));
         }
         let number = self.asked.lock().expect("no panic").len();

@@ -136,7 +136,8 @@ fn wanted(app: &App, body: &NewCheckout) -> Result<Wanted, Invalid> {
     let tier = body.tier.parse().ok().filter(|tier| *tier != Tier::Free);
     let wanted = tier.and_then(|tier| Some(Wanted { tier, price: app.config.prices.of(tier)? }));
     let mut rules = Rules::default();
-    let told = if tier.is_none() { "must be a tier that is paid for" } else { "cannot be bought here: it has no price" };
+    let told =
+        if tier.is_none() { "must be a tier that is paid for" } else { "cannot be bought here: it has no price" };
     rules.require(wanted.is_some(), "tier", told);
     for (field, url) in [("success_url", &body.success_url), ("cancel_url", &body.cancel_url)] {
         rules.note(web_address(field, url).err());

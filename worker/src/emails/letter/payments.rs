@@ -5,9 +5,8 @@ use kitfleet_domain::timestamp::Timestamp;
 use serde::Deserialize as _;
 
 /// Currencies whose smallest unit is the whole one.
-const WITHOUT_CENTS: [&str; 16] = [
-    "bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "ugx", "vnd", "vuv", "xaf", "xof", "xpf",
-];
+const WITHOUT_CENTS: [&str; 16] =
+    ["bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "ugx", "vnd", "vuv", "xaf", "xof", "xpf"];
 
 pub(super) fn paragraphs(attempt: &Attempt) -> Vec<String> {
     let amount = amount(attempt).map(|amount| format!(" of {amount}")).unwrap_or_default();
