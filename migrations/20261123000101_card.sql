@@ -31,6 +31,9 @@ create table card_subscriptions (
     -- When the event happened that says so. Of events of the same second the one of the greater rank came later.
     told_at timestamptz not null,
     told_rank smallint not null,
+    -- The same of the last event that gave the tier or took it back.
+    decided_at timestamptz,
+    decided_rank smallint,
     -- Nothing changes it any more.
     ended boolean not null default false
 );

@@ -109,7 +109,7 @@ pub enum Rank {
     Deleted,
 }
 
-/// Notes how a subscription stands, and answers `true`, unless something later said so, or it has ended; what was not known of it is
+/// Notes how a subscription stands, and answers `true`, unless something later has said so, or it has ended; what was not known of it is
 /// noted even then (contract: billing 17).
 ///
 /// # Errors
@@ -164,6 +164,31 @@ pub async fn note_subscription(
         .await?;
     }
     Ok(is_news)
+}
+
+/// Notes that an event of a subscription says whether it gives its tier, and answers `true`, unless something later has said so, or it
+/// has ended. What happened since and says neither is nothing that this would come too late for (contract: billing 17).
+///
+/// # Errors
+/// When the database fails.
+pub async fn note_decision(
+    conn: &mut PgConnection,
+    subscription: &str,
+    at: Timestamp,
+    rank: Rank,
+) -> sqlx::Result<bool> {
+    let noted = sqlx::query!(
+        "update card_subscriptions
+         set decided_at = $2, decided_rank = case when decided_at = $2 then greatest(decided_rank, $3) else $3 end
+         where id = $1 and not ended
+           and (decided_at is null or decided_at < $2 or decided_at = $2 and ($3 = 0 or decided_rank <= $3))",
+        subscription,
+        at as _,
+        rank as i16,
+    )
+    .execute(conn)
+    .await?;
+    Ok(noted.rows_affected() == 1)
 }
 
 /// A subscription that is there, and what it pays for.

@@ -54,7 +54,7 @@ impl Notice {
         serde_json::from_slice(body)
     }
 
-    /// What it means for the order that it is about (contract: billing 47).
+    /// What it means for the order that it is about (contract: billing 48).
     #[must_use]
     pub fn means(&self, order: &Order) -> Meaning {
         match self.payment_status.as_str() {

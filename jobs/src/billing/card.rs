@@ -44,25 +44,21 @@ pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Taken>
 }
 
 async fn done(conn: &mut PgConnection, event: &Event, told: &Told) -> sqlx::Result<Taken> {
-    let account = whose(&mut *conn, event).await?;
-    let Some(account) = account else {
-        // Whose customer it is may be told later, but of an invoice alone: what else is ours says it itself.
-        let waits = match told {
-            Told::Paid(invoice) | Told::Failed(invoice) | Told::Upcoming(invoice) => invoice.customer.is_some(),
-            Told::Checkout(_) | Told::Subscription(_) | Told::Deleted(_) => false,
-        };
-        if waits {
+    let account = match whose(&mut *conn, event).await? {
+        Whose::Account(account) => account,
+        Whose::Nobody => return Ok(Taken::Ignored),
+        // What else is ours says itself whose it is.
+        Whose::Unknown if matches!(told, Told::Paid(_) | Told::Failed(_) | Told::Upcoming(_)) => {
             notify(conn, None, event, told).await?;
+            return Ok(Taken::Handled);
         }
-        return Ok(if waits { Taken::Handled } else { Taken::Ignored });
+        Whose::Unknown => return Ok(Taken::Ignored),
     };
     match told {
         Told::Checkout(checkout) => buy(conn, account, checkout, event.created).await?,
         Told::Subscription(subscription) => {
             let rank = if event.kind.ends_with(".created") { Rank::Created } else { Rank::Updated };
-            if card::note_subscription(&mut *conn, account, subscription, event.created, rank).await? {
-                settle(conn, account, subscription).await?;
-            }
+            settle(conn, account, subscription, event.created, rank).await?;
         }
         Told::Deleted(subscription) => {
             let news = card::note_subscription(&mut *conn, account, subscription, event.created, Rank::Deleted);
@@ -75,9 +71,19 @@ async fn done(conn: &mut PgConnection, event: &Event, told: &Told) -> sqlx::Resu
     Ok(Taken::Handled)
 }
 
-/// The account that an event concerns, which is locked: as the event says itself, or as was said before of its subscription or its
-/// customer. Of a customer whose account is told for the first time, what has waited for that is done.
-async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Option<AccountId>> {
+/// Whom an event concerns.
+enum Whose {
+    /// This account, which is locked.
+    Account(AccountId),
+    /// An account that there is not, or not any more, or nobody's customer.
+    Nobody,
+    /// A customer of whom it may be told yet whose they are.
+    Unknown,
+}
+
+/// Whom an event concerns, as it says itself, or as was said before of its subscription or its customer. Of a customer whose account
+/// is told for the first time, what has waited for that is done.
+async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Whose> {
     let bound = match event.customer() {
         Some(customer) => card::lock_customer(&mut *conn, customer).await?,
         None => None,
@@ -87,9 +93,11 @@ async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Option<Ac
         (None, Some(subscription)) => card::subscriber(&mut *conn, subscription).await?,
         (None, None) => None,
     };
-    let Some(account) = said.or(bound) else { return Ok(None) };
+    let Some(account) = said.or(bound) else {
+        return Ok(if event.customer().is_some() { Whose::Unknown } else { Whose::Nobody });
+    };
     if accounts::lock(&mut *conn, account).await?.is_none() {
-        return Ok(None);
+        return Ok(Whose::Nobody);
     }
     if let Some(customer) = event.customer()
         && bound.is_none()
@@ -99,7 +107,7 @@ async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Option<Ac
             mail(&mut *conn, account, waiting.template, waiting.details).await?;
         }
     }
-    Ok(Some(account))
+    Ok(Whose::Account(account))
 }
 
 /// Contract: billing 18.
@@ -117,28 +125,41 @@ async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, a
     };
     // What is not paid says nothing that anything else would not say better.
     let at = if checkout.is_paid { at } else { Timestamp::EPOCH };
-    if card::note_subscription(&mut *conn, account, &bought, at, Rank::Checkout).await? {
-        settle(conn, account, &bought).await?;
-    }
-    Ok(())
+    settle(conn, account, &bought, at, Rank::Checkout).await
 }
 
-/// Moves the account to where a subscription that stands so has it (contract: billing 19).
-async fn settle(conn: &mut PgConnection, account: AccountId, subscription: &Subscription) -> sqlx::Result<()> {
-    match subscription.status.as_str() {
-        "active" | "trialing" => {
-            let newest = card::newest_live(&mut *conn, account).await?;
-            if let Some(newest) = newest.filter(|newest| newest.id == subscription.id) {
-                give_tier(conn, account, newest.tier, &newest.id).await?;
-            }
+/// Whether a subscription that stands so gives its tier, or takes it back; `None` when neither (contract: billing 19).
+fn gives(status: &str) -> Option<bool> {
+    match status {
+        "active" | "trialing" => Some(true),
+        "unpaid" | "canceled" | "paused" | "incomplete_expired" => Some(false),
+        _ => None,
+    }
+}
+
+/// Notes how a subscription stands, and moves the account to where that has it (contract: billing 17, 19).
+async fn settle(
+    conn: &mut PgConnection,
+    account: AccountId,
+    subscription: &Subscription,
+    at: Timestamp,
+    rank: Rank,
+) -> sqlx::Result<()> {
+    card::note_subscription(&mut *conn, account, subscription, at, rank).await?;
+    let Some(gives) = gives(&subscription.status) else { return Ok(()) };
+    if !card::note_decision(&mut *conn, &subscription.id, at, rank).await? {
+        return Ok(());
+    }
+    if gives {
+        let newest = card::newest_live(&mut *conn, account).await?;
+        if let Some(newest) = newest.filter(|newest| newest.id == subscription.id) {
+            give_tier(conn, account, newest.tier, &newest.id).await?;
         }
-        "unpaid" | "canceled" | "paused" | "incomplete_expired" => {
-            let giver = accounts::tier_giver(&mut *conn, account).await?;
-            if giver.is_none_or(|giver| giver == subscription.id) {
-                take_back(conn, account).await?;
-            }
+    } else {
+        let giver = accounts::tier_giver(&mut *conn, account).await?;
+        if giver.is_none_or(|giver| giver == subscription.id) {
+            take_back(conn, account).await?;
         }
-        _ => {}
     }
     Ok(())
 }

@@ -84,11 +84,12 @@ impl Builder {
 }
 
 /// The text that is signed: keys sorted at every depth, without white space.
-fn sorted(value: &Value) -> String {
+pub fn sorted(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let members: BTreeMap<_, _> = members.iter().collect();
-            let members: Vec<_> = members.into_iter().map(|(key, value)| format!("{}:{}", json!(key), sorted(value))).collect();
+            let members: Vec<_> =
+                members.into_iter().map(|(key, value)| format!("{}:{}", json!(key), sorted(value))).collect();
             format!("{{{}}}", members.join(","))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(sorted).collect::<Vec<_>>().join(",")),
@@ -136,7 +137,8 @@ impl App {
     pub async fn noticed(&self, body: &str, signature: Option<&str>) -> Answer {
         let stranger = self.stranger();
         let request = stranger.request(Method::POST, NOTICES).header("content-type", "application/json");
-        let request = signature.into_iter().fold(request, |request, signature| request.header("x-nowpayments-sig", signature));
+        let request =
+            signature.into_iter().fold(request, |request, signature| request.header("x-nowpayments-sig", signature));
         stranger.send(request.body(body.to_owned())).await
     }
 }
@@ -149,14 +151,20 @@ async fn answer(
     body: Bytes,
 ) -> Response<Body> {
     let json = |status: u16, body: &Value| {
-        Response::builder().status(status).header("content-type", "application/json").body(Body::from(body.to_string())).expect("an answer")
+        Response::builder()
+            .status(status)
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string()))
+            .expect("an answer")
     };
     if headers.get("x-api-key").is_none_or(|key| key != API_KEY) {
         return json(403, &json!({"statusCode": 403, "code": "INVALID_API_KEY", "message": "Invalid api key"}));
     }
     if let (&Method::GET, Some(id)) = (&method, uri.path().strip_prefix("/v1/payment/")) {
         let payments = seen.payments.lock().expect("no panic");
-        return payments.get(id).map_or_else(|| json(404, &json!({"message": "Payment not found"})), |payment| json(200, payment));
+        return payments
+            .get(id)
+            .map_or_else(|| json(404, &json!({"message": "Payment not found"})), |payment| json(200, payment));
     }
     let wanted: Value = serde_json::from_slice(&body).expect("JSON");
     let number = {
@@ -168,9 +176,10 @@ async fn answer(
     match reply {
         Some(Reply::Json(status, body)) => json(status, &body),
         Some(Reply::Hang) => std::future::pending().await,
-        None if wanted["pay_currency"] == "nocoin" || !wanted["price_amount"].is_number() => {
-            json(400, &json!({"statusCode": 400, "code": "INVALID_REQUEST_PARAMS", "message": "Currency NOCOIN was not found"}))
-        }
+        None if wanted["pay_currency"] == "nocoin" || !wanted["price_amount"].is_number() => json(
+            400,
+            &json!({"statusCode": 400, "code": "INVALID_REQUEST_PARAMS", "message": "Currency NOCOIN was not found"}),
+        ),
         None => {
             let id = format!("57454594{number:02}");
             let payment = json!({

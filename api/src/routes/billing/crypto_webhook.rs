@@ -1,4 +1,4 @@
-//! What the crypto processor tells us (contract: billing 47 to 50).
+//! What the crypto processor tells us (contract: billing 47 to 50, 55).
 
 use axum::Json as Answer;
 use axum::body::Bytes;
