@@ -46,13 +46,12 @@ pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Taken>
 async fn done(conn: &mut PgConnection, event: &Event, told: &Told) -> sqlx::Result<Taken> {
     let account = match whose(&mut *conn, event).await? {
         Whose::Account(account) => account,
-        Whose::Nobody => return Ok(Taken::Ignored),
         // What else is ours says itself whose it is.
         Whose::Unknown if matches!(told, Told::Paid(_) | Told::Failed(_) | Told::Upcoming(_)) => {
             notify(conn, None, event, told).await?;
             return Ok(Taken::Handled);
         }
-        Whose::Unknown => return Ok(Taken::Ignored),
+        Whose::Unknown | Whose::Nobody => return Ok(Taken::Ignored),
     };
     match told {
         Told::Checkout(checkout) => buy(conn, account, checkout, event.created).await?,
@@ -146,11 +145,11 @@ async fn settle(
     rank: Rank,
 ) -> sqlx::Result<()> {
     card::note_subscription(&mut *conn, account, subscription, at, rank).await?;
-    let Some(gives) = gives(&subscription.status) else { return Ok(()) };
+    let Some(is_paid) = gives(&subscription.status) else { return Ok(()) };
     if !card::note_decision(&mut *conn, &subscription.id, at, rank).await? {
         return Ok(());
     }
-    if gives {
+    if is_paid {
         let newest = card::newest_live(&mut *conn, account).await?;
         if let Some(newest) = newest.filter(|newest| newest.id == subscription.id) {
             give_tier(conn, account, newest.tier, &newest.id).await?;

@@ -1,5 +1,5 @@
 //! `localstripe`, a double of Stripe's API that others have made and test their own code against. It knows no checkout; its events are
-//! what it has people believe, in an order of its own: an invoice is paid before there is anything that it would be of.
+//! what it has people believe, and they come at once: that an invoice was paid, often before what it would be of.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -100,15 +100,9 @@ async fn what_localstripe_tells_ends_right() {
     app.mail_to(&person.email, Template::TierChanged).await;
     let shown = person.client.get(SUBSCRIPTION).await.expect(200).body;
     assert_eq!((&shown["tier"], &shown["status"]), (&"api_starter".into(), &"active".into()));
-    // The payment was told of before the subscription.
-    let told: Vec<String> = sqlx::query_scalar(
-        "select type from card_events where type in ('invoice.payment_succeeded', 'customer.subscription.created')
-         order by received_at, id",
-    )
-    .fetch_all(&app.database.pool)
-    .await
-    .expect("the events");
-    assert_eq!(told, ["invoice.payment_succeeded", "customer.subscription.created"]);
+    let told =
+        "select count(*) from card_events where type in ('invoice.payment_succeeded', 'customer.subscription.created')";
+    assert_eq!(app.count(told).await, 2);
     stripe.call(Method::DELETE, &format!("/v1/subscriptions/{subscription}"), &[]).await;
     eventually(Duration::from_secs(20), "the tier is taken back", async || {
         (app.tier_of(person.account).await == "free").then_some(())

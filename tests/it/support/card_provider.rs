@@ -25,6 +25,11 @@ pub const SECRET_KEY: &str = "sk_test_51Nq3kLJ8t2Rz0VbY";
 pub const WEBHOOK_SECRET: &str = "whsec_5WbX5kEWLlfzsGNjH64I8lOOqUB6e8FH";
 const EVENTS: &str = "/v1/billing/card-webhook";
 
+/// What a request asks for.
+type Form = BTreeMap<String, String>;
+/// A parameter, and what it has to be.
+type Parameter = (&'static str, fn(&str) -> bool);
+
 /// A running provider. What it is not told to answer, it answers as Stripe would.
 pub struct CardProvider {
     pub base_url: String,
@@ -37,7 +42,7 @@ struct Seen {
     asked: Mutex<Vec<Asked>>,
     replies: Mutex<VecDeque<Reply>>,
     /// What was answered to each key, and to what.
-    remembered: Mutex<HashMap<String, (BTreeMap<String, String>, Value)>>,
+    remembered: Mutex<HashMap<String, (Form, Value)>>,
 }
 
 /// A request that came.
@@ -45,7 +50,7 @@ struct Seen {
 pub struct Asked {
     pub path: String,
     pub headers: HeaderMap,
-    pub form: BTreeMap<String, String>,
+    pub form: Form,
 }
 
 /// What is answered instead.
@@ -86,7 +91,7 @@ impl Asked {
         if date.len() != 10 || date.split('-').map(str::len).ne([4, 2, 2]) {
             return refuse(format!("Invalid Stripe API version: {version}"));
         }
-        let parameters: &[(&str, fn(&str) -> bool)] = match self.path.as_str() {
+        let parameters: &[Parameter] = match self.path.as_str() {
             "/v1/checkout/sessions" => &[
                 ("mode", |mode| mode == "subscription"),
                 ("client_reference_id", |id| (1..=200).contains(&id.len())),
