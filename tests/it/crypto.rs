@@ -480,7 +480,7 @@ async fn a_sweep_ends_what_waited_and_what_lapsed() {
     let order = order(&client).await;
     let dead = &[("KITFLEET_BILLING__CRYPTO__BASE_URL", "http://127.0.0.1:9")];
     let mut sweep = app.command(&["sweep", "crypto-orders", "--json"]);
-    let output = sweep.envs(dead.iter().copied()).output().await.expect("it runs");
+    let output = sweep.envs(dead.iter().copied()).output().expect("it runs");
     let swept: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(swept, json!({"paid": 0, "failed": 0, "unanswered": 1, "lapsed": 0}));
     assert_eq!(read(&client, &order).await["status"], "pending");
