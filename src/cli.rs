@@ -288,6 +288,8 @@ pub enum Sweep {
     WebhookSecrets(Format),
     /// Mail the owners of keys at model providers that were kept for long.
     ByokKeys(Format),
+    /// End the crypto orders that have waited for long, as the processor says, and the paid periods that are over.
+    CryptoOrders(Format),
 }
 
 /// A worker may be called anything but what begins as an id and is none.

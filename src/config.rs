@@ -6,6 +6,7 @@
 
 mod agents;
 mod auth;
+mod billing;
 #[cfg(test)]
 mod documented;
 mod egress;
@@ -44,6 +45,7 @@ use serde::{Deserialize, Serialize};
 
 use self::agents::Agents;
 use self::auth::{ApiKeys, Auth, Mfa};
+use self::billing::Billing;
 use self::egress::Egress;
 pub use self::email::Email;
 use self::limits::LimitsTable;
@@ -122,11 +124,9 @@ pub struct Config {
     pub notifications: Notifications,
     /// Who may watch.
     pub live: Live,
-
-    // Of areas that are still to come, from here on.
-    /// Who takes money.
-    billing: later::Billing,
-    /// Which of these somebody has set.
+    /// Who takes money, and how much.
+    pub billing: Billing,
+    /// Which keys somebody has set that are of areas to come.
     #[serde(skip)]
     unused: Vec<&'static str>,
     /// What time it is for this process, which whoever starts it may put forward.
@@ -159,7 +159,7 @@ impl Default for Config {
             egress: Egress::default(),
             notifications: Notifications::default(),
             live: Live::default(),
-            billing: later::Billing::default(),
+            billing: Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),
         }

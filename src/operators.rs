@@ -13,7 +13,9 @@ use kitfleet_domain::staff::{self, StaffCredential};
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, sign_ups, workers};
 use kitfleet_jobs::inspect::{self, Retried};
+use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::{Rotated, Stores};
+use kitfleet_worker::crypto_orders::{self, Swept};
 use kitfleet_worker::maintenance::{self, Purged, Reminded};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
@@ -92,6 +94,15 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let age = config.agents.byok_reminder_after;
             let reminded = maintenance::remind_byok_keys(&database.pool(config).await?, age).await?;
             format.print(&json!({"reminded": reminded}), |_| format!("{reminded} owners reminded of old keys"))?;
+        }
+        Order::Sweep(Sweep::CryptoOrders(format)) => {
+            let processor = CryptoProcessor::new(config.billing.crypto.config())?;
+            let swept = crypto_orders::sweep(&database.pool(config).await?, &processor).await?;
+            format.print(&swept, |Swept { paid, failed, unanswered, lapsed }| {
+                format!(
+                    "{paid} orders paid, {failed} failed, {unanswered} not answered for; {lapsed} paid periods ended"
+                )
+            })?;
         }
         Order::Sweep(Sweep::PairHeartbeats(format)) => {
             let patience = config.agents.heartbeat_timeout;

@@ -280,6 +280,9 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         agents: config.agents(),
         notifications: config.notifications(),
         live: LiveConfig { ticket_ttl: config.live.ticket_ttl, origins: config.live.origins.clone() },
+        prices: (&config.billing.prices).into(),
+        card: config.billing.card.config(),
+        crypto: config.billing.crypto.config(),
         stores: config.stores()?,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
@@ -322,6 +325,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         byok_reminder_after: config.agents.byok_reminder_after,
         agents: config.agents(),
         models: config.models()?,
+        crypto: config.billing.crypto.config(),
         stores: config.stores()?,
         limits: config.limits.clone(),
     })

@@ -82,13 +82,14 @@ const DESCRIPTION: &str = "Mobile browser sessions on real WebKit, over plain HT
     `RateLimit-*` headers, too.\n\n`x-retryable` says whether a request may be sent again when its answer was lost: whatever \
     it makes, sends or ends, it does once. The second answer may be another one: what was deleted is a 404 then.";
 
-const TAGS: [(&str, &str); 19] = [
+const TAGS: [(&str, &str); 20] = [
     ("Sessions", "Making, driving and ending browser sessions"),
     ("Agent sessions", "Browsers that are told in words what to do"),
     ("Recipes", "What was done in agent sessions, to be done again"),
     ("Profiles", "What sessions begin with, and leave behind"),
     ("Proxies", "Ways out that customers bring"),
     ("Account", "What its owner decides"),
+    ("Billing", "What is paid, and by what"),
     ("Archetypes", "The devices a session can be"),
     ("Authentication", "Proving who calls"),
     ("MFA", "Second factors"),

@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod body;
 pub mod buckets;
+pub mod card_provider;
 pub mod client;
 pub mod connections;
 pub mod deprecation;

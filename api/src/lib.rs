@@ -15,6 +15,7 @@ mod rooms;
 mod router;
 mod routes;
 
+pub use http::card_provider::CardConfig;
 pub use http::connections::ConnectionLimits;
 pub use http::providers::ProviderConfig;
 pub use http::rate_limits::RateLimits;

@@ -15,9 +15,9 @@ use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{auth, deprecation, observe, own_task, problems, pulse, rate_limits, unknown_fields};
 use crate::routes::docs::Contract;
 use crate::routes::{
-    accounts, agents, api_keys, archetypes, audit_log, byok, devices, docs, emails, health, identities, metrics, mfa,
-    notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff, teams, usage, web_sessions,
-    webhooks,
+    accounts, agents, api_keys, archetypes, audit_log, billing, byok, devices, docs, emails, health, identities,
+    metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff, teams, usage,
+    web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -32,6 +32,7 @@ pub fn routes() -> Routes {
         .merge(web_sessions::routes())
         .merge(emails::routes())
         .merge(mfa::routes())
+        .merge(billing::routes())
         .merge(byok::routes())
         .merge(api_keys::routes())
         .merge(oauth::routes())

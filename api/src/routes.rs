@@ -5,6 +5,7 @@ pub mod agents;
 pub mod api_keys;
 pub mod archetypes;
 pub mod audit_log;
+pub mod billing;
 pub mod byok;
 pub mod devices;
 pub mod docs;

@@ -27,6 +27,8 @@ pub(crate) const AREA: Area = Area {
     Copy,
     PartialEq,
     Eq,
+    PartialOrd,
+    Ord,
     Serialize,
     sqlx::Type,
     strum::Display,
@@ -283,18 +285,24 @@ pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select id from accounts order by id limit 1").fetch_optional(conn).await
 }
 
-/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions stay (contract: accounts 5). Answers
-/// the tier before, or `None` when there is no such account.
+/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions stay (contract: accounts 5). The tier is
+/// from then on that of the giver, who may take it back. Answers the tier before, or `None` when there is no such account.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn set_tier(conn: &mut PgConnection, id: AccountId, tier: Tier) -> sqlx::Result<Option<Tier>> {
+pub async fn set_tier(
+    conn: &mut PgConnection,
+    id: AccountId,
+    tier: Tier,
+    giver: Option<&str>,
+) -> sqlx::Result<Option<Tier>> {
     let before = sqlx::query_scalar!(
         r#"with before as (select tier from accounts where id = $1 for no key update)
-           update accounts set tier = $2, updated_at = now() from before where id = $1
+           update accounts set tier = $2, tier_given_by = $3, updated_at = now() from before where id = $1
            returning before.tier as "tier: Tier""#,
         id as _,
         tier as _,
+        giver,
     )
     .fetch_optional(&mut *conn)
     .await?;
@@ -306,6 +314,15 @@ pub async fn set_tier(conn: &mut PgConnection, id: AccountId, tier: Tier) -> sql
             .await?;
     }
     Ok(before)
+}
+
+/// Who gave an account its tier, if it is somebody who may take it back.
+///
+/// # Errors
+/// When the database fails.
+pub async fn tier_giver(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<String>> {
+    let giver = sqlx::query_scalar!("select tier_given_by from accounts where id = $1", id as _);
+    Ok(giver.fetch_optional(conn).await?.flatten())
 }
 
 /// Stops an active account from acting, or lets a suspended one act again. `None` when there is no such account, or it is

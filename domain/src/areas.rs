@@ -11,8 +11,8 @@ use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
-    accounts, agents, api_keys, audit, byok, challenges, database, devices, emails, events, identities, live, livekit,
-    mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, teams, to_come,
+    accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
+    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, teams,
     usage, web_sessions, webhooks, workers,
 };
 
@@ -43,11 +43,11 @@ static ALL: [Area; 29] = [
     identities::AREA,
     webhooks::AREA,
     byok::AREA,
+    billing::AREA,
     events::AREA,
     notifications::AREA,
     accounts::AREA,
     database::AREA,
-    to_come::AREA,
 ];
 
 /// What can stand in an audit log, a closed table (contract: audit-log 11).

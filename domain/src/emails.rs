@@ -88,6 +88,12 @@ pub enum Template {
     WebhookSecretGraceExpiring,
     /// A key at a model provider has been kept for long.
     ByokKeyReminder,
+    /// A subscription was paid.
+    PaymentReceipt,
+    /// A subscription could not be paid.
+    PaymentFailed,
+    /// A subscription is to be paid soon.
+    RenewalReminder,
 }
 
 impl Template {
@@ -111,11 +117,14 @@ impl Template {
             | Self::TeamInvite
             | Self::WebhookSecretReminder
             | Self::WebhookSecretGraceExpiring
-            | Self::ByokKeyReminder => None,
+            | Self::ByokKeyReminder
+            | Self::PaymentFailed => None,
             Self::Welcome => Some(EventType::SignupWelcome),
             Self::SessionSuccessFirst => Some(EventType::SessionSuccessFirst),
             Self::SessionFailedFirst => Some(EventType::SessionFailedFirst),
             Self::TierChanged => Some(EventType::TierChanged),
+            Self::PaymentReceipt => Some(EventType::BillingReceipt),
+            Self::RenewalReminder => Some(EventType::BillingRenewalReminder),
         }
     }
 
@@ -134,7 +143,10 @@ impl Template {
             | Self::TeamInvite
             | Self::WebhookSecretReminder
             | Self::WebhookSecretGraceExpiring
-            | Self::ByokKeyReminder => None,
+            | Self::ByokKeyReminder
+            | Self::PaymentReceipt
+            | Self::PaymentFailed
+            | Self::RenewalReminder => None,
         }
     }
 }

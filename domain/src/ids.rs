@@ -143,6 +143,11 @@ id!(
     "rqu"
 );
 id!(
+    /// A tier that is paid for with a crypto currency.
+    OrderId,
+    "ord"
+);
+id!(
     /// A team.
     TeamId,
     "team"

@@ -182,6 +182,12 @@ pub enum Operation {
     /// Had dead letters sent once more.
     #[strum(serialize = "webhook_delivery.requeued")]
     DeliveriesRequeued,
+    /// Ended a crypto order that nobody paid in time.
+    #[strum(serialize = "crypto_order.expired")]
+    OrderExpired,
+    /// Took a crypto order for paid.
+    #[strum(serialize = "crypto_order.settled")]
+    OrderSettled,
     /// Let a job run once more.
     #[strum(serialize = "job.retried")]
     JobRetried,

@@ -65,13 +65,37 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) 
     Ok(true)
 }
 
-/// Moves an account to another tier, and tells its owner. Answers the tier before; `None` when there is no such account.
+/// Moves an account to another tier, and tells its owner. It is nobody's to take back. Answers the tier before; `None` when there is
+/// no such account.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier) -> sqlx::Result<Option<Tier>> {
+    change_tier(conn, account, tier, None).await
+}
+
+/// The same, by whoever takes it back when it ends: a subscription, or an order, of this id.
+///
+/// # Errors
+/// When the database fails.
+pub async fn give_tier(
+    conn: &mut PgConnection,
+    account: AccountId,
+    tier: Tier,
+    giver: &str,
+) -> sqlx::Result<Option<Tier>> {
+    change_tier(conn, account, tier, Some(giver)).await
+}
+
+/// Every change of a tier goes this way.
+async fn change_tier(
+    conn: &mut PgConnection,
+    account: AccountId,
+    tier: Tier,
+    giver: Option<&str>,
+) -> sqlx::Result<Option<Tier>> {
     let mut tx = conn.begin().await?;
-    let before = accounts::set_tier(&mut tx, account, tier).await?;
+    let before = accounts::set_tier(&mut tx, account, tier, giver).await?;
     if let Some(before) = before
         && before != tier
     {

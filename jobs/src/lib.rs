@@ -8,6 +8,7 @@
 pub mod accounts;
 pub mod agents;
 pub mod backend;
+pub mod billing;
 pub mod browser;
 pub mod driving;
 pub mod emails;

@@ -1,8 +1,11 @@
 //! What staff do, each in a transaction with its lines in the logs (contract: staff). What is done is what the operators'
 //! commands do.
 
+use std::time::Duration;
+
 use kitfleet_domain::accounts::{self, AccountStatus, Tier};
-use kitfleet_domain::ids::{AccountId, DeliveryId, WorkerId};
+use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
+use kitfleet_domain::ids::{AccountId, DeliveryId, OrderId, WorkerId};
 use kitfleet_domain::staff::{self, By, Deed, Operation};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
@@ -11,6 +14,7 @@ use kitfleet_domain::workers;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
+use crate::billing::crypto;
 use crate::inspect::{self, Retried};
 
 /// Why something was not done.
@@ -231,4 +235,42 @@ pub async fn drain(conn: &mut PgConnection, worker: WorkerId, by: &By) -> Result
     }
     staff::record(&mut tx, by, Deed::to_service(Operation::WorkerDrained, worker.to_string())).await?;
     Ok(tx.commit().await?)
+}
+
+/// Ends a crypto order as failed that nobody has paid in time.
+///
+/// # Errors
+/// When there is no such order, it has ended or can still be paid, or the database fails.
+pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &By) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    let order = orders::lock(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+    if order.status != Status::Pending {
+        return Err(Refused::conflict(format!("the order is {}", order.status.name())));
+    }
+    if !orders::is_overdue(&mut tx, id).await? {
+        return Err(Refused::conflict(format!("the order can be paid until {}", order.expires_at)));
+    }
+    crypto::fail(&mut tx, &order, Reason::Expired).await?;
+    staff::record(&mut tx, by, of_order(Operation::OrderExpired, &order)).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Takes a crypto order for paid: one that is pending, or one that has failed and was paid all the same.
+///
+/// # Errors
+/// When there is no such order, it is paid, it has failed and nobody paid it, or the database fails.
+pub async fn settle_order(conn: &mut PgConnection, id: OrderId, period: Duration, by: &By) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    let order = orders::lock(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+    if order.status == Status::Paid || order.status == Status::Failed && order.flag.is_none() {
+        return Err(Refused::conflict(format!("the order is {}", order.status.name())));
+    }
+    crypto::pay(&mut tx, &order, order.payment_id.as_deref(), period).await?;
+    staff::record(&mut tx, by, of_order(Operation::OrderSettled, &order)).await?;
+    Ok(tx.commit().await?)
+}
+
+fn of_order(operation: Operation, order: &Order) -> Deed {
+    let details = json!({"order_id": order.id, "product": order.product});
+    Deed { operation, account: Some(order.account), target: Some(order.id.to_string()), details }
 }

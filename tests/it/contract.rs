@@ -83,6 +83,10 @@ async fn null_is_what_the_contract_says() {
             let content = &operation["requestBody"]["content"]["application/json"];
             let schema = resolved(&content["schema"]);
             let Some(properties) = schema["properties"].as_object() else { continue };
+            // What is signed is judged by its signature.
+            if path == "/v1/billing/card-webhook" {
+                continue;
+            }
             let example = content.get("example").unwrap_or(&schema["example"]);
             let id = if path.starts_with("/v1/agent-sessions/") { agent } else { "x" };
             let (method, path) = (method.to_uppercase(), path.replace("{id}", id));

@@ -83,6 +83,8 @@ pub struct WorkerConfig {
     pub agents: Settings,
     /// How models are asked.
     pub models: kitfleet_models::Settings,
+    /// How the crypto processor is asked.
+    pub crypto: kitfleet_payments::CryptoConfig,
 }
 
 /// How customers' proxies are measured.

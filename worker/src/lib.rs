@@ -7,6 +7,7 @@ mod agents;
 pub mod browser;
 mod clock;
 pub mod config;
+pub mod crypto_orders;
 pub mod emails;
 pub mod incarnations;
 mod live;
@@ -40,6 +41,7 @@ use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
 use kitfleet_live::link::Listener;
 use kitfleet_models::{ClientError, Models};
+use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::Stores;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
@@ -92,7 +94,7 @@ pub enum RunError {
     #[error("viewers cannot be let in (worker.live_listen): {0}")]
     LiveListener(io::Error),
     /// No HTTP client can be made.
-    #[error("models cannot be asked: {0}")]
+    #[error("models and payment providers cannot be asked: {0}")]
     Models(#[from] ClientError),
     /// A queue's worker ended.
     #[error("the worker of a job queue ended: {0}")]
@@ -114,6 +116,7 @@ pub(crate) struct Context {
     pub(crate) sealer: OnceCell<Sealer>,
     /// Who reads messages for accounts that pay for it, or consent.
     pub(crate) models: Models,
+    pub(crate) crypto: CryptoProcessor,
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
@@ -180,6 +183,7 @@ async fn run_with(
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
     let (replies, sealer) = (Replies::new(db.clone(), wakeups.clone()), OnceCell::new());
     let models = Models::new(config.models.clone())?;
+    let crypto = CryptoProcessor::new(config.crypto.clone())?;
     let _hearing = AbortOnDropHandle::new(tokio::spawn(replies.clone().listen()));
     let _rereading = AbortOnDropHandle::new(tokio::spawn(replies.clone().reread()));
     let context = Arc::new(Context {
@@ -191,6 +195,7 @@ async fn run_with(
         replies,
         sealer,
         models,
+        crypto,
         browsers,
         opener,
         stores,

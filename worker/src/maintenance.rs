@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use kitfleet_domain::agents::{self, lanes};
 use kitfleet_domain::area::Chain;
 use kitfleet_domain::areas;
+use kitfleet_domain::billing::orders;
 use kitfleet_domain::byok::{self, OldKey};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
@@ -27,7 +28,7 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
 
-use crate::{Context, WorkerConfig};
+use crate::{Context, WorkerConfig, crypto_orders};
 
 /// Rows a sweep or a purge touches at once.
 const BATCH: i64 = 500;
@@ -36,7 +37,7 @@ const BATCH: i64 = 500;
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
 /// How each area's chain is run.
-const CHAINS: [(Chain, Run); 10] = [
+const CHAINS: [(Chain, Run); 11] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_free_tier(&context.db, context.config.free_tier_cap).await.map(drop) })
     }),
@@ -60,6 +61,9 @@ const CHAINS: [(Chain, Run); 10] = [
         Box::pin(async move { sweep_pair_heartbeats(&context.db, patience).await.map(drop) })
     }),
     (agents::CLOSE_ENDED, |context| Box::pin(async move { close_agent_sessions(&context.db).await })),
+    (orders::SWEEP, |context| {
+        Box::pin(async move { crypto_orders::sweep(&context.db, &context.crypto).await.map(drop) })
+    }),
     (profiles::SWEEP_RETENTION, |context| {
         Box::pin(async move {
             let WorkerConfig { profile_retention, retention, .. } = &context.config;

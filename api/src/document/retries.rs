@@ -19,7 +19,7 @@ const UNREPEATABLE: [(&str, &str); 1] = [
 ];
 
 /// Of the method that may not as a rule.
-const REPEATABLE_POSTS: [&str; 24] = [
+const REPEATABLE_POSTS: [&str; 25] = [
     // They look at the page and leave it as it is. An operation that still runs makes the second a 409.
     "/v1/sessions/{id}/wait",
     "/v1/sessions/{id}/capture",
@@ -55,6 +55,8 @@ const REPEATABLE_POSTS: [&str; 24] = [
     "/v1/oauth/token",
     // A device's code that nobody has ends by itself, too.
     "/v1/auth/cli-authorize/initiate",
+    // An event does what it does once.
+    "/v1/billing/card-webhook",
 ];
 
 #[cfg(test)]

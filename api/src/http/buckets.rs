@@ -34,6 +34,8 @@ pub struct RateLimits {
     pub byok_test_per_minute: NonZeroU32,
     /// Checking saved proxies, an account.
     pub proxy_check_per_minute: NonZeroU32,
+    /// Asking a payment provider for something, an account.
+    pub billing_per_minute: NonZeroU32,
     /// Everything, a credential, at one replica.
     pub credential_per_minute: NonZeroU32,
 }
@@ -55,6 +57,7 @@ impl Default for RateLimits {
             team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
             byok_test_per_minute: const { NonZeroU32::new(10).expect("more than none") },
             proxy_check_per_minute: const { NonZeroU32::new(10).expect("more than none") },
+            billing_per_minute: const { NonZeroU32::new(30).expect("more than none") },
             credential_per_minute: const { NonZeroU32::new(60_000).expect("more than none") },
         }
     }
@@ -84,12 +87,14 @@ pub enum Bucket {
     ByokTest,
     /// The check of a saved proxy.
     ProxyCheck,
+    /// What a payment provider is asked for.
+    Billing,
     /// Whatever a credential asks for.
     Credential,
 }
 
 impl Bucket {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
@@ -105,6 +110,7 @@ impl Bucket {
         Self::TeamInvite,
         Self::ByokTest,
         Self::ProxyCheck,
+        Self::Billing,
         Self::Credential,
     ];
 
@@ -126,6 +132,7 @@ impl Bucket {
             Self::TeamInvite => "team_invite",
             Self::ByokTest => "byok_test",
             Self::ProxyCheck => "proxy_check",
+            Self::Billing => "billing",
             Self::Credential => "credential",
         }
     }
@@ -148,6 +155,7 @@ impl Bucket {
             Self::TeamInvite => Quota::per_hour(limits.team_invites_per_hour),
             Self::ByokTest => Quota::per_minute(limits.byok_test_per_minute),
             Self::ProxyCheck => Quota::per_minute(limits.proxy_check_per_minute),
+            Self::Billing => Quota::per_minute(limits.billing_per_minute),
             Self::Credential => Quota::per_minute(limits.credential_per_minute),
         }
     }

@@ -42,6 +42,8 @@ const BUNDLED_REQUESTS: &str = "service_bundled_llm_request_total";
 const BUNDLED_ERRORS: &str = "service_bundled_llm_error_total";
 const LIVEKIT_TOKENS: &str = "service_livekit_token_mint_total";
 const MAC_NODES: &str = "service_mac_node_livekit_register_total";
+const CARD_WEBHOOKS: &str = "service_card_webhook_total";
+const CRYPTO_WEBHOOKS: &str = "service_crypto_webhook_total";
 const WAKEUPS: &str = "service_wakeup_total";
 const SESSIONS_LIVE: &str = "service_sessions_live";
 const SLOTS: &str = "service_worker_slots";
@@ -296,6 +298,81 @@ pub fn count_registration(outcome: RegisterOutcome) {
     counter!(MAC_NODES, "outcome" => outcome.label()).increment(1);
 }
 
+/// What became of what the card provider sent.
+#[derive(Debug, Clone, Copy)]
+pub enum CardWebhook {
+    Handled,
+    /// It came before.
+    Duplicate,
+    /// It is nothing to us.
+    Ignored,
+    /// We failed.
+    Error,
+    SignatureInvalid,
+    SignatureMissing,
+    EmptyBody,
+    Malformed,
+}
+
+impl CardWebhook {
+    const ALL: [Self; 8] = [
+        Self::Handled,
+        Self::Duplicate,
+        Self::Ignored,
+        Self::Error,
+        Self::SignatureInvalid,
+        Self::SignatureMissing,
+        Self::EmptyBody,
+        Self::Malformed,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Handled => "handled",
+            Self::Duplicate => "duplicate",
+            Self::Ignored => "ignored",
+            Self::Error => "error",
+            Self::SignatureInvalid => "signature_invalid",
+            Self::SignatureMissing => "signature_missing",
+            Self::EmptyBody => "empty_body",
+            Self::Malformed => "malformed_event",
+        }
+    }
+}
+
+pub fn count_card_webhook(outcome: CardWebhook) {
+    counter!(CARD_WEBHOOKS, "outcome" => outcome.label()).increment(1);
+}
+
+/// What became of what the crypto processor sent.
+#[derive(Debug, Clone, Copy)]
+pub enum CryptoWebhook {
+    /// It was taken, whatever it meant.
+    Ok,
+    SignatureInvalid,
+    SignatureMissing,
+    EmptyBody,
+    Malformed,
+}
+
+impl CryptoWebhook {
+    const ALL: [Self; 5] = [Self::Ok, Self::SignatureInvalid, Self::SignatureMissing, Self::EmptyBody, Self::Malformed];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::SignatureInvalid => "signature_invalid",
+            Self::SignatureMissing => "signature_missing",
+            Self::EmptyBody => "empty_body",
+            Self::Malformed => "malformed_event",
+        }
+    }
+}
+
+pub fn count_crypto_webhook(outcome: CryptoWebhook) {
+    counter!(CRYPTO_WEBHOOKS, "outcome" => outcome.label()).increment(1);
+}
+
 /// Somebody who is no staff asked for a route of staff's, and was told that there is none.
 pub fn count_stranger(route: &str) {
     if route == "/v1/mac-nodes/register" {
@@ -334,6 +411,8 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(MAC_NODES, "Registrations of machines for video, by outcome.");
         describe_counter!(BUNDLED_REQUESTS, "Requests to models that the deployment pays for, by outcome.");
         describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
+        describe_counter!(CARD_WEBHOOKS, "Events that the card provider sent, by what became of them.");
+        describe_counter!(CRYPTO_WEBHOOKS, "Notices that the crypto processor sent, by what became of them.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         describe_standing();
         start_at_zero();
@@ -382,6 +461,12 @@ fn start_at_zero() {
         for outcome in TokenOutcome::ALL {
             counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).absolute(0);
         }
+    }
+    for outcome in CardWebhook::ALL {
+        counter!(CARD_WEBHOOKS, "outcome" => outcome.label()).absolute(0);
+    }
+    for outcome in CryptoWebhook::ALL {
+        counter!(CRYPTO_WEBHOOKS, "outcome" => outcome.label()).absolute(0);
     }
     for outcome in RegisterOutcome::ALL {
         counter!(MAC_NODES, "outcome" => outcome.label()).absolute(0);

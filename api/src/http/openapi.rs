@@ -119,6 +119,16 @@ problem_sets! {
     ProxyInUse: CONFLICT;
     /// A check of a proxy that is not made: another is under way, or nobody is there to make it.
     CheckingProxy: CONFLICT DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE;
+    /// A customer of the card provider's that is not there.
+    NoCardCustomer: NOT_FOUND;
+    /// A crypto order that is not the caller's.
+    NoOrder: NOT_FOUND;
+    /// An order too many, or one of the same key that is still being made.
+    AnotherOrder: CONFLICT;
+    /// A payment provider that fails, or that this deployment does not have.
+    Paying: DRIVER_ERROR FEATURE_UNAVAILABLE;
+    /// What a payment provider sends.
+    Telling: VALIDATION_FAILED BAD_REQUEST REQUEST_TIMEOUT PAYLOAD_TOO_LARGE FEATURE_UNAVAILABLE;
     /// A stream too many.
     AnotherStream: STREAM_LIMIT;
     /// A recipe that is not the caller's to see.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, MembershipId, OauthClientId, ProfileId, ProxyId,
-    RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
+    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, MembershipId, OauthClientId, OrderId, ProfileId,
+    ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -54,6 +54,7 @@ resources! {
     WebhookId: "webhook endpoint";
     DeliveryId: "webhook delivery";
     RequeueId: "requeue";
+    OrderId: "crypto order";
     AccountId: "account";
     WorkerId: "worker";
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::{self, Sealer};
+use kitfleet_domain::billing::Prices;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::limits::Limits;
@@ -25,6 +26,7 @@ use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_models::Models;
+use kitfleet_payments::{CryptoConfig, CryptoProcessor};
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -32,6 +34,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::http::card_provider::{CardConfig, CardProvider};
 use crate::http::connections::ConnectionLimits;
 use crate::http::error::Problem;
 use crate::http::hashing::Hashing;
@@ -47,6 +50,8 @@ use crate::http::streams::Streams;
 const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
 /// Keys at model providers that are tested at once, in this process and of an account.
 const TESTS_AT_ONCE: (usize, usize) = (8, 1);
+/// Requests to payment providers that are under way at once, in this process and of an account.
+const PAYMENTS_AT_ONCE: (usize, usize) = (32, 1);
 
 /// How the API behaves; the root crate's configuration becomes this. Not `Debug`, because it holds a secret.
 #[derive(Clone)]
@@ -109,6 +114,12 @@ pub struct ApiConfig {
     pub notifications: notifications::Settings,
     /// Who may watch.
     pub live: LiveConfig,
+    /// What tiers cost.
+    pub prices: Prices,
+    /// Who takes cards.
+    pub card: CardConfig,
+    /// Who takes crypto currencies.
+    pub crypto: CryptoConfig,
 }
 
 /// Who may watch a session's browser (contract: live 24, 26).
@@ -166,6 +177,9 @@ impl Default for ApiConfig {
             agents: agents::Settings::default(),
             notifications: notifications::Settings::default(),
             live: LiveConfig::default(),
+            prices: Prices::default(),
+            card: CardConfig::default(),
+            crypto: CryptoConfig::default(),
         }
     }
 }
@@ -228,7 +242,7 @@ pub enum ServeError {
     #[error("the connection to Redis could not be set up: {0}")]
     Redis(#[from] redis::RedisError),
     /// The machine's certificates make no sense.
-    #[error("models cannot be asked: {0}")]
+    #[error("models and payment providers cannot be asked: {0}")]
     Models(#[from] kitfleet_models::ClientError),
 }
 
@@ -253,6 +267,12 @@ pub struct Shared {
     pub models: Models,
     /// Whose turn it is to test a key at a model provider.
     pub byok_tests: Turns,
+    /// Who takes cards.
+    pub card: CardProvider,
+    /// Who takes crypto currencies.
+    pub crypto: CryptoProcessor,
+    /// Whose turn it is to ask a payment provider.
+    pub payments: Turns,
     /// Whose turn it is to read some of an export of the audit log.
     pub exports: Turns,
     /// Who waits for a browser.
@@ -287,6 +307,8 @@ impl App {
         let providers = Providers::new(&config.auth.providers, &config.base_url);
         let line = Line::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
         let models = Models::new(config.models.clone())?;
+        let card = CardProvider::new(config.card.clone())?;
+        let crypto = CryptoProcessor::new(config.crypto.clone())?;
         let handlers = TaskTracker::new();
         Ok(Self(Arc::new(Shared {
             config,
@@ -299,6 +321,9 @@ impl App {
             providers,
             models,
             byok_tests: Turns::new(TESTS_AT_ONCE.0, TESTS_AT_ONCE.1),
+            card,
+            crypto,
+            payments: Turns::new(PAYMENTS_AT_ONCE.0, PAYMENTS_AT_ONCE.1),
             exports: Turns::new(BATCHES_AT_ONCE.0, BATCHES_AT_ONCE.1),
             line,
             streams: Streams::default(),

@@ -1,6 +1,7 @@
 //! What staff do for customers (contract: staff 7 to 14), over the functions that the operators' commands use, too.
 
 mod accounts;
+mod crypto_orders;
 mod deliveries;
 mod jobs;
 mod mac_nodes;
@@ -21,6 +22,7 @@ const MOST_ENTRIES: u32 = 1_000;
 pub fn routes() -> Routes {
     Routes::new()
         .merge(accounts::routes())
+        .merge(crypto_orders::routes())
         .merge(deliveries::routes())
         .merge(jobs::routes())
         .merge(mac_nodes::routes())

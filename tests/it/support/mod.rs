@@ -1,8 +1,10 @@
 //! What tests stand on: a running service with a database of its own, clients, and a web site to visit.
 
 pub mod app;
+pub mod card_provider;
 pub mod client;
 pub mod commands;
+pub mod crypto_processor;
 pub mod database;
 pub mod events;
 pub mod here;

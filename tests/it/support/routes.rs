@@ -81,6 +81,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "admin", "jobs", ..] => with(of("wdl"), json!({})),
         ["v1", "admin", "workers", ..] => with(of("wrk"), json!({})),
         ["v1", "mac-nodes", "register"] => with(of(""), json!({})),
+        ["v1", "billing", ..] => with(of(""), json!({})),
         ["v1", "team", "members", ..] => with(of("mem"), json!({})),
         ["v1", "team", ..] => with(of("inv"), json!({})),
         ["v1", "teams", ..] => with(of("team"), json!({})),

@@ -1,6 +1,8 @@
 //! What mails say. Nothing in them was written by a customer, not even a name: whoever signs up with somebody else's
 //! address must not have us tell that person anything of theirs. All of it is ASCII, so that links stand unbroken.
 
+mod payments;
+
 use std::time::Duration;
 
 use askama::Template as Render;
@@ -79,6 +81,9 @@ fn titles(template: Template) -> (&'static str, &'static str) {
         Template::WebhookSecretReminder => ("A webhook secret should be rotated", "Rotate a webhook secret"),
         Template::WebhookSecretGraceExpiring => ("An old webhook secret expires soon", "An old webhook secret expires"),
         Template::ByokKeyReminder => ("A model provider's key should be rotated", "Rotate a model provider's key"),
+        Template::PaymentReceipt => ("Receipt for your payment", "Thank you for your payment"),
+        Template::PaymentFailed => ("Your payment failed", "Your payment failed"),
+        Template::RenewalReminder => ("Your subscription renews in 7 days", "Your subscription renews soon"),
     }
 }
 
@@ -96,7 +101,10 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
         | Template::TierChanged
         | Template::WebhookSecretReminder
         | Template::WebhookSecretGraceExpiring
-        | Template::ByokKeyReminder => None,
+        | Template::ByokKeyReminder
+        | Template::PaymentReceipt
+        | Template::PaymentFailed
+        | Template::RenewalReminder => None,
     }
 }
 
@@ -164,6 +172,7 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
              then revoke this one there. If you do not need it any more, remove it from your account."
                 .to_owned(),
         ],
+        Template::PaymentReceipt | Template::PaymentFailed | Template::RenewalReminder => payments::paragraphs(attempt),
     }
 }
 

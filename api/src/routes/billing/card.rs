@@ -1,0 +1,256 @@
+//! Buying a tier by card, and seeing to that (contract: billing 1 to 12).
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::accounts::{self, Account, Tier};
+use kitfleet_domain::billing::card::{self, Shown};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, Rules};
+use serde::{Deserialize, Serialize};
+use url::Url;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::paid_tier;
+use crate::http::auth::Caller;
+use crate::http::card_provider::{Payer, Purchase};
+use crate::http::error::{Problem, Result};
+use crate::http::idempotency::IdempotencyKey;
+use crate::http::json::Json;
+use crate::http::kinds;
+use crate::http::openapi::{Body, Database, NoCardCustomer, Paying, RateLimited, Restricted, tier};
+use crate::http::permissions::OWN_ACCOUNT;
+use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+/// How long a request to the provider waits for others of its account, and of the process.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Characters of an address that a customer comes back to.
+const URL_CHARS: usize = 2_048;
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(OWN_ACCOUNT, routes!(check_out))
+        .allow(OWN_ACCOUNT, routes!(open_portal))
+        .allow(OWN_ACCOUNT, routes!(get_subscription))
+        .never_stored()
+}
+
+/// What is bought, and where its buyer comes back to
+#[derive(Deserialize, ToSchema)]
+#[schema(
+    as = CreateCheckoutSession,
+    example = json!({"tier": "api_builder", "success_url": "https://example.com/done", "cancel_url": "https://example.com/plans"})
+)]
+struct NewCheckout {
+    /// A tier that has a price, and that the account does not have
+    #[schema(schema_with = paid_tier)]
+    tier: String,
+    /// Where the provider sends whoever has paid; http or https
+    #[schema(min_length = 1, max_length = 2048)]
+    success_url: String,
+    /// Where it sends whoever has not
+    #[schema(min_length = 1, max_length = 2048)]
+    cancel_url: String,
+}
+
+/// Where a purchase goes on
+#[derive(Serialize, ToSchema)]
+#[schema(as = CheckoutSession, example = json!({
+    "checkout_url": "https://checkout.stripe.com/c/pay/cs_live_a1b2c3", "provider_session_id": "cs_live_a1b2c3",
+}))]
+struct Checkout {
+    /// The provider's page, where it is paid
+    checkout_url: String,
+    /// What the provider calls the purchase
+    provider_session_id: String,
+}
+
+/// What is to be bought, as far as it can be.
+struct Wanted {
+    tier: Tier,
+    /// Cents a month.
+    price: u32,
+}
+
+/// Buy a tier by card
+///
+/// Answers a page of the card provider, where the subscription is paid. The account is moved when the provider says that it was. With
+/// an `Idempotency-Key`, which the provider is sent, the same request can be sent again, and begins no second purchase.
+#[utoipa::path(
+    post, path = "/v1/billing/checkout-session", tag = "Billing", operation_id = "createCheckoutSession",
+    params(IdempotencyKey), request_body = NewCheckout,
+    responses((status = 201, description = "The purchase has begun", body = Checkout), Restricted, Body, RateLimited, Paying),
+)]
+async fn check_out(
+    caller: Caller,
+    State(app): State<App>,
+    IdempotencyKey(key): IdempotencyKey,
+    Json(body): Json<NewCheckout>,
+) -> Result<(StatusCode, Answer<Checkout>)> {
+    app.card.require()?;
+    let id = caller.account_id;
+    app.rate_limits.check(Bucket::Billing, id.to_string().as_str()).await?;
+    let mut conn = app.db.acquire().await?;
+    let account = accounts::find(&mut conn, id).await?.ok_or_else(Problem::account_gone)?;
+    let wanted = wanted(&app, &body)?;
+    let customer = card::customer_of(&mut conn, id).await?;
+    let payer = customer.as_ref().unwrap_or(&account.email);
+    let sent = match &key {
+        Some(key) => Some(card::sent_key(&mut conn, id, key, payer).await?),
+        None => None,
+    };
+    // What is repeated is answered as it was, also when it was paid meanwhile.
+    if !sent.as_ref().is_some_and(|sent| sent.is_remembered) {
+        refuse_what_one_has(&account, wanted.tier)?;
+    }
+    drop(conn);
+    let payer = sent.as_ref().map_or(payer, |sent| &sent.payer);
+    let purchase = Purchase {
+        account: id,
+        tier: wanted.tier,
+        price: wanted.price,
+        payer: if payer.contains('@') { Payer::Email(payer) } else { Payer::Customer(payer) },
+        success_url: &body.success_url,
+        cancel_url: &body.cancel_url,
+    };
+    // No connection to the database is held while a provider is asked.
+    let turn = app.payments.take(id, PATIENCE).await?;
+    let session = app.card.check_out(&purchase, sent.as_ref().map(|sent| sent.key.as_str())).await?;
+    drop(turn);
+    let checkout = Checkout { checkout_url: session.url, provider_session_id: session.id };
+    Ok((StatusCode::CREATED, Answer(checkout)))
+}
+
+/// Contract: billing 2, 10.
+fn wanted(app: &App, body: &NewCheckout) -> Result<Wanted, Invalid> {
+    let tier = body.tier.parse().ok().filter(|tier| *tier != Tier::Free);
+    let wanted = tier.and_then(|tier| Some(Wanted { tier, price: app.config.prices.of(tier)? }));
+    let mut rules = Rules::default();
+    let told =
+        if tier.is_none() { "must be a tier that is paid for" } else { "cannot be bought here: it has no price" };
+    rules.require(wanted.is_some(), "tier", told);
+    for (field, url) in [("success_url", &body.success_url), ("cancel_url", &body.cancel_url)] {
+        rules.note(web_address(field, url).err());
+    }
+    rules.check()?;
+    wanted.ok_or_else(|| Invalid::field("tier", told))
+}
+
+fn refuse_what_one_has(account: &Account, tier: Tier) -> Result<(), Invalid> {
+    if account.tier == tier {
+        return Err(Invalid::field("tier", "is the tier that the account has"));
+    }
+    Ok(())
+}
+
+fn web_address(field: &str, text: &str) -> Result<(), Invalid> {
+    let mut rules = Rules::default();
+    rules.length(text, 1, URL_CHARS, field);
+    let is_plain = !text.contains(|letter: char| letter.is_control() || letter.is_whitespace());
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    rules.require(is_plain && url.is_some(), field, "must be an http or https URL");
+    rules.check()
+}
+
+/// Where its caller comes back to
+#[derive(Deserialize, ToSchema)]
+#[schema(as = CreatePortalSession, example = json!({"return_url": "https://example.com/account"}))]
+struct NewPortal {
+    /// http or https
+    #[schema(min_length = 1, max_length = 2048)]
+    return_url: String,
+}
+
+/// The provider's pages for a customer
+#[derive(Serialize, ToSchema)]
+#[schema(as = PortalSession, example = json!({"portal_url": "https://billing.stripe.com/p/session/test_a1b2c3"}))]
+struct Portal {
+    /// Where invoices are, and cards and subscriptions are changed
+    portal_url: String,
+}
+
+/// Open the billing portal
+///
+/// Answers a page of the card provider, with the account's invoices, its cards and its subscriptions. There is none before something
+/// was bought.
+#[utoipa::path(
+    post, path = "/v1/billing/portal-session", tag = "Billing", operation_id = "createPortalSession",
+    request_body = NewPortal,
+    responses(
+        (status = 201, description = "The portal is open", body = Portal), Restricted, Body, NoCardCustomer, RateLimited, Paying,
+    ),
+)]
+async fn open_portal(
+    caller: Caller,
+    State(app): State<App>,
+    Json(body): Json<NewPortal>,
+) -> Result<(StatusCode, Answer<Portal>)> {
+    app.card.require()?;
+    let id = caller.account_id;
+    app.rate_limits.check(Bucket::Billing, id.to_string().as_str()).await?;
+    web_address("return_url", &body.return_url)?;
+    let customer = card::customer_of(&mut *app.db.acquire().await?, id).await?;
+    let customer = customer.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "the account has bought nothing by card"))?;
+    let turn = app.payments.take(id, PATIENCE).await?;
+    let portal_url = app.card.open_portal(&customer, &body.return_url).await?;
+    drop(turn);
+    Ok((StatusCode::CREATED, Answer(Portal { portal_url })))
+}
+
+/// What an account pays for
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingSubscription, example = json!({
+    "tier": "api_builder", "status": "active", "current_period_end": "2026-12-20T18:05:00.000Z", "cancel_at_period_end": false,
+    "provider": "card",
+}))]
+struct Subscription {
+    #[schema(schema_with = tier)]
+    tier: &'static str,
+    /// As the provider calls it, such as `active`, `past_due` or `canceled`; null without a subscription, as what follows is
+    #[schema(required = true)]
+    status: Option<String>,
+    /// Until when it is paid, or is to be
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    current_period_end: Option<Timestamp>,
+    /// Whether it ends then
+    #[schema(required = true)]
+    cancel_at_period_end: Option<bool>,
+    /// By what it is paid: `card`
+    #[schema(required = true)]
+    provider: Option<&'static str>,
+}
+
+impl Subscription {
+    fn of(account: &Account, shown: Option<Shown>) -> Self {
+        let tier = account.tier.name();
+        match shown {
+            Some(shown) => Self {
+                tier,
+                status: Some(shown.status),
+                current_period_end: shown.current_period_end,
+                cancel_at_period_end: Some(shown.cancel_at_period_end),
+                provider: Some("card"),
+            },
+            None => Self { tier, status: None, current_period_end: None, cancel_at_period_end: None, provider: None },
+        }
+    }
+}
+
+/// Get the subscription
+///
+/// What the account pays for, and until when.
+#[utoipa::path(
+    get, path = "/v1/billing/subscription", tag = "Billing", operation_id = "getSubscription",
+    responses((status = 200, description = "How it stands", body = Subscription), Restricted, Database),
+)]
+async fn get_subscription(caller: Caller, State(app): State<App>) -> Result<Answer<Subscription>> {
+    let mut conn = app.db.acquire().await?;
+    let account = accounts::find(&mut conn, caller.account_id).await?.ok_or_else(Problem::account_gone)?;
+    let shown = card::shown(&mut conn, account.id).await?;
+    Ok(Answer(Subscription::of(&account, shown)))
+}

@@ -1,0 +1,132 @@
+//! What the card provider tells us (contract: billing 13 to 16, 26).
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Json as Answer;
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use kitfleet_domain::billing::card_events::Event;
+use kitfleet_domain::billing::card_signature;
+use kitfleet_domain::heavy::heavy;
+use kitfleet_jobs::billing::card::{self, Taken};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use crate::http::error::{Problem, Result};
+use crate::http::json;
+use crate::http::kinds;
+use crate::http::metrics::{CardWebhook, count_card_webhook};
+use crate::http::openapi::Telling;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+const SIGNATURE: &str = "stripe-signature";
+
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(receive))
+}
+
+/// An event, as the provider writes it
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "what is signed is read as it came")]
+#[schema(example = json!({
+    "id": "evt_1NG8Du2eZvKYlo2CUI79vXWy", "type": "invoice.paid", "created": 1_686_089_970,
+    "data": {"object": {"id": "in_1NG8Du2eZvKYlo2C", "amount_paid": 9900, "currency": "usd", "customer": "cus_9s6XKzkNRiz8i3"}},
+}))]
+struct CardEvent {
+    /// The same however often it is sent
+    id: String,
+    /// What has happened; what is nothing to us is taken and ignored
+    r#type: String,
+    /// When, in seconds since 1970
+    created: i64,
+    /// Its object
+    data: CardEventData,
+}
+
+/// What an event is about
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "what is signed is read as it came")]
+struct CardEventData {
+    /// As it was then
+    #[schema(value_type = Object)]
+    object: Map<String, Value>,
+}
+
+/// An event was stored
+#[derive(Serialize, ToSchema)]
+#[schema(as = CardEventReceived, example = json!({"received": true}))]
+struct Received {
+    /// Always true
+    received: bool,
+}
+
+/// An event of which nothing is stored.
+struct Refused {
+    outcome: CardWebhook,
+    problem: Problem,
+}
+
+impl Refused {
+    fn of(outcome: CardWebhook, problem: Problem) -> Self {
+        Self { outcome, problem }
+    }
+
+    /// Whatever failed is ours, and the event is to come again.
+    fn ours(error: &dyn std::fmt::Display) -> Self {
+        Self::of(CardWebhook::Error, Problem::internal(error))
+    }
+}
+
+/// Take an event of the card provider
+///
+/// For the provider alone, which signs what it sends. Whatever is not answered 200 comes again.
+#[utoipa::path(
+    post, path = "/v1/billing/card-webhook", tag = "Billing", operation_id = "receiveCardEvent",
+    request_body = CardEvent,
+    params(("Stripe-Signature" = String, Header, description = "`t=<seconds>,v1=<hex>`: an HMAC-SHA256 of time and body")),
+    responses((status = 200, description = "It is stored, or was before", body = Received), Telling),
+)]
+async fn receive(State(app): State<App>, request: Request) -> Result<Answer<Received>> {
+    let taken = judge(&app, request).await;
+    count_card_webhook(match &taken {
+        Ok(Taken::Handled) => CardWebhook::Handled,
+        Ok(Taken::Duplicate) => CardWebhook::Duplicate,
+        Ok(Taken::Ignored) => CardWebhook::Ignored,
+        Err(refused) => refused.outcome,
+    });
+    taken.map(|_| Answer(Received { received: true })).map_err(|refused| refused.problem)
+}
+
+/// Contract: billing 13.
+async fn judge(app: &App, request: Request) -> Result<Taken, Refused> {
+    let (parts, body) = request.into_parts();
+    let body = json::read(body, &app.config).await.map_err(|problem| Refused::of(CardWebhook::Malformed, problem))?;
+    if body.is_empty() {
+        return Err(Refused::of(CardWebhook::EmptyBody, Problem::bad_request("the request has no body")));
+    }
+    let event = heavy(body.len(), || event(app, &parts.headers, &body))?;
+    let mut conn = app.db.acquire().await.map_err(|error| Refused::ours(&error))?;
+    card::take(&mut conn, &event).await.map_err(|error| Refused::ours(&error))
+}
+
+fn event(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<Event, Refused> {
+    let Some(signature) = headers.get(SIGNATURE) else {
+        let problem = Problem::invalid("Stripe-Signature", "is required");
+        return Err(Refused::of(CardWebhook::SignatureMissing, problem));
+    };
+    let Some(secret) = app.config.card.webhook_secret.as_deref() else {
+        let problem = Problem::new(&kinds::FEATURE_UNAVAILABLE, "this deployment has no secret of the card provider's");
+        return Err(Refused::of(CardWebhook::Error, problem));
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(|now| i64::try_from(now.as_secs()).ok());
+    let signature = signature.to_str().unwrap_or_default();
+    if !card_signature::is_valid(signature, body, secret, now.unwrap_or_default()) {
+        let problem = Problem::invalid("Stripe-Signature", "does not sign this body with our secret, or is too old");
+        return Err(Refused::of(CardWebhook::SignatureInvalid, problem));
+    }
+    Event::parse(body).map_err(|error| Refused::of(CardWebhook::Malformed, Problem::bad_request(error.to_string())))
+}

@@ -1,0 +1,127 @@
+//! Crypto orders, as staff see and end them.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use kitfleet_domain::billing::orders::{self, Filter, Order, Status};
+use kitfleet_domain::ids::{AccountId, OrderId};
+use kitfleet_jobs::staff;
+use serde::Serialize;
+use sqlx::PgConnection;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::{Because, filter, limit_of};
+use crate::http::auth::staff::Staff;
+use crate::http::error::Result;
+use crate::http::json::Json;
+use crate::http::lists::{List, Listed, Query};
+use crate::http::openapi::{Body, Database, InvalidQuery, NoOrder, OutOfPlace, Unauthorized};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+use crate::routes::billing::crypto::CryptoOrder;
+
+pub fn routes() -> Routes {
+    Routes::new().for_staff(routes!(list)).for_staff(routes!(expire)).for_staff(routes!(settle))
+}
+
+/// A customer's crypto order
+#[derive(Serialize, ToSchema)]
+struct CustomerOrder {
+    /// Whose it is
+    #[schema(value_type = String)]
+    account_id: AccountId,
+    /// Whether somebody should look at it
+    flagged: bool,
+    /// Why
+    #[schema(required = true)]
+    flag: Option<String>,
+    #[serde(flatten)]
+    order: CryptoOrder,
+}
+
+impl From<Order> for CustomerOrder {
+    fn from(order: Order) -> Self {
+        let (account_id, flag) = (order.account, order.flag.clone());
+        Self { account_id, flagged: flag.is_some(), flag, order: order.into() }
+    }
+}
+
+type CustomerOrderList = List<CustomerOrder>;
+
+impl Listed for CustomerOrder {
+    const LIST: &'static str = "CustomerOrderList";
+    const MEANING: &'static str = "Crypto orders, newest first";
+}
+
+/// List crypto orders
+///
+/// Everybody's. At most `limit` of them, 50 by default.
+#[utoipa::path(
+    get, path = "/v1/admin/crypto-orders", tag = "Staff", operation_id = "listCustomerOrders",
+    params(
+        ("status" = Option<String>, Query, description = "Only those that stand so"),
+        ("flagged" = Option<bool>, Query, description = "Only those that somebody should look at, or only others"),
+        ("limit" = Option<u32>, Query, description = "How many, at most: 1 to 1,000"),
+    ),
+    responses((status = 200, description = "The orders", body = CustomerOrderList), Unauthorized, InvalidQuery, Database),
+)]
+async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<CustomerOrderList>> {
+    let wanted = Filter {
+        status: filter(&query, "status", Status::named)?,
+        flagged: filter(&query, "flagged", |text| text.parse().ok())?,
+        limit: limit_of(&query)?,
+    };
+    let found = orders::all(&mut *app.db.acquire().await?, &wanted).await?;
+    Ok(Answer(found.into_iter().map(CustomerOrder::from).collect()))
+}
+
+async fn shown(conn: &mut PgConnection, id: OrderId) -> Result<Answer<CustomerOrder>> {
+    Ok(Answer(orders::lock(conn, id).await?.ok_or_else(not_found::<OrderId>)?.into()))
+}
+
+/// Expire a crypto order
+///
+/// It fails. Only one that is pending, and that should have been paid by now.
+#[utoipa::path(
+    post, path = "/v1/admin/crypto-orders/{id}/expire", tag = "Staff", operation_id = "expireCustomerOrder",
+    params(IdPath<OrderId>), request_body = Because,
+    responses(
+        (status = 200, description = "The order", body = CustomerOrder),
+        Unauthorized, Body, NoOrder, OutOfPlace, Database,
+    ),
+)]
+async fn expire(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<OrderId>,
+    Json(body): Json<Because>,
+) -> Result<Answer<CustomerOrder>> {
+    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+    let mut conn = app.db.acquire().await?;
+    staff::expire_order(&mut conn, id, &by).await?;
+    shown(&mut conn, id).await
+}
+
+/// Settle a crypto order
+///
+/// It is paid. One that is pending, or one that has failed and is flagged, as money came for it later.
+#[utoipa::path(
+    post, path = "/v1/admin/crypto-orders/{id}/settle", tag = "Staff", operation_id = "settleCustomerOrder",
+    params(IdPath<OrderId>), request_body = Because,
+    responses(
+        (status = 200, description = "The order", body = CustomerOrder),
+        Unauthorized, Body, NoOrder, OutOfPlace, Database,
+    ),
+)]
+async fn settle(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<OrderId>,
+    Json(body): Json<Because>,
+) -> Result<Answer<CustomerOrder>> {
+    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+    let mut conn = app.db.acquire().await?;
+    staff::settle_order(&mut conn, id, app.crypto.config().period, &by).await?;
+    shown(&mut conn, id).await
+}

@@ -1,0 +1,46 @@
+//! What a customer pays, and what payment providers tell of it.
+
+pub mod amounts;
+pub mod card;
+pub mod card_events;
+pub mod card_signature;
+pub mod ipn;
+pub mod ipn_signature;
+pub mod orders;
+
+use std::collections::BTreeMap;
+
+use crate::accounts::Tier;
+use crate::area::{Area, Purge};
+
+pub(crate) const AREA: Area = Area {
+    kept: &[
+        ("card_events", "an event that came before changes nothing, whenever it comes again"),
+        ("card_customers", "a few an account, as whom it pays"),
+        ("card_subscriptions", "one that has ended stays so"),
+        ("card_notices", "nobody is mailed of the same twice"),
+    ],
+    purges: &[
+        Purge::new("billing", "card_checkout_keys", |conn, _, limit| Box::pin(card::purge_keys(conn, limit))),
+        Purge::new("billing", "crypto_orders", |conn, _, limit| Box::pin(orders::purge_unanswered(conn, limit))),
+    ],
+    events: &["crypto.order.paid", "crypto.order.failed"],
+    chains: &[orders::SWEEP],
+    mails: &["payment_receipt", "payment_failed", "renewal_reminder"],
+    ..Area::named("billing")
+};
+
+/// In what prices are.
+pub const CURRENCY: &str = "usd";
+
+/// What a month of each tier costs, in cents. A tier without a price cannot be bought.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prices(pub BTreeMap<Tier, u32>);
+
+impl Prices {
+    /// What a month of `tier` costs, in cents.
+    #[must_use]
+    pub fn of(&self, tier: Tier) -> Option<u32> {
+        self.0.get(&tier).copied()
+    }
+}

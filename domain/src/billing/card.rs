@@ -1,0 +1,374 @@
+//! Who pays by card (contract: billing 10 to 29): the provider's customers and their subscriptions, what they were mailed of, and the
+//! idempotency keys that the provider was sent.
+//!
+//! What the provider tells may come twice, at once, and in any order. So an event's id is written first, which whoever has the
+//! same event waits for; then the row of its customer is locked, and then that of the account.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use sqlx::PgConnection;
+
+use super::card_events::{Event, Subscription};
+use crate::accounts::Tier;
+use crate::emails::Template;
+use crate::ids::AccountId;
+use crate::timestamp::Timestamp;
+
+/// Characters of an idempotency key, as the provider takes them.
+const KEY_CHARS: usize = 255;
+/// How long the provider remembers a key at least, in hours.
+const KEY_HOURS: i32 = 24;
+/// After how many days a key is forgotten: the provider has forgotten it by then.
+const KEY_DAYS: i32 = 30;
+
+/// Writes down that an event came. `false` when it did before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<bool> {
+    let noted = sqlx::query!(
+        "insert into card_events (id, type, created_at) values ($1, $2, $3) on conflict do nothing",
+        event.id,
+        event.kind,
+        event.created as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(noted.rows_affected() == 1)
+}
+
+/// Locks a customer's row until the transaction ends. Answers whose customer it is, as far as is known.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Result<Option<AccountId>> {
+    sqlx::query_scalar!(
+        r#"insert into card_customers (id) values ($1)
+           on conflict (id) do update set id = excluded.id returning account_id as "account_id: AccountId""#,
+        customer,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Says whose customer this is, unless that was said before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, at: Timestamp) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update card_customers set account_id = $2, bound_at = $3 where id = $1 and account_id is null",
+        customer,
+        account as _,
+        at as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Whose subscription this is, if we have heard of it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<AccountId>> {
+    sqlx::query_scalar!(
+        r#"select account_id as "account_id: AccountId" from card_subscriptions where id = $1"#,
+        subscription
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// The customer as whom an account pays: that of its newest subscription, else the one that was bound last.
+///
+/// # Errors
+/// When the database fails.
+pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar!(
+        "select c.id from card_customers c
+         where c.account_id = $1
+         order by (select max(s.started_at) from card_subscriptions s where s.customer = c.id and not s.ended) desc nulls last,
+                  c.bound_at desc, c.id limit 1",
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// In which order events of the same second happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rank {
+    /// A checkout, which tells that there is a subscription and no more.
+    Checkout,
+    /// The subscription's beginning.
+    Created,
+    /// Any change.
+    Updated,
+    /// Its end.
+    Deleted,
+}
+
+/// Notes how a subscription stands, and answers `true`, unless something later has said so, or it has ended; what was not known of it is
+/// noted even then (contract: billing 17).
+///
+/// # Errors
+/// When the database fails.
+pub async fn note_subscription(
+    conn: &mut PgConnection,
+    account: AccountId,
+    told: &Subscription,
+    at: Timestamp,
+    rank: Rank,
+) -> sqlx::Result<bool> {
+    let noted = sqlx::query!(
+        "insert into card_subscriptions as s (id, account_id, customer, tier, status, current_period_end, cancel_at_period_end,
+                                                started_at, told_at, told_rank, ended)
+           values ($1, $2, $3, $4, $5, $6, $7, coalesce($8::timestamptz, $9), $9::timestamptz, $10::int2, $10 = 3)
+           on conflict (id) do update
+           set customer = coalesce(s.customer, excluded.customer), tier = coalesce(excluded.tier, s.tier),
+               status = excluded.status, current_period_end = coalesce(excluded.current_period_end, s.current_period_end),
+               cancel_at_period_end = excluded.cancel_at_period_end, started_at = coalesce($8, s.started_at),
+               told_at = greatest(s.told_at, excluded.told_at),
+               told_rank = case when s.told_at = excluded.told_at then greatest(s.told_rank, excluded.told_rank)
+                                else excluded.told_rank end,
+               ended = excluded.ended
+           where not s.ended
+             and (excluded.ended or s.told_at < excluded.told_at
+                  or s.told_at = excluded.told_at and (excluded.told_rank = 0 or s.told_rank <= excluded.told_rank))",
+        told.id,
+        account as _,
+        told.customer,
+        told.tier.map(Tier::name),
+        told.status,
+        told.current_period_end as _,
+        told.cancel_at_period_end,
+        told.started_at as _,
+        at as _,
+        rank as i16,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let is_news = noted.rows_affected() == 1;
+    if !is_news {
+        sqlx::query!(
+            "update card_subscriptions
+             set customer = coalesce(customer, $2), tier = coalesce(tier, $3), current_period_end = coalesce(current_period_end, $4)
+             where id = $1",
+            told.id,
+            told.customer,
+            told.tier.map(Tier::name),
+            told.current_period_end as _,
+        )
+        .execute(conn)
+        .await?;
+    }
+    Ok(is_news)
+}
+
+/// Notes that an event of a subscription says whether it gives its tier, and answers `true`, unless something later has said so, or it
+/// has ended. What happened since and says neither is nothing that this would come too late for (contract: billing 17).
+///
+/// # Errors
+/// When the database fails.
+pub async fn note_decision(
+    conn: &mut PgConnection,
+    subscription: &str,
+    at: Timestamp,
+    rank: Rank,
+) -> sqlx::Result<bool> {
+    let noted = sqlx::query!(
+        "update card_subscriptions
+         set decided_at = $2, decided_rank = case when decided_at = $2 then greatest(decided_rank, $3) else $3 end
+         where id = $1 and not ended
+           and (decided_at is null or decided_at < $2 or decided_at = $2 and ($3 = 0 or decided_rank <= $3))",
+        subscription,
+        at as _,
+        rank as i16,
+    )
+    .execute(conn)
+    .await?;
+    Ok(noted.rows_affected() == 1)
+}
+
+/// A subscription that is there, and what it pays for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The provider's id of it.
+    pub id: String,
+    /// What it pays for.
+    pub tier: Tier,
+}
+
+/// Of the account's subscriptions that are paid, or may be paid yet, the one that began last.
+///
+/// # Errors
+/// When the database fails.
+pub async fn newest_live(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Live>> {
+    sqlx::query_as!(
+        Live,
+        r#"select id, tier as "tier!: Tier" from card_subscriptions
+           where account_id = $1 and not ended and status in ('active', 'trialing', 'past_due') and tier is not null
+           order by started_at desc, told_at desc, id desc limit 1"#,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// A subscription, as its owner sees it.
+#[derive(Debug)]
+pub struct Shown {
+    /// The provider's word for how it stands.
+    pub status: String,
+    /// Until when it is paid, or is to be.
+    pub current_period_end: Option<Timestamp>,
+    /// Whether it ends then.
+    pub cancel_at_period_end: bool,
+}
+
+/// The account's subscription: of those that go on the one that began last, else of those that have ended.
+///
+/// # Errors
+/// When the database fails.
+pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Shown>> {
+    sqlx::query_as!(
+        Shown,
+        "select status, current_period_end, cancel_at_period_end from card_subscriptions
+         where account_id = $1
+         order by not ended and status in ('active', 'trialing', 'past_due') desc, started_at desc, told_at desc, id desc limit 1",
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Something that a customer is mailed of, once.
+#[derive(Debug)]
+pub struct Notice<'a> {
+    /// By which mail.
+    pub template: Template,
+    /// What tells it from others of this template.
+    pub about: String,
+    /// Whose customer it concerns.
+    pub customer: Option<&'a str>,
+    /// What the mail tells.
+    pub details: Value,
+}
+
+/// Writes down that a customer is mailed of something; without an account the mail waits for [`found`]. `false` when it was before.
+///
+/// # Errors
+/// When the database fails.
+pub async fn note_notice(
+    conn: &mut PgConnection,
+    account: Option<AccountId>,
+    notice: &Notice<'_>,
+) -> sqlx::Result<bool> {
+    let noted = sqlx::query!(
+        "insert into card_notices (template, about, customer, account_id, details) values ($1, $2, $3, $4, $5)
+         on conflict do nothing",
+        notice.template.name(),
+        notice.about,
+        notice.customer,
+        account as _,
+        notice.details,
+    )
+    .execute(conn)
+    .await?;
+    Ok(noted.rows_affected() == 1)
+}
+
+/// A mail that has waited.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Which.
+    pub template: Template,
+    /// What it tells.
+    pub details: Value,
+}
+
+/// What a customer is to be mailed of, now that it is known whose it is: each is handed out once.
+///
+/// # Errors
+/// When the database fails.
+pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) -> sqlx::Result<Vec<Waiting>> {
+    sqlx::query_as!(
+        Waiting,
+        r#"update card_notices set account_id = $2 where customer = $1 and account_id is null
+           returning template as "template: _", details"#,
+        customer,
+        account as _,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// A request to the provider that can be repeated.
+#[derive(Debug)]
+pub struct SentKey {
+    /// The key that the provider is sent.
+    pub key: String,
+    /// Who was to pay when it was first sent: a customer, or an e-mail address.
+    pub payer: String,
+    /// Whether the provider remembers what it answered.
+    pub is_remembered: bool,
+}
+
+/// The key that the provider is sent for an account's key, the same each time (contract: billing 6). Keys of all accounts are
+/// one account's at the provider: where another one has used it, or could, it is made the account's own.
+///
+/// # Errors
+/// When the database fails.
+pub async fn sent_key(conn: &mut PgConnection, account: AccountId, key: &str, payer: &str) -> sqlx::Result<SentKey> {
+    if !key.starts_with(AccountId::PREFIX)
+        && let Some(sent) = claim_key(&mut *conn, account, key, payer).await?
+    {
+        return Ok(sent);
+    }
+    let own = format!("{account}:{key}");
+    let own = if own.len() > KEY_CHARS { format!("{account}:{}", hex::encode(Sha256::digest(key))) } else { own };
+    claim_key(conn, account, &own, payer).await?.ok_or(sqlx::Error::RowNotFound)
+}
+
+/// `None` when it is another account's.
+async fn claim_key(
+    conn: &mut PgConnection,
+    account: AccountId,
+    key: &str,
+    payer: &str,
+) -> sqlx::Result<Option<SentKey>> {
+    let claimed = sqlx::query!(
+        r#"with claimed as (
+               insert into card_checkout_keys (sent_key, account_id, payer) values ($1, $2, $3)
+               on conflict (sent_key) do update set sent_key = excluded.sent_key
+               returning account_id, payer, created_at
+           )
+           select payer as "payer!", created_at < now() and created_at > now() - make_interval(hours => $4) as "is_remembered!"
+           from claimed where account_id = $2"#,
+        key,
+        account as _,
+        payer,
+        KEY_HOURS,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(claimed.map(|row| SentKey { key: key.to_owned(), payer: row.payer, is_remembered: row.is_remembered }))
+}
+
+/// Deletes keys that the provider has forgotten, up to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_keys(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from card_checkout_keys where sent_key = any(array(
+             select sent_key from card_checkout_keys where created_at < now() - make_interval(days => $1)
+             order by created_at limit $2 for update skip locked))",
+        KEY_DAYS,
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

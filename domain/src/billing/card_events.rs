@@ -1,0 +1,412 @@
+//! What the card provider tells, as far as anybody here wants to know it.
+//!
+//! An object has its members where one version of the provider's API or another puts them: which version an event is written in, the
+//! provider's dashboard decides.
+
+use chrono::DateTime;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::accounts::Tier;
+use crate::ids::AccountId;
+use crate::timestamp::Timestamp;
+
+/// Characters of the provider's ids, at most.
+const ID_CHARS: usize = 255;
+/// The last second that is told, of the year 9999.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+/// A body that is no event, or one of a kind that we know without what such an event has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an event of the card provider")]
+pub struct Malformed;
+
+/// An event.
+#[derive(Debug)]
+pub struct Event {
+    /// The provider's id of it, the same however often it is sent.
+    pub id: String,
+    /// Its type, as the provider calls it.
+    pub kind: String,
+    /// When it happened, by the provider's clock, which tells seconds.
+    pub created: Timestamp,
+    /// What it tells; `None` when nobody here wants to know.
+    pub told: Option<Told>,
+}
+
+/// What an event tells.
+#[derive(Debug)]
+pub enum Told {
+    /// Somebody has gone through the checkout.
+    Checkout(Checkout),
+    /// A subscription has begun, or is another.
+    Subscription(Subscription),
+    /// It has ended for good.
+    Deleted(Subscription),
+    /// An invoice was paid.
+    Paid(Invoice),
+    /// An attempt to collect an invoice has failed.
+    Failed(Invoice),
+    /// An invoice is coming.
+    Upcoming(Invoice),
+}
+
+/// A checkout that was gone through.
+#[derive(Debug)]
+pub struct Checkout {
+    /// Whose it is.
+    pub account: Option<AccountId>,
+    /// The customer that it made, or had.
+    pub customer: Option<String>,
+    /// The subscription that it made.
+    pub subscription: Option<String>,
+    /// What was bought.
+    pub tier: Option<Tier>,
+    /// Whether there is nothing left to pay.
+    pub is_paid: bool,
+}
+
+/// A subscription, as it was when its event happened.
+#[derive(Debug)]
+pub struct Subscription {
+    /// The provider's id of it.
+    pub id: String,
+    /// Whose it is, if that was said when it was made.
+    pub account: Option<AccountId>,
+    /// Who pays it.
+    pub customer: Option<String>,
+    /// What it pays for.
+    pub tier: Option<Tier>,
+    /// The provider's word for how it stands.
+    pub status: String,
+    /// Until when it is paid, or is to be.
+    pub current_period_end: Option<Timestamp>,
+    /// Whether it ends then.
+    pub cancel_at_period_end: bool,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+}
+
+/// An invoice, as it was when its event happened.
+#[derive(Debug)]
+pub struct Invoice {
+    /// The provider's id of it; one that is coming has none yet.
+    pub id: Option<String>,
+    /// Whose it is, if that was said when its subscription was made.
+    pub account: Option<AccountId>,
+    /// Who pays it.
+    pub customer: Option<String>,
+    /// The subscription that it is of.
+    pub subscription: Option<String>,
+    /// What was paid, in the currency's smallest unit.
+    pub amount_paid: i64,
+    /// What is to be paid.
+    pub amount_due: i64,
+    /// ISO 4217, in small letters.
+    pub currency: Option<String>,
+    /// How often it was tried to collect it.
+    pub attempts: i64,
+    /// When the period ends at whose end it is due.
+    pub due_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    created: i64,
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    object: Map<String, Value>,
+}
+
+/// Another object: its id, or all of it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Reference {
+    Id(String),
+    Whole { id: String },
+}
+
+#[derive(Deserialize)]
+struct CheckoutObject {
+    mode: Option<String>,
+    payment_status: Option<String>,
+    client_reference_id: Option<String>,
+    customer: Option<Reference>,
+    subscription: Option<Reference>,
+    metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+struct SubscriptionObject {
+    id: String,
+    status: String,
+    customer: Option<Reference>,
+    metadata: Option<Map<String, Value>>,
+    current_period_end: Option<i64>,
+    cancel_at_period_end: Option<bool>,
+    created: Option<i64>,
+    items: Option<Items>,
+}
+
+#[derive(Deserialize)]
+struct Items {
+    #[serde(default)]
+    data: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    current_period_end: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct InvoiceObject {
+    id: Option<String>,
+    customer: Option<Reference>,
+    subscription: Option<Reference>,
+    subscription_details: Option<SubscriptionDetails>,
+    parent: Option<Parent>,
+    amount_paid: Option<i64>,
+    amount_due: Option<i64>,
+    total: Option<i64>,
+    currency: Option<String>,
+    attempt_count: Option<i64>,
+    period_end: Option<i64>,
+    next_payment_attempt: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Parent {
+    subscription_details: Option<SubscriptionDetails>,
+}
+
+#[derive(Deserialize)]
+struct SubscriptionDetails {
+    metadata: Option<Map<String, Value>>,
+    subscription: Option<Reference>,
+}
+
+impl Event {
+    /// # Errors
+    /// When the body is no event, or lacks what an event of its type has.
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let Envelope { id, kind, created, data } = serde_json::from_slice(body).map_err(|_| Malformed)?;
+        let told = match kind.as_str() {
+            "checkout.session.completed" | "checkout.session.async_payment_succeeded" => checkout(data.object)?,
+            "customer.subscription.created" | "customer.subscription.updated" => {
+                Some(Told::Subscription(subscription(data.object)?))
+            }
+            "customer.subscription.deleted" => Some(Told::Deleted(subscription(data.object)?)),
+            "invoice.paid" | "invoice.payment_succeeded" => Some(Told::Paid(billed(data.object)?)),
+            "invoice.payment_failed" => Some(Told::Failed(billed(data.object)?)),
+            "invoice.upcoming" => Some(Told::Upcoming(invoice(data.object)?)),
+            _ => None,
+        };
+        Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created)?, told })
+    }
+
+    /// The customer that it tells of.
+    #[must_use]
+    pub fn customer(&self) -> Option<&str> {
+        match self.told.as_ref()? {
+            Told::Checkout(checkout) => checkout.customer.as_deref(),
+            Told::Subscription(subscription) | Told::Deleted(subscription) => subscription.customer.as_deref(),
+            Told::Paid(invoice) | Told::Failed(invoice) | Told::Upcoming(invoice) => invoice.customer.as_deref(),
+        }
+    }
+
+    /// The subscription that it tells of.
+    #[must_use]
+    pub fn subscription(&self) -> Option<&str> {
+        match self.told.as_ref()? {
+            Told::Checkout(checkout) => checkout.subscription.as_deref(),
+            Told::Subscription(subscription) | Told::Deleted(subscription) => Some(&subscription.id),
+            Told::Paid(invoice) | Told::Failed(invoice) | Told::Upcoming(invoice) => invoice.subscription.as_deref(),
+        }
+    }
+
+    /// Whose account it names itself.
+    #[must_use]
+    pub fn account(&self) -> Option<AccountId> {
+        match self.told.as_ref()? {
+            Told::Checkout(checkout) => checkout.account,
+            Told::Subscription(subscription) | Told::Deleted(subscription) => subscription.account,
+            Told::Paid(invoice) | Told::Failed(invoice) | Told::Upcoming(invoice) => invoice.account,
+        }
+    }
+}
+
+/// `None` when it is the checkout of something that is no subscription.
+fn checkout(object: Map<String, Value>) -> Result<Option<Told>, Malformed> {
+    let object: CheckoutObject = read(object)?;
+    if object.mode.as_deref().is_some_and(|mode| mode != "subscription") {
+        return Ok(None);
+    }
+    let metadata = object.metadata.unwrap_or_default();
+    let reference = object.client_reference_id.and_then(|id| id.parse().ok());
+    Ok(Some(Told::Checkout(Checkout {
+        account: reference.or_else(|| account_in(&metadata)),
+        customer: id_of(object.customer)?,
+        subscription: id_of(object.subscription)?,
+        tier: tier_in(&metadata),
+        is_paid: matches!(object.payment_status.as_deref(), Some("paid" | "no_payment_required")),
+    })))
+}
+
+fn subscription(object: Map<String, Value>) -> Result<Subscription, Malformed> {
+    let object: SubscriptionObject = read(object)?;
+    let metadata = object.metadata.unwrap_or_default();
+    let items = object.items.map(|items| items.data).unwrap_or_default();
+    let of_items = items.into_iter().filter_map(|item| item.current_period_end).max();
+    Ok(Subscription {
+        id: checked(object.id)?,
+        account: account_in(&metadata),
+        customer: id_of(object.customer)?,
+        tier: tier_in(&metadata),
+        status: checked(object.status)?,
+        current_period_end: object.current_period_end.or(of_items).map(instant).transpose()?,
+        cancel_at_period_end: object.cancel_at_period_end.unwrap_or_default(),
+        started_at: object.created.map(instant).transpose()?,
+    })
+}
+
+/// An invoice that there is.
+fn billed(object: Map<String, Value>) -> Result<Invoice, Malformed> {
+    let invoice = invoice(object)?;
+    if invoice.id.is_some() { Ok(invoice) } else { Err(Malformed) }
+}
+
+fn invoice(object: Map<String, Value>) -> Result<Invoice, Malformed> {
+    let object: InvoiceObject = read(object)?;
+    let details = object.subscription_details.or(object.parent.and_then(|parent| parent.subscription_details));
+    let (metadata, of_details) =
+        details.map_or((None, None), |SubscriptionDetails { metadata, subscription }| (metadata, subscription));
+    let is_currency = |code: &String| code.len() == 3 && code.bytes().all(|letter| letter.is_ascii_lowercase());
+    let amount = object.amount_due.or(object.total).unwrap_or_default();
+    Ok(Invoice {
+        id: object.id.map(checked).transpose()?,
+        account: metadata.as_ref().and_then(account_in),
+        customer: id_of(object.customer)?,
+        subscription: id_of(object.subscription.or(of_details))?,
+        amount_paid: object.amount_paid.or(object.total).unwrap_or(amount),
+        amount_due: amount,
+        currency: object.currency.filter(is_currency),
+        attempts: object.attempt_count.unwrap_or_default(),
+        due_at: object.period_end.or(object.next_payment_attempt).map(instant).transpose()?,
+    })
+}
+
+fn read<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, Malformed> {
+    T::deserialize(Value::Object(object)).map_err(|_| Malformed)
+}
+
+fn account_in(metadata: &Map<String, Value>) -> Option<AccountId> {
+    metadata.get("account_id")?.as_str()?.parse().ok()
+}
+
+fn tier_in(metadata: &Map<String, Value>) -> Option<Tier> {
+    metadata.get("tier")?.as_str()?.parse().ok().filter(|tier| *tier != Tier::Free)
+}
+
+fn id_of(reference: Option<Reference>) -> Result<Option<String>, Malformed> {
+    let id = reference.map(|reference| match reference {
+        Reference::Id(id) | Reference::Whole { id } => id,
+    });
+    id.map(checked).transpose()
+}
+
+/// What the provider calls something.
+fn checked(name: String) -> Result<String, Malformed> {
+    let is_name = (1..=ID_CHARS).contains(&name.len()) && name.bytes().all(|letter| letter.is_ascii_graphic());
+    if is_name { Ok(name) } else { Err(Malformed) }
+}
+
+fn instant(seconds: i64) -> Result<Timestamp, Malformed> {
+    let told = (0..=LAST_SECOND).contains(&seconds).then(|| DateTime::from_timestamp(seconds, 0)).flatten();
+    told.map(Timestamp).ok_or(Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(kind: &str, object: &Value) -> Result<Event, Malformed> {
+        let event = json!({"id": "evt_1", "type": kind, "created": 1_700_000_000, "data": {"object": object}});
+        Event::parse(event.to_string().as_bytes())
+    }
+
+    /// Contract: billing 14.
+    #[test]
+    fn what_an_event_lacks_makes_it_none() {
+        let whole = json!({"id": "evt_1", "type": "x", "created": 1, "data": {"object": {}}});
+        assert!(Event::parse(whole.to_string().as_bytes()).expect("an event").told.is_none());
+        for (member, bad) in [
+            ("id", json!(1)),
+            ("id", json!("")),
+            ("id", json!("a b")),
+            ("id", json!("x".repeat(256))),
+            ("id", json!("\u{0}")),
+            ("type", json!(null)),
+            ("created", json!("now")),
+            ("created", json!(-1)),
+            ("created", json!(i64::MAX)),
+            ("data", json!({"object": []})),
+            ("data", json!({})),
+        ] {
+            let mut event = whole.clone();
+            event[member] = bad.clone();
+            assert_eq!(Event::parse(event.to_string().as_bytes()).err(), Some(Malformed), "{member}: {bad}");
+        }
+        for body in [&b"{"[..], b"[]", b"null", b"{} {}", b"\xff"] {
+            assert_eq!(Event::parse(body).err(), Some(Malformed));
+        }
+        let subscription = json!({"id": "sub_1", "status": "active", "created": 1});
+        assert!(parse("customer.subscription.updated", &subscription).is_ok());
+        for (kind, object) in [
+            ("customer.subscription.created", json!({"status": "active"})),
+            ("customer.subscription.deleted", json!({"id": "sub_1"})),
+            ("customer.subscription.updated", json!({"id": "sub_1", "status": 5})),
+            ("invoice.paid", json!({"amount_paid": 100})),
+            ("invoice.payment_failed", json!({"id": ["in_1"]})),
+            ("invoice.upcoming", json!({"period_end": "soon"})),
+            ("checkout.session.completed", json!({"customer": 5})),
+        ] {
+            assert_eq!(parse(kind, &object).err(), Some(Malformed), "{kind} {object}");
+        }
+    }
+
+    /// Contract: billing 15. Members are found where either version of the provider's API has them.
+    #[test]
+    fn members_are_found_in_either_place() {
+        let account = AccountId::generate();
+        let metadata = json!({"account_id": account.to_string(), "tier": "api_scale"});
+        for object in [
+            json!({"id": "sub_1", "status": "active", "metadata": metadata, "customer": "cus_1", "current_period_end": 7}),
+            json!({"id": "sub_1", "status": "active", "metadata": metadata, "customer": {"id": "cus_1", "object": "customer"},
+                   "items": {"data": [{"current_period_end": 7}]}}),
+        ] {
+            let event = parse("customer.subscription.updated", &object).expect("an event");
+            assert_eq!((event.account(), event.customer()), (Some(account), Some("cus_1")));
+            let Some(Told::Subscription(told)) = event.told else { panic!("a subscription") };
+            let seventh = Timestamp(DateTime::from_timestamp(7, 0).expect("a time"));
+            assert_eq!((told.tier, told.current_period_end), (Some(Tier::ApiScale), Some(seventh)));
+        }
+        for object in [
+            json!({"id": "in_1", "subscription": "sub_1", "subscription_details": {"metadata": metadata}, "amount_paid": 5}),
+            json!({"id": "in_1", "parent": {"subscription_details": {"metadata": metadata, "subscription": "sub_1"}}, "total": 5}),
+        ] {
+            let event = parse("invoice.paid", &object).expect("an event");
+            assert_eq!((event.account(), event.subscription()), (Some(account), Some("sub_1")));
+            assert!(matches!(event.told, Some(Told::Paid(Invoice { amount_paid: 5, .. }))));
+        }
+    }
+}

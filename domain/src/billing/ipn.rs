@@ -1,0 +1,104 @@
+//! What the crypto processor tells of a payment: in its notices, and when it is asked.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::amounts::Amount;
+use super::orders::{Order, Status};
+use crate::ids::OrderId;
+
+/// Characters of a payment's id.
+const ID_CHARS: usize = 100;
+
+/// How a payment stands.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Notice {
+    /// Which order it is for, as we called it when it was made; `None` when it is none of ours.
+    #[serde(default, deserialize_with = "ours")]
+    pub order_id: Option<OrderId>,
+    /// The processor's id of the payment. A customer who pays in parts, or twice, makes several of one order.
+    #[serde(deserialize_with = "payment_id")]
+    pub payment_id: String,
+    /// The processor's word for how it stands.
+    pub payment_status: String,
+    /// What was to be paid,
+    pub price_amount: Amount,
+    /// and in which currency.
+    pub price_currency: String,
+    /// What has come,
+    #[serde(default)]
+    pub actually_paid: Option<Amount>,
+    /// and in which currency.
+    #[serde(default)]
+    pub pay_currency: Option<String>,
+}
+
+/// What a notice means for an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// It is paid.
+    Paid,
+    /// It will not be.
+    Failed,
+    /// Nothing yet.
+    Open,
+    /// The processor takes it for paid, and it is not what was asked for.
+    Amiss(&'static str),
+}
+
+impl Notice {
+    /// # Errors
+    /// When it is no notice of a payment.
+    pub fn parse(body: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(body)
+    }
+
+    /// What it means for the order that it is about (contract: billing 48).
+    #[must_use]
+    pub fn means(&self, order: &Order) -> Meaning {
+        match self.payment_status.as_str() {
+            "finished" => self.judged(order),
+            "failed" | "refunded" | "expired" => Meaning::Failed,
+            _ => Meaning::Open,
+        }
+    }
+
+    fn judged(&self, order: &Order) -> Meaning {
+        let is = |said: &str, wanted: &str| said.eq_ignore_ascii_case(wanted);
+        if self.price_amount != Amount::of_cents(order.price_cents) {
+            return Meaning::Amiss("another price was paid than was asked for");
+        }
+        if !is(&self.price_currency, &order.price_currency)
+            || self.pay_currency.as_ref().is_some_and(|said| !is(said, &order.pay_currency))
+        {
+            return Meaning::Amiss("it was paid in another currency than was asked for");
+        }
+        match (self.actually_paid, order.pay_amount) {
+            (Some(paid), Some(wanted)) if paid >= wanted => Meaning::Paid,
+            _ => Meaning::Amiss("less was paid than was asked for"),
+        }
+    }
+
+    /// Whether it tells again what has ended the order already.
+    #[must_use]
+    pub fn repeats(&self, order: &Order) -> bool {
+        order.status == Status::Paid && order.paid_by.as_ref() == Some(&self.payment_id)
+    }
+}
+
+fn ours<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OrderId>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
+}
+
+/// The processor writes it as a number or as a text.
+///
+/// # Errors
+/// When it is neither, or too long.
+pub fn payment_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let written = Box::<RawValue>::deserialize(deserializer)?;
+    let id = written.get().trim_matches('"');
+    let fits =
+        (1..=ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if fits && id != "null" { Ok(id.to_owned()) } else { Err(D::Error::custom("no id of a payment")) }
+}

@@ -1,0 +1,209 @@
+//! What comes of what the card provider tells (contract: billing 16 to 25): tiers, and mails.
+//!
+//! All that an event does commits along with its id. Rows are locked in one order: the event's, its customer's, the account's.
+
+use kitfleet_domain::accounts;
+use kitfleet_domain::billing::card::{self, Notice, Rank};
+use kitfleet_domain::billing::card_events::{Checkout, Event, Invoice, Subscription, Told};
+use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::timestamp::Timestamp;
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
+
+use super::take_back;
+use crate::accounts::give_tier;
+use crate::emails;
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It was done.
+    Handled,
+    /// It came before.
+    Duplicate,
+    /// It is noted, and is nothing to us.
+    Ignored,
+}
+
+/// Does what an event brings with it, once.
+///
+/// # Errors
+/// When the database fails; nothing is done then, and the event may come again.
+pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Taken> {
+    let mut tx = conn.begin().await?;
+    if !card::note_event(&mut tx, event).await? {
+        return Ok(Taken::Duplicate);
+    }
+    let taken = match &event.told {
+        Some(told) => done(&mut tx, event, told).await?,
+        None => Taken::Ignored,
+    };
+    tx.commit().await?;
+    Ok(taken)
+}
+
+async fn done(conn: &mut PgConnection, event: &Event, told: &Told) -> sqlx::Result<Taken> {
+    let account = match whose(&mut *conn, event).await? {
+        Whose::Account(account) => account,
+        // What else is ours says itself whose it is.
+        Whose::Unknown if matches!(told, Told::Paid(_) | Told::Failed(_) | Told::Upcoming(_)) => {
+            notify(conn, None, event, told).await?;
+            return Ok(Taken::Handled);
+        }
+        Whose::Unknown | Whose::Nobody => return Ok(Taken::Ignored),
+    };
+    match told {
+        Told::Checkout(checkout) => buy(conn, account, checkout, event.created).await?,
+        Told::Subscription(subscription) => {
+            let rank = if event.kind.ends_with(".created") { Rank::Created } else { Rank::Updated };
+            settle(conn, account, subscription, event.created, rank).await?;
+        }
+        Told::Deleted(subscription) => {
+            let news = card::note_subscription(&mut *conn, account, subscription, event.created, Rank::Deleted);
+            if news.await? && gave(&mut *conn, account, &subscription.id).await? {
+                take_back(conn, account).await?;
+            }
+        }
+        Told::Paid(_) | Told::Failed(_) | Told::Upcoming(_) => notify(conn, Some(account), event, told).await?,
+    }
+    Ok(Taken::Handled)
+}
+
+/// Whom an event concerns.
+enum Whose {
+    /// This account, which is locked.
+    Account(AccountId),
+    /// An account that there is not, or not any more, or nobody's customer.
+    Nobody,
+    /// A customer of whom it may be told yet whose they are.
+    Unknown,
+}
+
+/// Whom an event concerns, as it says itself, or as was said before of its subscription or its customer. Of a customer whose account
+/// is told for the first time, what has waited for that is done.
+async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<Whose> {
+    let bound = match event.customer() {
+        Some(customer) => card::lock_customer(&mut *conn, customer).await?,
+        None => None,
+    };
+    let said = match (event.account(), event.subscription()) {
+        (Some(account), _) => Some(account),
+        (None, Some(subscription)) => card::subscriber(&mut *conn, subscription).await?,
+        (None, None) => None,
+    };
+    let Some(account) = said.or(bound) else {
+        return Ok(if event.customer().is_some() { Whose::Unknown } else { Whose::Nobody });
+    };
+    if accounts::lock(&mut *conn, account).await?.is_none() {
+        return Ok(Whose::Nobody);
+    }
+    if let Some(customer) = event.customer()
+        && bound.is_none()
+    {
+        card::bind(&mut *conn, customer, account, event.created).await?;
+        for waiting in card::found(&mut *conn, customer, account).await? {
+            mail(&mut *conn, account, waiting.template, waiting.details).await?;
+        }
+    }
+    Ok(Whose::Account(account))
+}
+
+/// Contract: billing 18.
+async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, at: Timestamp) -> sqlx::Result<()> {
+    let Some(id) = &checkout.subscription else { return Ok(()) };
+    let bought = Subscription {
+        id: id.clone(),
+        account: Some(account),
+        customer: checkout.customer.clone(),
+        tier: checkout.tier,
+        status: if checkout.is_paid { "active" } else { "incomplete" }.to_owned(),
+        current_period_end: None,
+        cancel_at_period_end: false,
+        started_at: None,
+    };
+    // What is not paid says nothing that anything else would not say better.
+    let at = if checkout.is_paid { at } else { Timestamp::EPOCH };
+    settle(conn, account, &bought, at, Rank::Checkout).await
+}
+
+/// Whether a subscription that stands so gives its tier, or takes it back; `None` when neither (contract: billing 19).
+fn gives(status: &str) -> Option<bool> {
+    match status {
+        "active" | "trialing" => Some(true),
+        "unpaid" | "canceled" | "paused" | "incomplete_expired" => Some(false),
+        _ => None,
+    }
+}
+
+/// Notes how a subscription stands, and moves the account to where that has it (contract: billing 17, 19).
+async fn settle(
+    conn: &mut PgConnection,
+    account: AccountId,
+    subscription: &Subscription,
+    at: Timestamp,
+    rank: Rank,
+) -> sqlx::Result<()> {
+    card::note_subscription(&mut *conn, account, subscription, at, rank).await?;
+    let Some(is_paid) = gives(&subscription.status) else { return Ok(()) };
+    if !card::note_decision(&mut *conn, &subscription.id, at, rank).await? {
+        return Ok(());
+    }
+    if is_paid {
+        let newest = card::newest_live(&mut *conn, account).await?;
+        if let Some(newest) = newest.filter(|newest| newest.id == subscription.id) {
+            give_tier(conn, account, newest.tier, &newest.id).await?;
+        }
+    } else {
+        let giver = accounts::tier_giver(&mut *conn, account).await?;
+        if giver.is_none_or(|giver| giver == subscription.id) {
+            take_back(conn, account).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn gave(conn: &mut PgConnection, account: AccountId, subscription: &str) -> sqlx::Result<bool> {
+    Ok(accounts::tier_giver(conn, account).await?.is_some_and(|giver| giver == subscription))
+}
+
+/// Has a customer mailed of an invoice, once (contract: billing 22 to 25).
+async fn notify(conn: &mut PgConnection, account: Option<AccountId>, event: &Event, told: &Told) -> sqlx::Result<()> {
+    let (template, invoice, about, amount) = match told {
+        Told::Paid(invoice) if invoice.amount_paid > 0 => {
+            (Template::PaymentReceipt, invoice, billed(invoice), invoice.amount_paid)
+        }
+        Told::Failed(invoice) => {
+            let attempt = format!("{}:{}", billed(invoice), invoice.attempts);
+            (Template::PaymentFailed, invoice, attempt, invoice.amount_due)
+        }
+        Told::Upcoming(invoice) => (Template::RenewalReminder, invoice, period(invoice, event), invoice.amount_due),
+        _ => return Ok(()),
+    };
+    let details = json!({"amount": amount, "currency": invoice.currency, "due_at": invoice.due_at});
+    let notice = Notice { template, about, customer: invoice.customer.as_deref(), details: details.clone() };
+    if card::note_notice(&mut *conn, account, &notice).await?
+        && let Some(account) = account
+    {
+        mail(conn, account, template, details).await?;
+    }
+    Ok(())
+}
+
+fn billed(invoice: &Invoice) -> String {
+    invoice.id.clone().unwrap_or_default()
+}
+
+/// What tells a period from others: an invoice that is coming has no id. One that says nothing of itself is told by its event.
+fn period(invoice: &Invoice, event: &Event) -> String {
+    let payer = invoice.subscription.as_ref().or(invoice.customer.as_ref());
+    match (payer, invoice.due_at) {
+        (Some(payer), Some(at)) => format!("{payer}:{}", at.0.timestamp()),
+        _ => event.id.clone(),
+    }
+}
+
+async fn mail(conn: &mut PgConnection, account: AccountId, template: Template, details: Value) -> sqlx::Result<()> {
+    emails::send(conn, template, Recipient::Account(account), details, NOTICE_GOOD_FOR).await?;
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! What comes of what the crypto processor tells, of staff's word, and of time (contract: billing 46 to 54).
+//!
+//! An order's row is locked first, and then its account's. Whoever finds the order pending ends it, along with its event and what
+//! becomes of the tier.
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts;
+use kitfleet_domain::billing::ipn::{Meaning, Notice};
+use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
+use kitfleet_domain::events::{self, EventType};
+use kitfleet_domain::ids::OrderId;
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+
+use super::take_back;
+use crate::accounts::give_tier;
+
+/// Does what a notice brings with it. Told again it does nothing.
+///
+/// # Errors
+/// When the database fails; nothing is done then.
+pub async fn take(conn: &mut PgConnection, notice: &Notice, period: Duration) -> sqlx::Result<()> {
+    let Some(id) = notice.order_id else { return Ok(()) };
+    let mut tx = conn.begin().await?;
+    let Some(order) = orders::lock(&mut tx, id).await? else {
+        tracing::warn!(order = %id, "the crypto processor tells of an order that is not there");
+        return Ok(());
+    };
+    match (order.status, notice.means(&order)) {
+        (_, Meaning::Paid | Meaning::Amiss(_)) if notice.repeats(&order) => {}
+        (Status::Pending, Meaning::Paid) => pay(&mut tx, &order, Some(&notice.payment_id), period).await?,
+        // Of a payment that came in parts the others may go on.
+        (Status::Pending, Meaning::Failed) if order.payment_id.as_ref() == Some(&notice.payment_id) => {
+            fail(&mut tx, &order, Reason::Ipn).await?;
+        }
+        (Status::Pending, Meaning::Amiss(why)) => orders::flag(&mut tx, id, why).await?,
+        (Status::Paid, Meaning::Paid | Meaning::Amiss(_)) => orders::flag(&mut tx, id, "it was paid twice").await?,
+        (Status::Failed, Meaning::Paid | Meaning::Amiss(_)) => {
+            orders::flag(&mut tx, id, "it was paid after it had failed").await?;
+        }
+        (_, Meaning::Open | Meaning::Failed) => {}
+    }
+    tx.commit().await
+}
+
+/// Ends a locked order as paid. An account that is deleted gets nothing for it: staff are told.
+///
+/// # Errors
+/// When the database fails.
+pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
+    let is_there = accounts::lock(&mut *conn, order.account).await?.is_some();
+    orders::pay(&mut *conn, order.id, payment, period).await?;
+    tell(&mut *conn, order.id).await?;
+    if is_there {
+        give_tier(conn, order.account, order.product, &order.id.to_string()).await?;
+    } else {
+        orders::flag(conn, order.id, "its account is deleted").await?;
+    }
+    Ok(())
+}
+
+/// Ends a locked order as failed.
+///
+/// # Errors
+/// When the database fails.
+pub async fn fail(conn: &mut PgConnection, order: &Order, reason: Reason) -> sqlx::Result<()> {
+    orders::fail(&mut *conn, order.id, reason).await?;
+    tell(conn, order.id).await
+}
+
+/// Writes the event of an order's end.
+async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
+    let Some(order) = orders::lock(&mut *conn, id).await? else { return Ok(()) };
+    let mut data = json!({
+        "order_id": order.id,
+        "product": order.product,
+        "price_cents": order.price_cents,
+        "price_currency": order.price_currency,
+        "payment_id": order.payment_id,
+    });
+    let event = if let Some(reason) = order.reason {
+        data["failed_at"] = json!(order.ended_at);
+        data["reason"] = reason.name().into();
+        EventType::CryptoOrderFailed
+    } else {
+        data["paid_at"] = json!(order.ended_at);
+        EventType::CryptoOrderPaid
+    };
+    events::record(conn, order.account, event, data).await?;
+    Ok(())
+}
+
+/// Fails an order that waits, although nobody said anything of it. `false` when it does not wait.
+///
+/// # Errors
+/// When the database fails.
+pub async fn give_up(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bool> {
+    let mut tx = conn.begin().await?;
+    let waits = orders::lock(&mut tx, id).await?.filter(|order| order.status == Status::Pending);
+    let Some(order) = waits else { return Ok(false) };
+    fail(&mut tx, &order, Reason::Swept).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Takes back what the period of some order had given that is over. `false` when there is none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn end_lapsed(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    let mut tx = conn.begin().await?;
+    let Some((order, account)) = orders::take_lapsed(&mut tx).await? else { return Ok(false) };
+    accounts::lock(&mut tx, account).await?;
+    // What somebody else has given since stays.
+    if accounts::tier_giver(&mut tx, account).await?.is_some_and(|giver| giver == order.to_string()) {
+        take_back(&mut tx, account).await?;
+    }
+    tx.commit().await?;
+    Ok(true)
+}

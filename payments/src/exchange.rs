@@ -1,0 +1,61 @@
+//! One request, and its answer.
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Response, redirect};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Bytes of an answer.
+const MOST_BYTES: usize = 256 * 1024;
+
+/// Why a provider did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum PaymentError {
+    /// This deployment has none.
+    #[error("this deployment takes no such payments")]
+    Unconfigured,
+    /// Nobody was there, or they broke off.
+    #[error("the payment provider could not be reached")]
+    Unreachable,
+    /// It took too long.
+    #[error("the payment provider did not answer in time")]
+    Late,
+    /// It refuses, with this status.
+    #[error("the payment provider answered {0}")]
+    Refused(u16),
+    /// It says something that makes no sense here.
+    #[error("the payment provider's answer cannot be used")]
+    Unusable,
+}
+
+/// # Errors
+/// When the machine's certificates make no sense.
+pub fn client() -> reqwest::Result<Client> {
+    let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_WITHIN);
+    client.retry(reqwest::retry::never()).user_agent(concat!("kitfleet/", env!("CARGO_PKG_VERSION"))).build()
+}
+
+/// Sends a request, and reads what is answered.
+pub async fn answer<T: DeserializeOwned>(request: RequestBuilder, within: Duration) -> Result<T, PaymentError> {
+    let exchange = async {
+        let response = request.send().await.map_err(|_| PaymentError::Unreachable)?;
+        if !response.status().is_success() {
+            return Err(PaymentError::Refused(response.status().as_u16()));
+        }
+        serde_json::from_slice(&whole(response).await?).map_err(|_| PaymentError::Unusable)
+    };
+    timeout(within, exchange).await.unwrap_or(Err(PaymentError::Late))
+}
+
+async fn whole(mut response: Response) -> Result<Vec<u8>, PaymentError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| PaymentError::Unreachable)? {
+        if body.len() + chunk.len() > MOST_BYTES {
+            return Err(PaymentError::Unusable);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}

@@ -1,0 +1,140 @@
+//! `billing.*`
+
+use std::time::Duration;
+
+use kitfleet_api::CardConfig;
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::billing;
+use kitfleet_payments::CryptoConfig;
+use serde::{Deserialize, Serialize};
+
+use super::values::{BaseUrl, Secret, duration, secret};
+
+/// `billing.*`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Billing {
+    /// Who takes cards.
+    pub card: Card,
+    /// Who takes crypto currencies.
+    pub crypto: Crypto,
+    /// What a month of a tier costs.
+    pub prices: Prices,
+}
+
+/// `billing.card.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Card {
+    /// Where the provider's API is.
+    pub base_url: BaseUrl,
+    /// What we show it.
+    #[serde(deserialize_with = "secret")]
+    pub secret_key: Option<Secret>,
+    /// What its notices are signed with.
+    #[serde(deserialize_with = "secret")]
+    pub webhook_secret: Option<Secret>,
+    /// How long it may take to answer.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+}
+
+impl Default for Card {
+    fn default() -> Self {
+        let CardConfig { base_url, timeout, .. } = CardConfig::default();
+        Self { base_url: BaseUrl::known(base_url), secret_key: None, webhook_secret: None, timeout }
+    }
+}
+
+impl Card {
+    /// How the API reaches it.
+    pub fn config(&self) -> CardConfig {
+        CardConfig {
+            base_url: self.base_url.as_str().to_owned(),
+            secret_key: revealed(self.secret_key.as_ref()),
+            webhook_secret: revealed(self.webhook_secret.as_ref()),
+            timeout: self.timeout,
+        }
+    }
+}
+
+/// `billing.crypto.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Crypto {
+    /// Where the processor's API is.
+    pub base_url: BaseUrl,
+    /// What we show it.
+    #[serde(deserialize_with = "secret")]
+    pub api_key: Option<Secret>,
+    /// What its notices are signed with.
+    #[serde(deserialize_with = "secret")]
+    pub ipn_secret: Option<Secret>,
+    /// How long it may take to answer.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// How long an order may be paid.
+    #[serde(with = "duration")]
+    pub payment_window: Duration,
+    /// How long what was paid for lasts.
+    #[serde(with = "duration")]
+    pub period: Duration,
+    /// From which age on the processor is asked about an order that waits.
+    #[serde(with = "duration")]
+    pub sweep_after: Duration,
+}
+
+impl Default for Crypto {
+    fn default() -> Self {
+        let CryptoConfig { base_url, timeout, payment_window, period, sweep_after, .. } = CryptoConfig::default();
+        let base_url = BaseUrl::known(base_url);
+        Self { base_url, api_key: None, ipn_secret: None, timeout, payment_window, period, sweep_after }
+    }
+}
+
+impl Crypto {
+    /// How the API and workers reach it.
+    pub fn config(&self) -> CryptoConfig {
+        CryptoConfig {
+            base_url: self.base_url.as_str().to_owned(),
+            api_key: revealed(self.api_key.as_ref()),
+            ipn_secret: revealed(self.ipn_secret.as_ref()),
+            timeout: self.timeout,
+            payment_window: self.payment_window,
+            period: self.period,
+            sweep_after: self.sweep_after,
+        }
+    }
+}
+
+fn revealed(secret: Option<&Secret>) -> Option<String> {
+    secret.map(|secret| secret.reveal().to_owned())
+}
+
+/// `billing.prices.*`, in cents; a tier without a price cannot be bought.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prices {
+    pub solo_manual: Option<u32>,
+    pub team_manual: Option<u32>,
+    pub agency_manual: Option<u32>,
+    pub api_starter: Option<u32>,
+    pub api_builder: Option<u32>,
+    pub api_scale: Option<u32>,
+    pub enterprise: Option<u32>,
+}
+
+impl From<&Prices> for billing::Prices {
+    fn from(prices: &Prices) -> Self {
+        let prices = [
+            (Tier::SoloManual, prices.solo_manual),
+            (Tier::TeamManual, prices.team_manual),
+            (Tier::AgencyManual, prices.agency_manual),
+            (Tier::ApiStarter, prices.api_starter),
+            (Tier::ApiBuilder, prices.api_builder),
+            (Tier::ApiScale, prices.api_scale),
+            (Tier::Enterprise, prices.enterprise),
+        ];
+        Self(prices.into_iter().filter_map(|(tier, price)| Some((tier, price?))).collect())
+    }
+}

@@ -1,0 +1,288 @@
+//! The ledger of payments (contract: billing 27): the service dies again and again while payment providers tell it what happened, each
+//! thing up to three times and in any order. Afterwards every account is where its provider's record has it, and everything was
+//! done once.
+//!
+//! What is left to chance comes from a seed, which is printed and which `KITFLEET_TEST_SEED` gives again. A long run is
+//! `KITFLEET_TEST_PAYMENT_KILLS=200 cargo nextest run -p kitfleet --test it card::ledger --no-capture`.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::emails::Template;
+use kitfleet_domain::ids::AccountId;
+use nix::sys::signal::Signal;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::events::{checkout, subscription};
+use super::selling;
+use crate::support::card_provider::{CardProvider, WEBHOOK_SECRET, event, now, signature};
+use crate::support::{App, Role, eventually, given, plain_http};
+
+const START: i64 = 1_790_000_000;
+const TIERS: [&str; 3] = ["solo_manual", "api_starter", "api_builder"];
+/// Accounts whose providers tell at the same time.
+const AT_ONCE: usize = 6;
+
+/// Something that a provider tells until it is taken.
+struct Message {
+    path: &'static str,
+    body: String,
+    /// The header that signs the body when it is sent.
+    sign: fn(&str) -> (&'static str, String),
+}
+
+fn of_card(event: &Value) -> Message {
+    let sign = |body: &str| ("stripe-signature", signature(body, WEBHOOK_SECRET, now()));
+    Message { path: "/v1/billing/card-webhook", body: event.to_string(), sign }
+}
+
+/// What a provider has written down of an account.
+#[derive(Default)]
+struct Record {
+    messages: Vec<Message>,
+    /// Where the account is to end.
+    tier: String,
+    receipts: i64,
+    failures: i64,
+    renewals: i64,
+}
+
+/// A subscription that the provider keeps.
+struct Course<'a> {
+    record: &'a mut Record,
+    account: AccountId,
+    id: String,
+    tier: &'static str,
+    began: i64,
+    at: i64,
+}
+
+impl Course<'_> {
+    fn tell(&mut self, kind: &str, object: &Value) {
+        self.at += 1;
+        let id = format!("evt_{}_{}", self.id, self.at - self.began);
+        self.record.messages.push(of_card(&event(&id, kind, self.at, object)));
+    }
+
+    fn stand(&mut self, kind: &str, status: &str) {
+        let mut object = subscription(&self.id, self.account, self.tier, status);
+        object["created"] = json!(self.began);
+        self.tell(kind, &object);
+    }
+
+    fn bill(&mut self, kind: &str, id: Option<&str>, amount: i64, attempt: i64) {
+        // What the oldest versions of the provider's API tell: nothing in it says whose it is.
+        let mut object = json!({
+            "object": "invoice", "customer": format!("cus_of_{}", self.id), "subscription": self.id, "amount_paid": amount,
+            "amount_due": 4_900, "currency": "usd", "attempt_count": attempt, "period_end": self.at + 604_800,
+        });
+        if let Some(id) = id {
+            object["id"] = json!(id);
+        }
+        self.tell(kind, &object);
+    }
+
+    /// All that happens to it. Answers whether it gives its tier at the end.
+    fn run(&mut self, chance: &mut StdRng) -> bool {
+        self.stand("customer.subscription.created", "incomplete");
+        if chance.random_ratio(1, 8) {
+            self.stand("customer.subscription.updated", "incomplete_expired");
+            return false;
+        }
+        self.stand("customer.subscription.updated", "active");
+        let done = checkout(&self.id, self.account, self.tier, "paid");
+        self.tell("checkout.session.completed", &done);
+        let mut gives = true;
+        for month in 0..chance.random_range(1..4) {
+            let invoice = format!("in_{}_{month}", self.id);
+            if month > 0 {
+                self.bill("invoice.upcoming", None, 0, 0);
+                self.record.renewals += 1;
+            }
+            let attempts = chance.random_range(0..3);
+            for attempt in 1..=attempts {
+                self.bill("invoice.payment_failed", Some(&invoice), 0, attempt);
+                self.record.failures += 1;
+                self.stand("customer.subscription.updated", "past_due");
+            }
+            if attempts == 2 && chance.random_ratio(1, 2) {
+                let status = ["unpaid", "canceled", "paused"][chance.random_range(0..3)];
+                self.stand("customer.subscription.updated", status);
+                gives = false;
+                continue;
+            }
+            if attempts > 0 && gives && chance.random_ratio(1, 6) {
+                continue;
+            }
+            let amount = if chance.random_ratio(1, 5) { 0 } else { 4_900 };
+            for kind in ["invoice.paid", "invoice.payment_succeeded"] {
+                self.bill(kind, Some(&invoice), amount, attempts + 1);
+            }
+            self.record.receipts += i64::from(amount > 0);
+            self.stand("customer.subscription.updated", "active");
+            gives = true;
+        }
+        if chance.random_ratio(1, 3) {
+            self.stand("customer.subscription.deleted", "canceled");
+            gives = false;
+        }
+        gives
+    }
+}
+
+/// One subscription, or two of which the second begins while the first goes on.
+fn record(account: AccountId, chance: &mut StdRng) -> Record {
+    let mut record = Record { tier: "free".to_owned(), ..Record::default() };
+    let count = chance.random_range(1..=2);
+    for number in 0..count {
+        let tier = TIERS[chance.random_range(0..TIERS.len())];
+        let began = START + number * 5;
+        let id = format!("sub_{}_{number}", account.as_uuid().simple());
+        if (Course { record: &mut record, account, id, tier, began, at: began }).run(chance) {
+            tier.clone_into(&mut record.tier);
+        }
+    }
+    record
+}
+
+/// Tells it until it is taken.
+async fn deliver(http: &reqwest::Client, base_url: &str, message: &Message) {
+    loop {
+        let (name, value) = (message.sign)(&message.body);
+        let request =
+            http.post(format!("{base_url}{}", message.path)).header(name, value).timeout(Duration::from_secs(10));
+        match request.body(message.body.clone()).send().await {
+            Ok(answer) if answer.status() == 200 => return,
+            // Nothing that is good is ever refused for good.
+            Ok(answer) => assert!(answer.status().is_server_error(), "{}", answer.status()),
+            Err(_) => {}
+        }
+        sleep(Duration::from_millis(30)).await;
+    }
+}
+
+/// The providers of accounts that are made one after the other, until it is over.
+async fn tell(app: Rc<RefCell<Told>>, base_url: String, pool: sqlx::PgPool, mut chance: StdRng) {
+    let http = plain_http().build().expect("an HTTP client");
+    while !app.borrow().over {
+        let account = account(&pool).await;
+        let record = record(account, &mut chance);
+        let mut copies: Vec<_> =
+            (0..record.messages.len()).flat_map(|one| std::iter::repeat_n(one, chance.random_range(1..=3))).collect();
+        copies.shuffle(&mut chance);
+        // Two at once, so that what is the same meets itself.
+        for pair in copies.chunks(2) {
+            futures_util::future::join_all(pair.iter().map(|one| deliver(&http, &base_url, &record.messages[*one])))
+                .await;
+        }
+        let mut told = app.borrow_mut();
+        told.copies += copies.len();
+        told.records.insert(account.to_string(), (account, record));
+    }
+}
+
+#[derive(Default)]
+struct Told {
+    over: bool,
+    copies: usize,
+    records: BTreeMap<String, (AccountId, Record)>,
+}
+
+async fn account(pool: &sqlx::PgPool) -> AccountId {
+    let account = AccountId::generate();
+    let made = sqlx::query(
+        "insert into accounts (id, email, email_key, name, tier, email_verified_at) values ($1, $2, $2, 'Ada', $3, now())",
+    );
+    let made = made
+        .bind(account.as_uuid())
+        .bind(format!("{}@example.com", account.as_uuid().simple()))
+        .bind(Tier::Free.name());
+    made.execute(pool).await.expect("an account");
+    account
+}
+
+/// Contract: billing 16, 17, 22 to 25, 27.
+#[tokio::test]
+async fn a_service_that_dies_counts_nothing_twice() {
+    let (kills, seed) = (given("KITFLEET_TEST_PAYMENT_KILLS", 5), given("KITFLEET_TEST_SEED", rand::random()));
+    eprintln!("KITFLEET_TEST_SEED={seed}");
+    let mut chance = StdRng::seed_from_u64(seed);
+    let provider = CardProvider::start().await;
+    let mut app = selling(&provider).roles(&[Role::Api, Role::Worker]).start().await;
+    let told = Rc::new(RefCell::new(Told::default()));
+    let (base_url, pool) = (app.base_url.clone(), app.database.pool.clone());
+    let began = Instant::now();
+    let killing = async {
+        let mut api = 0;
+        for _ in 0..kills {
+            sleep(Duration::from_millis(chance.random_range(100..900))).await;
+            app.signal(api, Signal::SIGKILL).await;
+            api = app.start(Role::Api);
+        }
+        told.borrow_mut().over = true;
+    };
+    let tellers = (0..AT_ONCE).map(|number| {
+        tell(
+            Rc::clone(&told),
+            base_url.clone(),
+            pool.clone(),
+            StdRng::seed_from_u64(seed.wrapping_add(1 + number as u64)),
+        )
+    });
+    tokio::join!(killing, futures_util::future::join_all(tellers));
+    let told = told.take();
+    assert!(told.records.len() >= kills, "{} accounts in {:?}", told.records.len(), began.elapsed());
+    eventually(Duration::from_mins(2), "every mail is sent", async || {
+        (app.count("select count(*) from emails where status <> 'done'").await == 0).then_some(())
+    })
+    .await;
+    let mut sums = [0; 4];
+    for (account, record) in told.records.values() {
+        balance(&app, *account, record, &mut sums).await;
+    }
+    let messages: usize = told.records.values().map(|(_, record)| record.messages.len()).sum();
+    let events = app.count("select count(*) from card_events").await;
+    assert_eq!(usize::try_from(events), Ok(messages));
+    let [moves, receipts, failures, renewals] = sums;
+    eprintln!(
+        "{kills} deaths in {:?}: {} accounts, {messages} events told as {} copies; {moves} changes of tier, {receipts} receipts, \
+         {failures} failed payments, {renewals} renewals",
+        began.elapsed(),
+        told.records.len(),
+        told.copies,
+    );
+    app.stop().await;
+}
+
+/// Compares what the service has to what the provider wrote down.
+async fn balance(app: &App, account: AccountId, record: &Record, sums: &mut [i64; 4]) {
+    assert_eq!(app.tier_of(account).await, record.tier, "{account}");
+    let moves = app.moves(account).await;
+    let mut tier = "free".to_owned();
+    for (from, to) in &moves {
+        assert!(*from == tier && from != to, "{account}: {moves:?}");
+        tier.clone_from(to);
+    }
+    assert_eq!(tier, record.tier, "{account}: {moves:?}");
+    let count = i64::try_from(moves.len()).expect("few");
+    let expected = [
+        (Template::TierChanged, count),
+        (Template::PaymentReceipt, record.receipts),
+        (Template::PaymentFailed, record.failures),
+        (Template::RenewalReminder, record.renewals),
+    ];
+    for ((template, expected), sum) in expected.into_iter().zip(sums) {
+        let mails = sqlx::query_scalar("select count(*) from emails where account_id = $1 and template = $2");
+        let mails: i64 =
+            mails.bind(account.as_uuid()).bind(template.name()).fetch_one(&app.database.pool).await.expect("the mails");
+        assert_eq!(mails, expected, "{template:?} of {account}");
+        *sum += mails;
+    }
+}

@@ -1,0 +1,114 @@
+//! `localstripe`, a double of Stripe's API that others have made and test their own code against. It knows no checkout; its events are
+//! what it has people believe, and they come at once: that an invoice was paid, often before what it would be of.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::emails::Template;
+use reqwest::Method;
+use serde_json::Value;
+
+use super::SUBSCRIPTION;
+use crate::support::app::free_port;
+use crate::support::card_provider::{SECRET_KEY, WEBHOOK_SECRET};
+use crate::support::{App, eventually, plain_http};
+
+struct Localstripe {
+    base_url: String,
+    http: reqwest::Client,
+    process: Child,
+}
+
+impl Drop for Localstripe {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Localstripe {
+    async fn start() -> Self {
+        let target = std::env::var("CARGO_TARGET_DIR")
+            .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/target").to_owned());
+        let port = free_port();
+        let mut command = Command::new(format!("{target}/localstripe/bin/localstripe"));
+        command.args(["--port", &port.to_string(), "--from-scratch"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().expect("tests/localstripe/install has installed it");
+        let http = plain_http().build().expect("an HTTP client");
+        let double = Self { base_url: format!("http://127.0.0.1:{port}"), http, process };
+        eventually(Duration::from_secs(20), "localstripe is there", async || {
+            double.http.get(format!("{}/js.stripe.com/v3/", double.base_url)).send().await.ok()
+        })
+        .await;
+        double
+    }
+
+    async fn call(&self, method: Method, path: &str, form: &[(&str, &str)]) -> Value {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        let request = self.http.request(method, format!("{}{path}", self.base_url)).bearer_auth(SECRET_KEY);
+        let request = request.header("content-type", "application/x-www-form-urlencoded").body(body);
+        let response = request.send().await.expect("localstripe answers");
+        let (status, body) = (response.status(), response.text().await.expect("text"));
+        assert!(status.is_success(), "{path}: {status} {body}");
+        serde_json::from_str(&body).unwrap_or(Value::Null)
+    }
+
+    async fn post(&self, path: &str, form: &[(&str, &str)]) -> String {
+        self.call(Method::POST, path, form).await["id"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// Contract: billing 17, 19, 20, 22, 25. What somebody else's Stripe tells ends where it says that it does.
+#[tokio::test]
+async fn what_localstripe_tells_ends_right() {
+    let stripe = Localstripe::start().await;
+    let app = App::simulated().selling_at(&stripe.base_url).start().await;
+    let person = app.person(Tier::Free).await;
+    let endpoint = format!("{}/v1/billing/card-webhook", app.base_url);
+    stripe.post("/_config/webhooks/kitfleet", &[("url", &endpoint), ("secret", WEBHOOK_SECRET)]).await;
+    let card = [
+        ("type", "card"),
+        ("card[number]", "4242424242424242"),
+        ("card[exp_month]", "12"),
+        ("card[exp_year]", "2040"),
+        ("card[cvc]", "123"),
+    ];
+    let method = stripe.post("/v1/payment_methods", &card).await;
+    let customer = stripe.post("/v1/customers", &[("email", &person.email)]).await;
+    stripe.post(&format!("/v1/payment_methods/{method}/attach"), &[("customer", &customer)]).await;
+    let settings = [("invoice_settings[default_payment_method]", method.as_str())];
+    stripe.post(&format!("/v1/customers/{customer}"), &settings).await;
+    let plan = [
+        ("id", "starter"),
+        ("amount", "4900"),
+        ("currency", "usd"),
+        ("interval", "month"),
+        ("product[name]", "Kitfleet api_starter"),
+    ];
+    stripe.post("/v1/plans", &plan).await;
+    let account = person.account.to_string();
+    let wanted = [
+        ("customer", customer.as_str()),
+        ("items[0][plan]", "starter"),
+        ("metadata[account_id]", &account),
+        ("metadata[tier]", "api_starter"),
+    ];
+    let subscription = stripe.post("/v1/subscriptions", &wanted).await;
+    let mail = app.mail_to(&person.email, Template::PaymentReceipt).await;
+    assert!(mail.text.contains("49.00 USD"), "{}", mail.text);
+    app.mail_to(&person.email, Template::TierChanged).await;
+    let shown = person.client.get(SUBSCRIPTION).await.expect(200).body;
+    assert_eq!((&shown["tier"], &shown["status"]), (&"api_starter".into(), &"active".into()));
+    let told =
+        "select count(*) from card_events where type in ('invoice.payment_succeeded', 'customer.subscription.created')";
+    assert_eq!(app.count(told).await, 2);
+    stripe.call(Method::DELETE, &format!("/v1/subscriptions/{subscription}"), &[]).await;
+    eventually(Duration::from_secs(20), "the tier is taken back", async || {
+        (app.tier_of(person.account).await == "free").then_some(())
+    })
+    .await;
+    assert_eq!(app.moves(person.account).await.len(), 2);
+    assert_eq!(app.mails_to(&person.email, Template::PaymentReceipt).len(), 1);
+    app.stop().await;
+}

@@ -1,0 +1,488 @@
+//! Buying tiers with crypto currencies (contract: billing 40 to 55), by a processor on loopback.
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::AccountId;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::crypto_processor::{CryptoProcessor, Reply, hmac, notice, sorted};
+use crate::support::{Answer, App, Builder, Client, assert_timestamp, at_once, unknown_id};
+
+const CHECKOUT: &str = "/v1/billing/crypto-checkout";
+const ORDERS: &str = "/v1/billing/crypto-orders";
+/// Every outcome of a notice.
+const OUTCOMES: [&str; 5] = ["ok", "signature_invalid", "signature_missing", "empty_body", "malformed_event"];
+
+/// A service that sells, and whoever it sells by.
+async fn shop() -> (App, CryptoProcessor) {
+    let processor = CryptoProcessor::start().await;
+    (selling(&processor).start().await, processor)
+}
+
+fn selling(processor: &CryptoProcessor) -> Builder {
+    App::simulated().paid_in_crypto_at(&processor.base_url).set("metrics.scrape_token", "scrape")
+}
+
+async fn check_out(client: &Client, body: Value, key: Option<&str>) -> Answer {
+    let request = client.request(Method::POST, CHECKOUT).json(&body);
+    client.send(key.into_iter().fold(request, |request, key| request.header("idempotency-key", key))).await
+}
+
+/// An order that can be paid.
+async fn order(client: &Client) -> Value {
+    check_out(client, json!({"product": "api_builder"}), None).await.expect(201).body
+}
+
+async fn read(client: &Client, order: &Value) -> Value {
+    client.get(&format!("{ORDERS}/{}", order["id"].as_str().expect("an id"))).await.expect(200).body
+}
+
+impl App {
+    async fn tier(&self, account: AccountId) -> String {
+        let tier = sqlx::query_scalar("select tier from accounts where id = $1").bind(account.as_uuid());
+        tier.fetch_one(&self.database.pool).await.expect("the account")
+    }
+
+    /// The events of an order: what has happened, and what is told of it.
+    async fn told_of(&self, order: &Value) -> Vec<(String, Value)> {
+        sqlx::query_as("select type, data from events where data->>'order_id' = $1 order by created_at, id")
+            .bind(order["id"].as_str().expect("an id"))
+            .fetch_all(&self.database.pool)
+            .await
+            .expect("the events")
+    }
+
+    /// Makes an order so much older.
+    async fn age(&self, order: &Value, by: &str) {
+        let age = "update crypto_orders set created_at = created_at - $2::text::interval, expires_at = expires_at - $2::text::interval,
+                          paid_until = paid_until - $2::text::interval, asked_at = asked_at - $2::text::interval
+                   where id = $1";
+        let id = order["id"].as_str().and_then(|id| id.strip_prefix("ord_")).expect("an id");
+        let aged = sqlx::query(age).bind(id.parse::<uuid::Uuid>().expect("an id")).bind(by);
+        assert_eq!(aged.execute(&self.database.pool).await.expect("a statement").rows_affected(), 1);
+    }
+
+    async fn notices(&self) -> Vec<u64> {
+        let scraper = Client::new(&self.base_url, Some("scrape"));
+        let text =
+            scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
+        let count = |outcome| {
+            let name = format!("service_crypto_webhook_total{{outcome=\"{outcome}\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(&name)).expect("a row").parse().expect("a number")
+        };
+        OUTCOMES.map(count).to_vec()
+    }
+}
+
+/// Contract: billing 40 to 42. An order is what was wanted, the processor is asked in its own words, and its buyer is told where to pay.
+#[tokio::test]
+async fn an_order_says_where_to_pay() {
+    let (app, processor) = shop().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    let wanted = json!({"product": "api_builder", "price_currency": "USD", "pay_currency": "LTC"});
+    let answer = check_out(&client, wanted, None).await.expect(201);
+    let order = &answer.body;
+    assert!(order["id"].as_str().is_some_and(|id| id.starts_with("ord_")), "{order}");
+    for (field, value) in [
+        ("status", json!("pending")),
+        ("product", json!("api_builder")),
+        ("price_cents", json!(19_900)),
+        ("price_currency", json!("usd")),
+        ("pay_address", json!("bc1qxy2kgdygjrsqtzq2n0yrf2493p83kkfjhx0wlh")),
+        ("pay_amount", json!(0.001_042_5)),
+        ("pay_currency", json!("ltc")),
+        ("payment_id", json!("5745459401")),
+    ] {
+        assert_eq!(order[field], value, "{field}");
+    }
+    assert_timestamp(&order["expires_at"]);
+    assert_timestamp(&order["created_at"]);
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    assert_eq!(answer.headers["location"], format!("{ORDERS}/{}", order["id"].as_str().expect("an id")));
+    assert!(!answer.headers.contains_key("idempotent-replayed"));
+    let asked = processor.asked().remove(0);
+    assert_eq!(
+        (&asked["price_amount"], &asked["price_currency"], &asked["pay_currency"]),
+        (&json!(199.0), &json!("usd"), &json!("ltc"))
+    );
+    assert_eq!(asked["order_id"], order["id"]);
+    assert_eq!(asked["ipn_callback_url"], format!("{}/v1/billing/crypto-webhook", app.base_url));
+
+    // It can be read and listed, by nobody else.
+    assert_eq!(&read(&client, order).await, order);
+    let second = check_out(&client, json!({"product": "api_starter"}), None).await.expect(201).body;
+    let first_page = client.get(&format!("{ORDERS}?limit=1")).await.expect(200).body;
+    assert_eq!((&first_page["data"], &first_page["has_more"]), (&json!([second]), &json!(true)));
+    let next = first_page["next_cursor"].as_str().expect("a cursor");
+    let last_page = client.get(&format!("{ORDERS}?limit=1&cursor={next}")).await.expect(200).body;
+    assert_eq!((&last_page["data"], &last_page["next_cursor"]), (&json!([order]), &Value::Null));
+    let (_, other) = app.customer(Tier::ApiStarter).await;
+    other.get(&format!("{ORDERS}/{}", order["id"].as_str().expect("an id"))).await.problem(404, "not-found");
+    other.get(&format!("{ORDERS}/{}", unknown_id("ord"))).await.problem(404, "not-found");
+    assert_eq!(other.get(ORDERS).await.expect(200).body["data"], json!([]));
+
+    for (field, body) in [
+        ("product", json!({"product": "free"})),
+        ("product", json!({"product": "enterprise"})),
+        ("product", json!({"product": "gold"})),
+        ("price_currency", json!({"product": "api_builder", "price_currency": "idr"})),
+        ("pay_currency", json!({"product": "api_builder", "pay_currency": "b t c"})),
+        ("pay_currency", json!({"product": "api_builder", "pay_currency": "x".repeat(21)})),
+    ] {
+        check_out(&client, body, None).await.invalid(field);
+    }
+    assert_eq!(processor.asked().len(), 2);
+    app.stop().await;
+}
+
+/// Contract: billing 43. Of one key there is one order for ever, which is answered word for word, whatever is sent with it.
+#[tokio::test]
+async fn a_key_is_one_order_for_ever() {
+    let (app, processor) = shop().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    let answers = at_once((0..8).map(|number| {
+        let client = client.clone();
+        let product = ["api_builder", "api_starter"][number % 2];
+        async move { check_out(&client, json!({"product": product}), Some("once")).await.expect(201) }
+    }))
+    .await;
+    assert_eq!((processor.asked().len(), app.count("select count(*) from crypto_orders").await), (1, 1));
+    assert!(answers.iter().all(|answer| answer.body == answers[0].body));
+    let replays =
+        answers.iter().filter(|answer| answer.headers.get("idempotent-replayed").is_some_and(|header| header == "1"));
+    assert_eq!(replays.count(), 7);
+
+    app.told_by_crypto(&notice(&answers[0].body, "finished", &json!({}))).await.expect(200);
+    assert_ne!(app.tier(account).await, "free");
+    let later = check_out(&client, json!({"product": "nothing", "pay_currency": "!"}), Some("once")).await.expect(201);
+    assert_eq!((&later.body, later.headers["idempotent-replayed"].to_str().ok()), (&answers[0].body, Some("1")));
+
+    // Another account's key is another.
+    let (_, other) = app.customer(Tier::ApiStarter).await;
+    let theirs = check_out(&other, json!({"product": "api_builder"}), Some("once")).await.expect(201);
+    assert_ne!(theirs.body["id"], answers[0].body["id"]);
+    check_out(&client, json!({"product": "api_builder"}), Some("two words")).await.invalid("Idempotency-Key");
+    app.stop().await;
+}
+
+/// Contract: billing 44. Of a processor that fails nothing is left, and the same key can be tried again.
+#[tokio::test]
+async fn a_processor_that_fails_leaves_nothing() {
+    let (app, processor) = shop().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    let bought = || json!({"product": "api_builder"});
+    let failures = [400, 402, 409, 500].map(|status| Reply::Json(status, json!({"message": "no"})));
+    let nonsense = [
+        json!({}),
+        json!({"payment_id": "1", "pay_address": "a b", "pay_amount": 1, "pay_currency": "btc"}),
+        json!({"payment_id": "1", "pay_address": "ab", "pay_amount": 0, "pay_currency": "btc"}),
+    ]
+    .map(|body| Reply::Json(201, body));
+    for reply in failures.into_iter().chain(nonsense).chain([Reply::Hang]) {
+        processor.answer(reply);
+        let told = check_out(&client, bought(), Some("again")).await.problem(502, "driver-error");
+        assert_eq!(told.body["title"], "PaymentProviderError");
+        assert_eq!(app.count("select count(*) from crypto_orders").await, 0);
+    }
+    check_out(&client, bought(), Some("again")).await.expect(201);
+    app.stop().await;
+
+    let app = App::simulated().paid_in_crypto_at("http://127.0.0.1:9").start().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    check_out(&client, bought(), None).await.problem(502, "driver-error");
+    assert_eq!(app.count("select count(*) from crypto_orders").await, 0);
+    app.stop().await;
+
+    let app = App::simulated().set("billing.prices.api_builder", "19900").start().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    check_out(&client, bought(), None).await.problem(503, "feature-unavailable");
+    app.noticed("{}", Some("00")).await.problem(503, "feature-unavailable");
+    app.stop().await;
+}
+
+/// Contract: billing 45. Whoever asked the processor and did not live to tell is followed by the next of the same key.
+#[tokio::test]
+async fn an_order_that_was_being_made_when_its_process_died_is_made_by_the_next() {
+    let (app, processor) = shop().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    let half_made = "insert into crypto_orders (id, account_id, idempotency_key, product, price_cents, price_currency, pay_currency, expires_at, asked_at)
+                     values (gen_random_uuid(), $1, 'key', 'api_builder', 19900, 'usd', 'btc', now() + interval '1 hour', now() - interval '1 minute')";
+    sqlx::query(half_made).bind(account.as_uuid()).execute(&app.database.pool).await.expect("a row");
+    assert_eq!(client.get(ORDERS).await.expect(200).body["data"], json!([]));
+    let answer = check_out(&client, json!({"product": "api_starter"}), Some("key")).await.expect(201);
+    assert_eq!((&answer.body["product"], processor.asked().len()), (&json!("api_builder"), 1));
+    app.stop().await;
+}
+
+/// Contract: billing 46, 48, 49; events. Who pays gets the tier at once and for a period; the event, the change in the log and the tier are
+/// there once, however often it is told.
+#[tokio::test]
+async fn what_is_paid_moves_the_account_once() {
+    let (app, processor) = shop().await;
+    let (account, client) = app.customer(Tier::Free).await;
+    let person = app.device_of(account).await;
+    drop(client);
+    let order = order(&person).await;
+    for status in ["waiting", "confirming", "confirmed", "sending", "partially_paid"] {
+        app.told_by_crypto(&notice(&order, status, &json!({}))).await.expect(200);
+        assert_eq!(read(&person, &order).await["status"], "pending", "{status}");
+    }
+    let paid = notice(&order, "finished", &json!({}));
+    at_once((0..4).map(|_| {
+        let (body, signature) = (paid.to_string(), hmac(&sorted(&paid)));
+        let stranger = app.stranger();
+        async move {
+            let request =
+                stranger.request(Method::POST, "/v1/billing/crypto-webhook").header("x-nowpayments-sig", signature);
+            stranger.send(request.body(body)).await.expect(200)
+        }
+    }))
+    .await;
+    let now = read(&person, &order).await;
+    assert_eq!((&now["status"], &now["failed_at"], &now["reason"]), (&json!("paid"), &Value::Null, &Value::Null));
+    assert_timestamp(&now["paid_at"]);
+    assert_timestamp(&now["paid_until"]);
+    assert_eq!(app.tier(account).await, "api_builder");
+    let told = app.told_of(&order).await;
+    let wanted = json!({
+        "order_id": order["id"], "product": "api_builder", "price_cents": 19_900, "price_currency": "usd",
+        "payment_id": order["payment_id"], "paid_at": now["paid_at"],
+    });
+    assert_eq!(told, [("crypto.order.paid".to_owned(), wanted)]);
+    let moved = app.audited(account, "subscription.tier_changed").await;
+    let moved: Vec<_> =
+        moved.iter().map(|row| (row.actor_type.as_str(), &row.payload["from"], &row.payload["to"])).collect();
+    assert_eq!(moved, [("system", &json!("free"), &json!("api_builder"))]);
+    // No receipt is sent for it.
+    assert_eq!(app.count("select count(*) from emails where template like 'payment%'").await, 0);
+    assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 0);
+
+    // A second payment of the same order is money too much.
+    let more = notice(&order, "finished", &json!({"payment_id": 99, "parent_payment_id": 1}));
+    app.told_by_crypto(&more).await.expect(200);
+    assert_eq!(app.count("select count(*) from crypto_orders where flag = 'it was paid twice'").await, 1);
+    assert_eq!(app.told_of(&order).await.len(), 1);
+
+    // Buying the same once more adds a period.
+    let second = self::order(&person).await;
+    app.told_by_crypto(&notice(&second, "finished", &json!({}))).await.expect(200);
+    let added =
+        "select count(*) from crypto_orders a join crypto_orders b on b.paid_until = a.paid_until + interval '30 days'";
+    assert_eq!(app.count(added).await, 1);
+    drop(processor);
+    app.stop().await;
+}
+
+/// Contract: billing 48. What is not what was asked for is not paid, and staff are told.
+#[tokio::test]
+async fn less_or_other_money_pays_nothing() {
+    let (app, _processor) = shop().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    for (amiss, why) in [
+        (json!({"actually_paid": 0.001_042_499}), "less was paid than was asked for"),
+        (json!({"actually_paid": null}), "less was paid than was asked for"),
+        (json!({"price_amount": 198.99}), "another price was paid than was asked for"),
+        (json!({"price_currency": "eur"}), "it was paid in another currency than was asked for"),
+        (json!({"pay_currency": "doge"}), "it was paid in another currency than was asked for"),
+    ] {
+        let order = order(&client).await;
+        app.told_by_crypto(&notice(&order, "finished", &amiss)).await.expect(200);
+        assert_eq!(read(&client, &order).await["status"], "pending", "{amiss}");
+        let flagged = sqlx::query_scalar::<_, String>("select flag from crypto_orders where flag is not null");
+        assert_eq!(flagged.fetch_one(&app.database.pool).await.expect("a flag"), why, "{amiss}");
+        // The rest of the money comes.
+        app.told_by_crypto(&notice(&order, "finished", &json!({"payment_id": 77}))).await.expect(200);
+        assert_eq!(read(&client, &order).await["status"], "paid", "{amiss}");
+        assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 0);
+    }
+    assert_eq!(app.tier(account).await, "api_builder");
+    app.stop().await;
+}
+
+/// Contract: billing 48, 50; events. What the processor gives up has failed, and what comes later is flagged and changes nothing.
+#[tokio::test]
+async fn a_payment_that_fails_ends_the_order() {
+    let (app, _processor) = shop().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    for status in ["failed", "refunded", "expired"] {
+        let order = order(&client).await;
+        app.told_by_crypto(&notice(&order, status, &json!({}))).await.expect(200);
+        let now = read(&client, &order).await;
+        assert_eq!((&now["status"], &now["reason"], &now["paid_at"]), (&json!("failed"), &json!("ipn"), &Value::Null));
+        let wanted = json!({
+            "order_id": order["id"], "product": "api_builder", "price_cents": 19_900, "price_currency": "usd",
+            "payment_id": order["payment_id"], "failed_at": now["failed_at"], "reason": "ipn",
+        });
+        assert_eq!(app.told_of(&order).await, [("crypto.order.failed".to_owned(), wanted)]);
+        app.told_by_crypto(&notice(&order, "finished", &json!({}))).await.expect(200);
+        assert_eq!(read(&client, &order).await, now, "an end is an end");
+        assert_eq!(app.told_of(&order).await.len(), 1);
+    }
+    assert_eq!(app.count("select count(*) from crypto_orders where flag = 'it was paid after it had failed'").await, 3);
+    assert_eq!(app.tier(account).await, "api_starter");
+    app.stop().await;
+}
+
+/// Contract: billing 47, 55; operators. A notice is judged in one order, and each outcome is counted.
+#[tokio::test]
+async fn a_notice_is_believed_when_it_is_signed() {
+    let (app, _processor) = shop().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    let order = order(&client).await;
+    let good = notice(&order, "finished", &json!({}));
+    let mut counts = app.notices().await;
+    assert_eq!(counts, [0; 5]);
+    let mut counted = async |outcome: &str| {
+        let at = OUTCOMES.iter().position(|known| *known == outcome).expect("an outcome");
+        counts[at] += 1;
+        assert_eq!(app.notices().await, counts, "{outcome}");
+    };
+    app.noticed("", Some("00")).await.problem(400, "bad-request");
+    counted("empty_body").await;
+    app.noticed(&good.to_string(), None).await.invalid("x-nowpayments-sig");
+    counted("signature_missing").await;
+    let other = notice(&order, "finished", &json!({"actually_paid": 1})).to_string();
+    for (body, signature) in [
+        (good.to_string(), "00".to_owned()),
+        (good.to_string(), "nonsense".to_owned()),
+        (other, hmac(&sorted(&good))),
+        (format!("{}{}", "[".repeat(100), "]".repeat(100)), hmac("")),
+    ] {
+        app.noticed(&body, Some(&signature)).await.invalid("x-nowpayments-sig");
+        counted("signature_invalid").await;
+    }
+    for malformed in ["no JSON", "{}", r#"{"payment_id":1,"payment_status":2}"#, "[]"] {
+        app.noticed(malformed, Some(&hmac(malformed))).await.problem(400, "bad-request");
+        counted("malformed_event").await;
+    }
+    assert_eq!(read(&client, &order).await["status"], "pending");
+
+    // Unknown orders, and none, are taken and change nothing.
+    for unknown in [json!(unknown_id("ord")), json!("4711"), Value::Null] {
+        app.told_by_crypto(&notice(&order, "finished", &json!({"order_id": unknown}))).await.expect(200);
+        counted("ok").await;
+    }
+    // Numbers, letters and arrays are signed as they were written; the processor's own script makes objects of arrays.
+    let body = good.to_string().replacen('{', r#"{"zß":[1.10,{"b":1e-7,"a":"é"}],"#, 1);
+    let signed = sorted(&good);
+    for list in [r#"[1.10,{"a":"é","b":1e-7}]"#, r#"{"0":1.10,"1":{"a":"é","b":1e-7}}"#] {
+        let signed = format!(r#"{},"zß":{list}}}"#, signed.trim_end_matches('}'));
+        assert_eq!(app.noticed(&body, Some(&hmac(&signed))).await.expect(200).body, json!({"received": true}));
+        counted("ok").await;
+    }
+    assert_eq!(read(&client, &order).await["status"], "paid");
+    app.stop().await;
+}
+
+/// Contract: billing 51, 52; staff. Staff end what nobody has paid in time, and take for paid what was; each once.
+#[tokio::test]
+async fn staff_expire_and_settle_orders() {
+    let (app, _processor) = shop().await;
+    let staff = app.staff().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    let path =
+        |order: &Value, deed: &str| format!("/v1/admin/crypto-orders/{}/{deed}", order["id"].as_str().expect("an id"));
+    let because = || json!({"reason": "asked for"});
+    let late = order(&client).await;
+    staff.post(&path(&late, "expire"), because()).await.problem(409, "conflict");
+    app.age(&late, "1 hour").await;
+    staff.post(&path(&late, "expire"), json!({"reason": " "})).await.invalid("reason");
+    let told = staff.post(&path(&late, "expire"), because()).await.expect(200).body;
+    assert_eq!(
+        (&told["status"], &told["reason"], &told["account_id"]),
+        (&json!("failed"), &json!("expired"), &json!(account))
+    );
+    assert_eq!(app.told_of(&late).await[0].1["reason"], "expired");
+    staff.post(&path(&late, "expire"), because()).await.problem(409, "conflict");
+    staff.post(&path(&late, "settle"), because()).await.problem(409, "conflict");
+
+    // The money comes after all.
+    app.told_by_crypto(&notice(&late, "finished", &json!({}))).await.expect(200);
+    let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
+    assert_eq!((flagged["data"].as_array().map(Vec::len), &flagged["data"][0]["id"]), (Some(1), &late["id"]));
+    assert_eq!(staff.get("/v1/admin/crypto-orders?flagged=true&status=paid").await.expect(200).body["data"], json!([]));
+    staff.get("/v1/admin/crypto-orders?status=gone").await.invalid("status");
+    let told = staff.post(&path(&late, "settle"), because()).await.expect(200).body;
+    assert_eq!((&told["status"], &told["flagged"]), (&json!("paid"), &json!(false)));
+    assert_eq!(app.tier(account).await, "api_builder");
+    staff.post(&path(&late, "settle"), because()).await.problem(409, "conflict");
+    staff.post(&path(&json!({"id": unknown_id("ord")}), "settle"), because()).await.problem(404, "not-found");
+
+    let notes = app.audited(account, "admin.support_note").await;
+    let notes: Vec<_> = notes
+        .iter()
+        .map(|row| (row.actor_type.as_str(), &row.payload["operation"], &row.payload["order_id"]))
+        .collect();
+    let id = &late["id"];
+    assert_eq!(notes, [("staff", &json!("crypto_order.expired"), id), ("staff", &json!("crypto_order.settled"), id)]);
+
+    // The processor, a sweep and staff at once: one end.
+    for _ in 0..8 {
+        let order = order(&client).await;
+        app.age(&order, "9 days").await;
+        let paid = notice(&order, "finished", &json!({}));
+        let expire = path(&order, "expire");
+        let sweep = app.run(&["sweep", "crypto-orders", "--json"]);
+        let (_, _, swept) = tokio::join!(app.told_by_crypto(&paid), staff.post(&expire, because()), sweep);
+        swept.code(0);
+        assert_eq!(app.told_of(&order).await.len(), 1);
+        let moved = read(&client, &order).await;
+        assert_eq!(moved["paid_at"].is_null(), moved["status"] == "failed");
+    }
+    app.stop().await;
+}
+
+/// Contract: billing 53, 54; command-line. A sweep asks about what has waited for long, and ends it; and ends what was paid for a period.
+#[tokio::test]
+async fn a_sweep_ends_what_waited_and_what_lapsed() {
+    let (app, processor) = shop().await;
+    let (account, client) = app.customer(Tier::Free).await;
+    drop(client);
+    let client = app.device_of(account).await;
+    let [paid, waiting, unknown, young] =
+        [order(&client).await, order(&client).await, order(&client).await, order(&client).await];
+    processor.stands(&notice(&paid, "finished", &json!({})));
+    processor.stands(&notice(&waiting, "waiting", &json!({})));
+    for old in [&paid, &waiting, &unknown] {
+        app.age(old, "8 days 1 minute").await;
+    }
+    let swept = app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json();
+    assert_eq!(swept, json!({"paid": 1, "failed": 2, "unanswered": 0, "lapsed": 0}));
+    for (order, status, reason) in [
+        (&paid, "paid", None),
+        (&waiting, "failed", Some("swept")),
+        (&unknown, "failed", Some("swept")),
+        (&young, "pending", None),
+    ] {
+        let now = read(&client, order).await;
+        assert_eq!((&now["status"], &now["reason"]), (&json!(status), &json!(reason)));
+    }
+    assert_eq!(app.tier(account).await, "api_builder");
+    assert_eq!(app.told_of(&waiting).await[0].1["reason"], "swept");
+
+    app.age(&paid, "30 days 1 minute").await;
+    let swept = app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json();
+    assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "free"));
+    assert_eq!(app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json()["lapsed"], 0);
+
+    // What somebody else has given since is not taken.
+    app.told_by_crypto(&notice(&young, "finished", &json!({}))).await.expect(200);
+    app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
+    app.age(&young, "31 days").await;
+    let swept = app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json();
+    assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "enterprise"));
+    app.stop().await;
+
+    // Nobody fails for a processor that does not answer.
+    let app =
+        App::simulated().paid_in_crypto_at(&processor.base_url).set("billing.crypto.sweep_after", "0s").start().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    let order = order(&client).await;
+    let dead = &[("KITFLEET_BILLING__CRYPTO__BASE_URL", "http://127.0.0.1:9")];
+    let mut sweep = app.command(&["sweep", "crypto-orders", "--json"]);
+    let output = sweep.envs(dead.iter().copied()).output().expect("it runs");
+    let swept: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(swept, json!({"paid": 0, "failed": 0, "unanswered": 1, "lapsed": 0}));
+    assert_eq!(read(&client, &order).await["status"], "pending");
+    app.stop().await;
+}

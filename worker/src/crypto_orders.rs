@@ -1,0 +1,75 @@
+//! Crypto orders that nobody tells of, and periods that are over (contract: billing 53, 54).
+
+use kitfleet_domain::billing::ipn::Notice;
+use kitfleet_domain::billing::orders::{self, Stale};
+use kitfleet_jobs::billing::crypto;
+use kitfleet_payments::{CryptoProcessor, PaymentError};
+use serde::Serialize;
+use sqlx::PgPool;
+
+/// Orders that are looked at together.
+const BATCH: i64 = 100;
+
+/// What a sweep has come to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Swept {
+    /// Orders that were paid, of which nobody had told.
+    pub paid: u64,
+    /// Orders that have failed.
+    pub failed: u64,
+    /// Orders of which the processor did not say how they stand: they are asked about again.
+    pub unanswered: u64,
+    /// Orders whose period was over.
+    pub lapsed: u64,
+}
+
+/// Asks the processor about every order that has waited for long, and ends it; and ends every period that is over.
+///
+/// # Errors
+/// When the database fails.
+pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swept> {
+    let mut swept = Swept::default();
+    while crypto::end_lapsed(&mut *db.acquire().await?).await? {
+        swept.lapsed += 1;
+    }
+    let (age, mut after) = (processor.config().sweep_after, None);
+    loop {
+        let stale = orders::stale(&mut *db.acquire().await?, age, after, BATCH).await?;
+        let Some(last) = stale.last() else { return Ok(swept) };
+        after = Some(last.id);
+        for order in stale {
+            match processor.look_up(&order.payment_id).await {
+                Ok(said) => end(db, processor, order, said, &mut swept).await?,
+                Err(error) => {
+                    tracing::warn!(%error, order = %order.id, "the crypto processor does not say how an order stands");
+                    swept.unanswered += 1;
+                    if !matches!(error, PaymentError::Refused(_) | PaymentError::Unusable) {
+                        // The next one would wait as long.
+                        return Ok(swept);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Ends an order as the processor says. No connection was held while it was asked.
+async fn end(
+    db: &PgPool,
+    processor: &CryptoProcessor,
+    order: Stale,
+    said: Option<Notice>,
+    swept: &mut Swept,
+) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    if let Some(notice) = said.filter(|notice| notice.payment_status == "finished") {
+        let notice = Notice { order_id: Some(order.id), ..notice };
+        crypto::take(&mut conn, &notice, processor.config().period).await?;
+    }
+    if crypto::give_up(&mut conn, order.id).await? {
+        swept.failed += 1;
+    } else {
+        swept.paid += 1;
+    }
+    Ok(())
+}
