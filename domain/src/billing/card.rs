@@ -1,4 +1,4 @@
-//! Who pays by card (contract: billing 10 to 29): the provider's customers and their subscriptions, what they were mailed of, and the
+//! Who pays by card (contract: billing 6, 16 to 25): the provider's customers and their subscriptions, what they were mailed of, and the
 //! idempotency keys that the provider was sent.
 //!
 //! What the provider tells may come twice, at once, and in any order. So an event's id is written first, which whoever has the
