@@ -58,12 +58,7 @@ async fn done(conn: &mut PgConnection, event: &Event, told: &Told) -> sqlx::Resu
             let rank = if event.kind.ends_with(".created") { Rank::Created } else { Rank::Updated };
             settle(conn, account, subscription, event.created, rank).await?;
         }
-        Told::Deleted(subscription) => {
-            let news = card::note_subscription(&mut *conn, account, subscription, event.created, Rank::Deleted);
-            if news.await? && gave(&mut *conn, account, &subscription.id).await? {
-                take_back(conn, account).await?;
-            }
-        }
+        Told::Deleted(subscription) => settle(conn, account, subscription, event.created, Rank::Deleted).await?,
         Told::Paid(_) | Told::Failed(_) | Told::Upcoming(_) => notify(conn, Some(account), event, told).await?,
     }
     Ok(Taken::Handled)
@@ -135,7 +130,10 @@ fn gives(status: &str) -> Option<bool> {
     }
 }
 
-/// Notes how a subscription stands, and moves the account to where that has it (contract: billing 17, 19).
+/// Notes how a subscription stands, and moves the account to where all of them have it (contract: billing 4, 17, 19, 20).
+///
+/// That is the tier of the one that began last of those that give theirs, in whatever order this is told; but only a subscription of
+/// which something new is told moves an account that has its tier of nobody.
 async fn settle(
     conn: &mut PgConnection,
     account: AccountId,
@@ -143,34 +141,24 @@ async fn settle(
     at: Timestamp,
     rank: Rank,
 ) -> sqlx::Result<()> {
+    let id = subscription.id.as_str();
     card::note_subscription(&mut *conn, account, subscription, at, rank).await?;
-    let Some(is_paid) = gives(&subscription.status) else { return Ok(()) };
-    if !card::note_decision(&mut *conn, &subscription.id, at, rank).await? {
-        return Ok(());
-    }
-    if is_paid {
-        let newest = card::newest_live(&mut *conn, account).await?;
-        if let Some(newest) = newest.filter(|newest| newest.id == subscription.id) {
-            give_tier(conn, account, newest.tier, &newest.id).await?;
+    let decided = match gives(&subscription.status) {
+        Some(gives) if rank != Rank::Deleted => {
+            card::note_decision(&mut *conn, id, gives, at, rank).await?.then_some(gives)
         }
-    } else {
-        let giver = accounts::tier_giver(&mut *conn, account).await?;
-        if giver.is_none_or(|giver| giver == subscription.id) {
-            take_back(conn, account).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn gave(conn: &mut PgConnection, account: AccountId, subscription: &str) -> sqlx::Result<bool> {
-    Ok(accounts::tier_giver(conn, account).await?.is_some_and(|giver| giver == subscription))
-}
-
-/// To what another subscription pays for, if there is one.
-async fn take_back(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
-    match card::newest_live(&mut *conn, account).await? {
-        Some(other) => give_tier(conn, account, other.tier, &other.id).await?,
-        None => set_tier(conn, account, Tier::Free).await?,
+        _ => None,
+    };
+    let giver = card::giver(&mut *conn, account).await?;
+    let moves = match (accounts::tier_giver(&mut *conn, account).await?, decided) {
+        (_, Some(true)) if giver.as_ref().is_some_and(|giver| giver.id == id) => true,
+        (None, decided) => decided == Some(false),
+        (Some(present), _) => card::subscriber(&mut *conn, &present).await? == Some(account),
+    };
+    match giver {
+        Some(giver) if moves => give_tier(conn, account, giver.tier, &giver.id).await?,
+        None if moves => set_tier(conn, account, Tier::Free).await?,
+        _ => None,
     };
     Ok(())
 }
