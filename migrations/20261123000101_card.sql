@@ -31,7 +31,8 @@ create table card_subscriptions (
     -- When the event happened that says so. Of events of the same second the one of the greater rank came later.
     told_at timestamptz not null,
     told_rank smallint not null,
-    -- The same of the last event that gave the tier or took it back.
+    -- Whether it gives its tier, and the same of the last event that said so.
+    gives boolean not null default false,
     decided_at timestamptz,
     decided_rank smallint,
     -- Nothing changes it any more.

@@ -11,13 +11,12 @@ use sqlx::PgConnection;
 
 use crate::accounts::{give_tier, set_tier};
 
-/// Moves an account whose tier somebody takes back to what a subscription pays for, or else an order whose period is not over, or
-/// else to the free tier.
-async fn take_back(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
-    if let Some(other) = subscriptions::newest_live(&mut *conn, account).await? {
-        give_tier(conn, account, other.tier, &other.id).await?;
-    } else if let Some(other) = orders::newest_lasting(&mut *conn, account).await? {
-        give_tier(conn, account, other.product, &other.id.to_string()).await?;
+/// Moves an account to what a subscription pays for, or else an order whose period is not over, or else to the free tier.
+async fn move_to_what_is_paid(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    if let Some(subscription) = subscriptions::giver(&mut *conn, account).await? {
+        give_tier(conn, account, subscription.tier, &subscription.id).await?;
+    } else if let Some(order) = orders::newest_lasting(&mut *conn, account).await? {
+        give_tier(conn, account, order.product, &order.id.to_string()).await?;
     } else {
         set_tier(conn, account, Tier::Free).await?;
     }

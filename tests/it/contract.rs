@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::support::App;
+use crate::support::card_provider::CardProvider;
 use crate::support::model_provider::ModelProvider;
 
 const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract/schemathesis.toml");
@@ -18,9 +19,11 @@ const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract/schema
 async fn the_service_keeps_to_its_contract() {
     // Keys at model providers are tested, too: not by asking somebody who sells models.
     let models = ModelProvider::start().await;
+    let cards = CardProvider::start().await;
     let app = App::simulated()
         .with_second_factors()
         .asking(&models)
+        .selling_at(&cards.base_url)
         // What is switched off, or asked too often, would say little else.
         .set("sessions.direct_driver", "real")
         .set("metrics.scrape_token", "the deployment's")

@@ -1,4 +1,4 @@
-//! Who pays by card (contract: billing 10 to 29): the provider's customers and their subscriptions, what they were mailed of, and the
+//! Who pays by card (contract: billing 6, 16 to 25): the provider's customers and their subscriptions, what they were mailed of, and the
 //! idempotency keys that the provider was sent.
 //!
 //! What the provider tells may come twice, at once, and in any order. So an event's id is written first, which whoever has the
@@ -109,8 +109,8 @@ pub enum Rank {
     Deleted,
 }
 
-/// Notes how a subscription stands, and answers `true`, unless something later has said so, or it has ended; what was not known of it is
-/// noted even then (contract: billing 17).
+/// Notes how a subscription stands, unless something later has said so, or it has ended; what was not known of it is noted even then
+/// (contract: billing 17).
 ///
 /// # Errors
 /// When the database fails.
@@ -120,7 +120,7 @@ pub async fn note_subscription(
     told: &Subscription,
     at: Timestamp,
     rank: Rank,
-) -> sqlx::Result<bool> {
+) -> sqlx::Result<()> {
     let noted = sqlx::query!(
         "insert into card_subscriptions as s (id, account_id, customer, tier, status, current_period_end, cancel_at_period_end,
                                                 started_at, told_at, told_rank, ended)
@@ -149,67 +149,69 @@ pub async fn note_subscription(
     )
     .execute(&mut *conn)
     .await?;
-    let is_news = noted.rows_affected() == 1;
-    if !is_news {
+    if noted.rows_affected() == 0 {
         sqlx::query!(
             "update card_subscriptions
-             set customer = coalesce(customer, $2), tier = coalesce(tier, $3), current_period_end = coalesce(current_period_end, $4)
+             set customer = coalesce(customer, $2), tier = coalesce(tier, $3), current_period_end = coalesce(current_period_end, $4),
+                 started_at = coalesce($5, started_at)
              where id = $1",
             told.id,
             told.customer,
             told.tier.map(Tier::name),
             told.current_period_end as _,
+            told.started_at as _,
         )
         .execute(conn)
         .await?;
     }
-    Ok(is_news)
+    Ok(())
 }
 
-/// Notes that an event of a subscription says whether it gives its tier, and answers `true`, unless something later has said so, or it
-/// has ended. What happened since and says neither is nothing that this would come too late for (contract: billing 17).
+/// Notes whether a subscription gives its tier, and answers `true`, unless something later has said so, or it has ended. What
+/// happened since and says neither is nothing that this would come too late for (contract: billing 17).
 ///
 /// # Errors
 /// When the database fails.
 pub async fn note_decision(
     conn: &mut PgConnection,
     subscription: &str,
+    gives: bool,
     at: Timestamp,
     rank: Rank,
 ) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "update card_subscriptions
-         set decided_at = $2, decided_rank = case when decided_at = $2 then greatest(decided_rank, $3) else $3 end
+         set gives = $4, decided_at = $2, decided_rank = case when decided_at = $2 then greatest(decided_rank, $3) else $3 end
          where id = $1 and not ended
            and (decided_at is null or decided_at < $2 or decided_at = $2 and ($3 = 0 or decided_rank <= $3))",
         subscription,
         at as _,
         rank as i16,
+        gives,
     )
     .execute(conn)
     .await?;
     Ok(noted.rows_affected() == 1)
 }
 
-/// A subscription that is there, and what it pays for.
+/// A subscription that gives its tier.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Live {
+pub struct Giver {
     /// The provider's id of it.
     pub id: String,
     /// What it pays for.
     pub tier: Tier,
 }
 
-/// Of the account's subscriptions that are paid, or may be paid yet, the one that began last.
+/// Of the account's subscriptions that give their tier the one that began last.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn newest_live(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Live>> {
+pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Giver>> {
     sqlx::query_as!(
-        Live,
+        Giver,
         r#"select id, tier as "tier!: Tier" from card_subscriptions
-           where account_id = $1 and not ended and status in ('active', 'trialing', 'past_due') and tier is not null
-           order by started_at desc, told_at desc, id desc limit 1"#,
+           where account_id = $1 and gives and not ended and tier is not null order by started_at desc, id desc limit 1"#,
         account as _,
     )
     .fetch_optional(conn)
@@ -236,7 +238,7 @@ pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
         Shown,
         "select status, current_period_end, cancel_at_period_end from card_subscriptions
          where account_id = $1
-         order by not ended and status in ('active', 'trialing', 'past_due') desc, started_at desc, told_at desc, id desc limit 1",
+         order by not ended and gives desc, started_at desc, id desc limit 1",
         account as _,
     )
     .fetch_optional(conn)

@@ -116,7 +116,7 @@ struct Envelope {
     id: String,
     #[serde(rename = "type")]
     kind: String,
-    created: i64,
+    created: Option<i64>,
     data: Data,
 }
 
@@ -194,9 +194,11 @@ struct SubscriptionDetails {
 }
 
 impl Event {
+    /// The event that came at this second. One that does not say when it happened has happened then.
+    ///
     /// # Errors
     /// When the body is no event, or lacks what an event of its type has.
-    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(body: &[u8], now: i64) -> Result<Self, Malformed> {
         let Envelope { id, kind, created, data } = serde_json::from_slice(body).map_err(|_| Malformed)?;
         let told = match kind.as_str() {
             "checkout.session.completed" | "checkout.session.async_payment_succeeded" => checkout(data.object)?,
@@ -209,7 +211,7 @@ impl Event {
             "invoice.upcoming" => Some(Told::Upcoming(invoice(data.object)?)),
             _ => None,
         };
-        Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created)?, told })
+        Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created.unwrap_or(now))?, told })
     }
 
     /// The customer that it tells of.
@@ -339,16 +341,18 @@ mod tests {
 
     use super::*;
 
+    const NOW: i64 = 1_800_000_000;
+
     fn parse(kind: &str, object: &Value) -> Result<Event, Malformed> {
         let event = json!({"id": "evt_1", "type": kind, "created": 1_700_000_000, "data": {"object": object}});
-        Event::parse(event.to_string().as_bytes())
+        Event::parse(event.to_string().as_bytes(), NOW)
     }
 
     /// Contract: billing 14.
     #[test]
     fn what_an_event_lacks_makes_it_none() {
         let whole = json!({"id": "evt_1", "type": "x", "created": 1, "data": {"object": {}}});
-        assert!(Event::parse(whole.to_string().as_bytes()).expect("an event").told.is_none());
+        assert!(Event::parse(whole.to_string().as_bytes(), NOW).expect("an event").told.is_none());
         for (member, bad) in [
             ("id", json!(1)),
             ("id", json!("")),
@@ -364,11 +368,13 @@ mod tests {
         ] {
             let mut event = whole.clone();
             event[member] = bad.clone();
-            assert_eq!(Event::parse(event.to_string().as_bytes()).err(), Some(Malformed), "{member}: {bad}");
+            assert_eq!(Event::parse(event.to_string().as_bytes(), NOW).err(), Some(Malformed), "{member}: {bad}");
         }
         for body in [&b"{"[..], b"[]", b"null", b"{} {}", b"\xff"] {
-            assert_eq!(Event::parse(body).err(), Some(Malformed));
+            assert_eq!(Event::parse(body, NOW).err(), Some(Malformed));
         }
+        let timeless = json!({"id": "evt_1", "type": "x", "data": {"object": {}}}).to_string();
+        assert_eq!(Event::parse(timeless.as_bytes(), NOW).expect("an event").created.0.timestamp(), NOW);
         let subscription = json!({"id": "sub_1", "status": "active", "created": 1});
         assert!(parse("customer.subscription.updated", &subscription).is_ok());
         for (kind, object) in [

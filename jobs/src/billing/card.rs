@@ -11,8 +11,7 @@ use kitfleet_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 
-use super::take_back;
-use crate::accounts::give_tier;
+use super::move_to_what_is_paid;
 use crate::emails;
 
 /// What became of an event.
@@ -59,12 +58,7 @@ async fn done(conn: &mut PgConnection, event: &Event, told: &Told) -> sqlx::Resu
             let rank = if event.kind.ends_with(".created") { Rank::Created } else { Rank::Updated };
             settle(conn, account, subscription, event.created, rank).await?;
         }
-        Told::Deleted(subscription) => {
-            let news = card::note_subscription(&mut *conn, account, subscription, event.created, Rank::Deleted);
-            if news.await? && gave(&mut *conn, account, &subscription.id).await? {
-                take_back(conn, account).await?;
-            }
-        }
+        Told::Deleted(subscription) => settle(conn, account, subscription, event.created, Rank::Deleted).await?,
         Told::Paid(_) | Told::Failed(_) | Told::Upcoming(_) => notify(conn, Some(account), event, told).await?,
     }
     Ok(Taken::Handled)
@@ -136,7 +130,10 @@ fn gives(status: &str) -> Option<bool> {
     }
 }
 
-/// Notes how a subscription stands, and moves the account to where that has it (contract: billing 17, 19).
+/// Notes how a subscription stands, and moves the account to where all of them have it (contract: billing 4, 17, 19, 20).
+///
+/// That is the tier of the one that began last of those that give theirs, in whatever order this is told; but only a subscription of
+/// which something new is told moves an account that has its tier of nobody.
 async fn settle(
     conn: &mut PgConnection,
     account: AccountId,
@@ -144,27 +141,21 @@ async fn settle(
     at: Timestamp,
     rank: Rank,
 ) -> sqlx::Result<()> {
+    let id = subscription.id.as_str();
     card::note_subscription(&mut *conn, account, subscription, at, rank).await?;
-    let Some(is_paid) = gives(&subscription.status) else { return Ok(()) };
-    if !card::note_decision(&mut *conn, &subscription.id, at, rank).await? {
-        return Ok(());
-    }
-    if is_paid {
-        let newest = card::newest_live(&mut *conn, account).await?;
-        if let Some(newest) = newest.filter(|newest| newest.id == subscription.id) {
-            give_tier(conn, account, newest.tier, &newest.id).await?;
+    let decided = match gives(&subscription.status) {
+        Some(gives) if rank != Rank::Deleted => {
+            card::note_decision(&mut *conn, id, gives, at, rank).await?.then_some(gives)
         }
-    } else {
-        let giver = accounts::tier_giver(&mut *conn, account).await?;
-        if giver.is_none_or(|giver| giver == subscription.id) {
-            take_back(conn, account).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn gave(conn: &mut PgConnection, account: AccountId, subscription: &str) -> sqlx::Result<bool> {
-    Ok(accounts::tier_giver(conn, account).await?.is_some_and(|giver| giver == subscription))
+        _ => None,
+    };
+    let giver = card::giver(&mut *conn, account).await?;
+    let moves = match (accounts::tier_giver(&mut *conn, account).await?, decided) {
+        (_, Some(true)) if giver.as_ref().is_some_and(|giver| giver.id == id) => true,
+        (None, decided) => decided == Some(false),
+        (Some(present), _) => card::subscriber(&mut *conn, &present).await? == Some(account),
+    };
+    if moves { move_to_what_is_paid(conn, account).await } else { Ok(()) }
 }
 
 /// Has a customer mailed of an invoice, once (contract: billing 22 to 25).

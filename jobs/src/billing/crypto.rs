@@ -13,7 +13,7 @@ use kitfleet_domain::ids::OrderId;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
-use super::take_back;
+use super::move_to_what_is_paid;
 use crate::accounts::give_tier;
 
 /// Does what a notice brings with it. Told again it does nothing.
@@ -114,7 +114,7 @@ pub async fn end_lapsed(conn: &mut PgConnection) -> sqlx::Result<bool> {
     accounts::lock(&mut tx, account).await?;
     // What somebody else has given since stays.
     if accounts::tier_giver(&mut tx, account).await?.is_some_and(|giver| giver == order.to_string()) {
-        take_back(&mut tx, account).await?;
+        move_to_what_is_paid(&mut tx, account).await?;
     }
     tx.commit().await?;
     Ok(true)

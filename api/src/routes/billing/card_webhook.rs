@@ -123,10 +123,12 @@ fn event(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<Event, Refused>
         return Err(Refused::of(CardWebhook::Error, problem));
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(|now| i64::try_from(now.as_secs()).ok());
+    let now = now.unwrap_or_default();
     let signature = signature.to_str().unwrap_or_default();
-    if !card_signature::is_valid(signature, body, secret, now.unwrap_or_default()) {
+    if !card_signature::is_valid(signature, body, secret, now) {
         let problem = Problem::invalid("Stripe-Signature", "does not sign this body with our secret, or is too old");
         return Err(Refused::of(CardWebhook::SignatureInvalid, problem));
     }
-    Event::parse(body).map_err(|error| Refused::of(CardWebhook::Malformed, Problem::bad_request(error.to_string())))
+    Event::parse(body, now)
+        .map_err(|error| Refused::of(CardWebhook::Malformed, Problem::bad_request(error.to_string())))
 }
