@@ -19,6 +19,7 @@ mod notifications;
 mod profiles;
 mod providers;
 mod rate_limits;
+mod status;
 mod teams;
 #[cfg(test)]
 mod tests;
@@ -54,6 +55,7 @@ use self::mistakes::{bad_value, check_syntax, one_line, origin};
 use self::notifications::Notifications;
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
+use self::status::Status;
 use self::teams::Teams;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, warm_pool, word};
 pub use self::values::{RedisUrl, Secret};
@@ -122,6 +124,8 @@ pub struct Config {
     pub notifications: Notifications,
     /// Who may watch.
     pub live: Live,
+    /// The status page.
+    pub status: Status,
 
     // Of areas that are still to come, from here on.
     /// Who takes money.
@@ -159,6 +163,7 @@ impl Default for Config {
             egress: Egress::default(),
             notifications: Notifications::default(),
             live: Live::default(),
+            status: Status::default(),
             billing: later::Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),

@@ -1,7 +1,8 @@
-//! What staff do for customers (contract: staff 7 to 14), over the functions that the operators' commands use, too.
+//! What staff do for customers (contract: staff 7 to 16), over the functions that the operators' commands use, too.
 
 mod accounts;
 mod deliveries;
+mod incidents;
 mod jobs;
 mod mac_nodes;
 mod workers;
@@ -22,6 +23,7 @@ pub fn routes() -> Routes {
     Routes::new()
         .merge(accounts::routes())
         .merge(deliveries::routes())
+        .merge(incidents::routes())
         .merge(jobs::routes())
         .merge(mac_nodes::routes())
         .merge(workers::routes())

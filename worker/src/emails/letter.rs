@@ -1,6 +1,8 @@
 //! What mails say. Nothing in them was written by a customer, not even a name: whoever signs up with somebody else's
-//! address must not have us tell that person anything of theirs. All of it is ASCII, so that links stand unbroken.
+//! address must not have us tell that person anything of theirs. What we write is ASCII, so that links stand unbroken; what staff
+//! write of an incident need not be.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use askama::Template as Render;
@@ -8,16 +10,19 @@ use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::emails::{Attempt, SIGNUP, Template};
 use kitfleet_domain::ids::{SessionId, WebhookId};
+use kitfleet_domain::status::incidents::Told;
 use kitfleet_domain::tokens::Token;
 
 /// A mail's words.
 pub(super) struct Letter<'a> {
-    pub(super) subject: &'static str,
-    heading: &'static str,
+    pub(super) subject: Cow<'static, str>,
+    heading: Cow<'static, str>,
     paragraphs: Vec<String>,
     link: Option<Link>,
     /// Below the link, smaller.
     notes: Vec<String>,
+    /// Where its reader asks for no more of its kind.
+    pub(super) unsubscribe: Option<String>,
     /// Where the service is.
     base_url: &'a str,
 }
@@ -45,6 +50,7 @@ pub(super) struct Text<'a> {
 impl<'a> Letter<'a> {
     pub(super) fn write(attempt: &Attempt, base_url: &'a str, token: Option<&Token>) -> Self {
         let (subject, heading) = titles(attempt.template);
+        let (subject, heading) = (subject.into(), heading.into());
         let mut notes = Vec::new();
         let link = link(attempt.template).zip(token).map(|((label, path), token)| {
             notes.push(format!("The link is good for {}, and once.", left(attempt)));
@@ -61,7 +67,38 @@ impl<'a> Letter<'a> {
                 event_type.name()
             ));
         }
-        Self { subject, heading, paragraphs: paragraphs(attempt, base_url), link, notes, base_url }
+        Self { subject, heading, paragraphs: paragraphs(attempt, base_url), link, notes, unsubscribe: None, base_url }
+    }
+
+    /// What staff told of an incident.
+    pub(super) fn of_incident(template: Template, told: &Told, base_url: &'a str) -> Self {
+        let Told { title, impact, components, status, message } = told;
+        let what = match template {
+            Template::IncidentPosted => "Incident",
+            Template::IncidentUpdated => "Update",
+            _ => "Resolved",
+        };
+        let mut facts = format!("Status: {}. Impact: {}.", status.name(), impact.name());
+        if !components.is_empty() {
+            facts.push_str(&format!(" Affected: {}.", components.join(", ")));
+        }
+        let mut paragraphs = vec![facts];
+        paragraphs.extend(message.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        paragraphs.push(format!("How everything is now: {base_url}/status"));
+        Self {
+            subject: format!("[Kitfleet] {what}: {title}").into(),
+            heading: title.clone().into(),
+            paragraphs,
+            link: None,
+            notes: vec!["You get this mail because this address is subscribed to incidents of Kitfleet.".to_owned()],
+            unsubscribe: None,
+            base_url,
+        }
+    }
+
+    /// Says how to get no more of this kind.
+    pub(super) fn can_be_ended_at(&mut self, url: String) {
+        self.unsubscribe = Some(url);
     }
 }
 
@@ -79,6 +116,11 @@ fn titles(template: Template) -> (&'static str, &'static str) {
         Template::WebhookSecretReminder => ("A webhook secret should be rotated", "Rotate a webhook secret"),
         Template::WebhookSecretGraceExpiring => ("An old webhook secret expires soon", "An old webhook secret expires"),
         Template::ByokKeyReminder => ("A model provider's key should be rotated", "Rotate a model provider's key"),
+        Template::StatusConfirm => ("Confirm your subscription", "Be told of incidents"),
+        Template::StatusSubscribed => ("You are subscribed to incidents", "You are subscribed"),
+        Template::IncidentPosted | Template::IncidentUpdated | Template::IncidentResolved => {
+            ("There is an incident", "There is an incident")
+        }
     }
 }
 
@@ -90,13 +132,18 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
         Template::ResetPassword => Some(("Choose a new password", "reset-password")),
         Template::ConfirmSignIn => Some(("Confirm", "confirm-sign-in")),
         Template::TeamInvite => Some(("See the invitation", "team/accept")),
+        Template::StatusConfirm => Some(("Subscribe", "status/confirm")),
         Template::Welcome
         | Template::SessionSuccessFirst
         | Template::SessionFailedFirst
         | Template::TierChanged
         | Template::WebhookSecretReminder
         | Template::WebhookSecretGraceExpiring
-        | Template::ByokKeyReminder => None,
+        | Template::ByokKeyReminder
+        | Template::StatusSubscribed
+        | Template::IncidentPosted
+        | Template::IncidentUpdated
+        | Template::IncidentResolved => None,
     }
 }
 
@@ -164,6 +211,17 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
              then revoke this one there. If you do not need it any more, remove it from your account."
                 .to_owned(),
         ],
+        Template::StatusConfirm => say(&["Somebody, hopefully you, wants this e-mail address to be told when something goes wrong at \
+             Kitfleet.",
+            "Follow the link to subscribe."]),
+        Template::StatusSubscribed => vec![
+            "From now on this address is told of incidents: when there is one, now and then what is new, and when it is over."
+                .to_owned(),
+            format!("How everything is now: {base_url}/status"),
+        ],
+        Template::IncidentPosted | Template::IncidentUpdated | Template::IncidentResolved => {
+            vec![format!("How everything is now: {base_url}/status")]
+        }
     }
 }
 
