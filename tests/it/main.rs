@@ -48,6 +48,7 @@ mod sessions;
 mod sign_ins;
 mod slots;
 mod staff;
+mod status;
 mod stores;
 mod support;
 mod teams;

@@ -153,8 +153,7 @@ async fn browsers(conn: &mut PgConnection) -> sqlx::Result<State> {
     let Slots { all, free } = workers::slots(conn).await?;
     Ok(match (workers.taking, workers.draining, workers.lost) {
         (0, 0, _) => State::MajorOutage,
-        (0, ..) => State::PartialOutage,
-        (_, _, 1..) => State::PartialOutage,
+        (0, ..) | (_, _, 1..) => State::PartialOutage,
         _ if all > 0 && free == 0 => State::DegradedPerformance,
         _ => State::Operational,
     })

@@ -109,9 +109,10 @@ pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i6
     .await?;
     // Somebody else came to its end meanwhile.
     let Some(begun) = begun else { return Ok(true) };
+    // Whoever unsubscribes meanwhile waits until their mail is written, which then goes with them.
     let readers = sqlx::query_scalar!(
         r#"select id as "id: SubscriberId" from status_subscribers
-           where confirmed_at <= $1 and ($2::uuid is null or id > $2) order by id limit $3"#,
+           where confirmed_at <= $1 and ($2::uuid is null or id > $2) order by id limit $3 for key share"#,
         begun.begun_at as _,
         begun.after as _,
         limit,

@@ -58,7 +58,7 @@ async fn tell(
             Letter::of_incident(attempt.template, &told, &mailer.base_url)
         }
     };
-    let fetch = move || Unsubscriber::fetch(conn);
+    let fetch = async || Unsubscriber::fetch(&mut *conn).await;
     let token = mailer.unsubscriber.get_or_try_init(fetch).await?.sign(subscriber);
     letter.can_be_ended_at(format!("{}/status/unsubscribe?token={token}", mailer.base_url));
     Ok(Some(Mail::new(attempt, email, &letter)))
