@@ -266,7 +266,7 @@ struct SubscriptionAsked {
 /// The address is mailed a link, and subscribed when whoever reads it follows that. The answer is the same whether the address is
 /// subscribed already or not.
 #[utoipa::path(
-    post, path = "/v1/status/subscribers", tag = "Status", operation_id = "subscribeToIncidents",
+    post, path = "/v1/status/subscribers", tag = "Status", operation_id = "createStatusSubscription",
     request_body = Subscription,
     responses(
         (status = 200, description = "Unless it is subscribed already, the address is asked", body = SubscriptionAsked),

@@ -346,6 +346,8 @@ pub struct Told {
     pub status: Status,
     /// What was said.
     pub message: String,
+    /// Whether it is over by now.
+    pub over: bool,
 }
 
 /// What this update tells.
@@ -355,7 +357,8 @@ pub struct Told {
 pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<Told>> {
     sqlx::query_as!(
         Told,
-        r#"select i.title, i.impact as "impact: _", i.components, u.status as "status: _", u.message
+        r#"select i.title, i.impact as "impact: _", i.components, u.status as "status: _", u.message,
+                  i.status = 'resolved' as "over!"
            from incident_updates u join incidents i on i.id = u.incident_id where u.id = $1"#,
         update as _,
     )

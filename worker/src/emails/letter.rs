@@ -72,17 +72,15 @@ impl<'a> Letter<'a> {
 
     /// What staff told of an incident.
     pub(super) fn of_incident(template: Template, told: &Told, base_url: &'a str) -> Self {
-        let Told { title, impact, components, status, message } = told;
+        let Told { title, impact, components, status, message, over: _ } = told;
         let what = match template {
             Template::IncidentPosted => "Incident",
             Template::IncidentUpdated => "Update",
             _ => "Resolved",
         };
-        let mut facts = format!("Status: {}. Impact: {}.", status.name(), impact.name());
-        if !components.is_empty() {
-            facts.push_str(&format!(" Affected: {}.", components.join(", ")));
-        }
-        let mut paragraphs = vec![facts];
+        let affected =
+            if components.is_empty() { String::new() } else { format!(" Affected: {}.", components.join(", ")) };
+        let mut paragraphs = vec![format!("Status: {}. Impact: {}.{affected}", status.name(), impact.name())];
         paragraphs.extend(message.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
         paragraphs.push(format!("How everything is now: {base_url}/status"));
         Self {

@@ -55,6 +55,10 @@ async fn tell(
         None => Letter::write(attempt, &mailer.base_url, None),
         Some(update) => {
             let Some(told) = incidents::told(&mut *conn, update).await? else { return Ok(None) };
+            // News that waited for a mail server would arrive after the end.
+            if attempt.template == Template::IncidentUpdated && told.over {
+                return Ok(None);
+            }
             Letter::of_incident(attempt.template, &told, &mailer.base_url)
         }
     };

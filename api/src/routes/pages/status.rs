@@ -154,7 +154,7 @@ fn with_policy(mut response: Response) -> Response {
 
 fn content(seen: &Seen) -> String {
     let mut content = format!("<h1>{}</h1>\n", summary(seen.worst()));
-    let rows: String = seen.components().iter().map(component_row).collect();
+    let rows: String = seen.components().into_iter().map(component_row).collect();
     let _ = write!(content, "<table class=components><tbody>\n{rows}</tbody></table>\n");
     match &seen.look {
         Some(look) => {
@@ -163,9 +163,9 @@ fn content(seen: &Seen) -> String {
             if look.incidents.is_empty() {
                 content.push_str("<p>None is open.</p>\n");
             }
-            look.incidents.iter().for_each(|one| content.push_str(&incident(one)));
+            content.extend(look.incidents.iter().map(incident));
             content.push_str("<h2>The last 90 days</h2>\n");
-            Component::ALL.iter().for_each(|one| content.push_str(&history(*one, &look.history)));
+            content.extend(Component::ALL.iter().map(|one| history(*one, &look.history)));
         }
         None => content.push_str("<p>The database does not answer, so that nothing is known of incidents.</p>\n"),
     }
@@ -206,7 +206,7 @@ fn class_of(state: Option<Condition>) -> &'static str {
     state.map_or("unknown", Condition::name)
 }
 
-fn component_row(measured: &Measured) -> String {
+fn component_row(measured: Measured) -> String {
     let (class, words) = (class_of(measured.state), words_of(measured.state));
     format!("<tr><th scope=row>{}<td class={class}>{words}\n", title_of(measured.component))
 }

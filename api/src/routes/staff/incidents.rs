@@ -83,7 +83,7 @@ struct IncidentSolution {
 ///
 /// It is shown on the status page, and every subscriber is mailed.
 #[utoipa::path(
-    post, path = "/v1/admin/incidents", tag = "Staff", operation_id = "postIncident", request_body = IncidentToPost,
+    post, path = "/v1/admin/incidents", tag = "Staff", operation_id = "createIncident", request_body = IncidentToPost,
     responses((status = 201, description = "The incident", body = Incident), Unauthorized, Body, Database),
 )]
 async fn post(
