@@ -20,6 +20,7 @@ mod notifications;
 mod profiles;
 mod providers;
 mod rate_limits;
+mod status;
 mod teams;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,7 @@ use self::mistakes::{bad_value, check_syntax, one_line, origin};
 use self::notifications::Notifications;
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
+use self::status::Status;
 use self::teams::Teams;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, warm_pool, word};
 pub use self::values::{RedisUrl, Secret};
@@ -124,6 +126,8 @@ pub struct Config {
     pub notifications: Notifications,
     /// Who may watch.
     pub live: Live,
+    /// The status page.
+    pub status: Status,
     /// Who takes money, and how much.
     pub billing: Billing,
     /// Which keys somebody has set that are of areas to come.
@@ -159,6 +163,7 @@ impl Default for Config {
             egress: Egress::default(),
             notifications: Notifications::default(),
             live: Live::default(),
+            status: Status::default(),
             billing: Billing::default(),
             unused: Vec::new(),
             clock: Clock::default(),

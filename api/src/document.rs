@@ -82,7 +82,7 @@ const DESCRIPTION: &str = "Mobile browser sessions on real WebKit, over plain HT
     `RateLimit-*` headers, too.\n\n`x-retryable` says whether a request may be sent again when its answer was lost: whatever \
     it makes, sends or ends, it does once. The second answer may be another one: what was deleted is a 404 then.";
 
-const TAGS: [(&str, &str); 20] = [
+const TAGS: [(&str, &str); 21] = [
     ("Sessions", "Making, driving and ending browser sessions"),
     ("Agent sessions", "Browsers that are told in words what to do"),
     ("Recipes", "What was done in agent sessions, to be done again"),
@@ -100,6 +100,7 @@ const TAGS: [(&str, &str); 20] = [
     ("Usage", "How much was done"),
     ("Teams", "Other people's accounts that may act on one's own"),
     ("Webhooks", "Being told of events"),
+    ("Status", "How the service does, and who is told of incidents"),
     ("Operations", "For whoever runs the service"),
     ("Staff", "What whoever runs the service does for its customers; internal, and no part of what is kept stable"),
     ("Contract", "What the service says about itself"),

@@ -1,6 +1,7 @@
 //! What every route uses, and what crosses them all. Nothing here knows a route.
 
 pub mod auth;
+pub mod board;
 pub mod body;
 pub mod buckets;
 pub mod card_provider;

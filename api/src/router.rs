@@ -12,12 +12,12 @@ use crate::document;
 use crate::http::routing::{Routes, Rows};
 use crate::http::server::Server;
 use crate::http::state::{ApiConfig, App, ServeError};
-use crate::http::{auth, deprecation, observe, own_task, problems, pulse, rate_limits, unknown_fields};
+use crate::http::{auth, board, deprecation, observe, own_task, problems, pulse, rate_limits, unknown_fields};
 use crate::routes::docs::Contract;
 use crate::routes::{
     accounts, agents, api_keys, archetypes, audit_log, billing, byok, devices, docs, emails, health, identities,
-    metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff, teams, usage,
-    web_sessions, webhooks,
+    metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff, status, teams,
+    usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -46,6 +46,7 @@ pub fn routes() -> Routes {
         .merge(usage::routes())
         .merge(archetypes::routes())
         .merge(staff::routes())
+        .merge(status::routes())
         .merge(docs::routes())
         .merge(health_routes())
         .merge(pages::routes())
@@ -122,6 +123,7 @@ fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
         .layer(from_fn_with_state((app.handlers.clone(), app.pulse.clone()), pulse::answer))
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn_with_state(rows, deprecation::announce))
+        .layer(from_fn_with_state(app.clone(), board::count))
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))
         .with_state(app)

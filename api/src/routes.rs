@@ -23,6 +23,7 @@ pub mod recipes;
 pub mod sessions;
 pub mod sign_ins;
 pub mod staff;
+pub mod status;
 pub mod teams;
 pub mod usage;
 pub mod web_sessions;

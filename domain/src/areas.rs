@@ -12,13 +12,13 @@ use crate::ids::AccountId;
 use crate::retention::Terms;
 use crate::{
     accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
-    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, teams,
-    usage, web_sessions, webhooks, workers,
+    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, status,
+    teams, usage, web_sessions, webhooks, workers,
 };
 
 /// Every area. Who refers to another's rows comes before it: so nothing is purged while somebody refers to it, and an account
 /// loses what was made with something before that itself.
-static ALL: [Area; 29] = [
+static ALL: [Area; 30] = [
     live::AREA,
     audit::AREA,
     staff::AREA,
@@ -31,6 +31,7 @@ static ALL: [Area; 29] = [
     sessions::AREA,
     workers::AREA,
     emails::AREA,
+    status::AREA,
     sign_ins::AREA,
     web_sessions::AREA,
     mail_links::AREA,

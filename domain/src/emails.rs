@@ -4,7 +4,7 @@
 //! worker claims it, renders it and sends it, and keeps the row until then, however often it has to try. A row that
 //! names an address instead of an account is resolved by the worker: a request takes the same time and the same
 //! statements whether somebody has that address or not. One that names an invite goes to whoever is invited, who need not
-//! have an account (`teams::invites`).
+//! have an account (`teams::invites`), and one that names a subscriber of the status page goes to their address.
 
 mod preferences;
 
@@ -18,7 +18,7 @@ pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
 use crate::area::{Area, Chain, Purge};
 pub use crate::email_addresses::EmailAddress;
-use crate::ids::{AccountId, EmailId, InviteId};
+use crate::ids::{AccountId, EmailId, InviteId, SubscriberId};
 use crate::mail_links::Purpose;
 use crate::timestamp::Timestamp;
 
@@ -94,6 +94,16 @@ pub enum Template {
     PaymentFailed,
     /// A subscription is to be paid soon.
     RenewalReminder,
+    /// Asks an address whether it wants to be told of incidents.
+    StatusConfirm,
+    /// It is told of them from now on.
+    StatusSubscribed,
+    /// There is an incident.
+    IncidentPosted,
+    /// There is news of it.
+    IncidentUpdated,
+    /// It is over.
+    IncidentResolved,
 }
 
 impl Template {
@@ -118,7 +128,12 @@ impl Template {
             | Self::WebhookSecretReminder
             | Self::WebhookSecretGraceExpiring
             | Self::ByokKeyReminder
-            | Self::PaymentFailed => None,
+            | Self::PaymentFailed
+            | Self::StatusConfirm
+            | Self::StatusSubscribed
+            | Self::IncidentPosted
+            | Self::IncidentUpdated
+            | Self::IncidentResolved => None,
             Self::Welcome => Some(EventType::SignupWelcome),
             Self::SessionSuccessFirst => Some(EventType::SessionSuccessFirst),
             Self::SessionFailedFirst => Some(EventType::SessionFailedFirst),
@@ -146,7 +161,12 @@ impl Template {
             | Self::ByokKeyReminder
             | Self::PaymentReceipt
             | Self::PaymentFailed
-            | Self::RenewalReminder => None,
+            | Self::RenewalReminder
+            | Self::StatusConfirm
+            | Self::StatusSubscribed
+            | Self::IncidentPosted
+            | Self::IncidentUpdated
+            | Self::IncidentResolved => None,
         }
     }
 }
@@ -160,6 +180,8 @@ pub enum Recipient<'a> {
     Address(&'a EmailAddress),
     /// To whoever this invite is for.
     Invitee(InviteId),
+    /// To this subscriber of the status page.
+    Subscriber(SubscriberId),
 }
 
 /// A mail that waits.
@@ -184,14 +206,16 @@ pub async fn queue(
     good_for: Duration,
 ) -> sqlx::Result<Option<Queued>> {
     let id = EmailId::generate();
-    let (account, key, invite) = match recipient {
-        Recipient::Account(account) => (Some(account), None, None),
-        Recipient::Address(address) => (None, Some(address.key()), None),
-        Recipient::Invitee(invite) => (None, None, Some(invite)),
+    let (account, key, invite, subscriber) = match recipient {
+        Recipient::Account(account) => (Some(account), None, None, None),
+        Recipient::Address(address) => (None, Some(address.key()), None, None),
+        Recipient::Invitee(invite) => (None, None, Some(invite), None),
+        Recipient::Subscriber(subscriber) => (None, None, None, Some(subscriber)),
     };
     let expires_at = sqlx::query_scalar!(
-        r#"insert into emails (id, template, account_id, email_key, invite_id, details, next_attempt_at, expires_at)
-           values ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), now() + make_interval(secs => $8))
+        r#"insert into emails
+               (id, template, account_id, email_key, invite_id, details, next_attempt_at, expires_at, subscriber_id)
+           values ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), now() + make_interval(secs => $8), $9)
            on conflict do nothing returning expires_at"#,
         id as _,
         template as _,
@@ -201,10 +225,39 @@ pub async fn queue(
         details,
         PATIENCE.as_secs_f64(),
         good_for.as_secs_f64(),
+        subscriber as _,
     )
     .fetch_optional(conn)
     .await?;
     Ok(expires_at.map(|expires_at| Queued { id, expires_at }))
+}
+
+/// Writes a mail to each of these subscribers. They are due at once, and enqueued as all are that are ([`take_due`]), so that many do
+/// not stand before others.
+///
+/// # Errors
+/// When the database fails.
+pub async fn queue_for_subscribers(
+    conn: &mut PgConnection,
+    template: Template,
+    subscribers: &[SubscriberId],
+    details: &Value,
+    good_for: Duration,
+) -> sqlx::Result<()> {
+    let ids: Vec<_> = subscribers.iter().map(|_| EmailId::generate()).collect();
+    sqlx::query!(
+        "insert into emails (id, template, subscriber_id, details, expires_at)
+         select id, $3, subscriber, $4, now() + make_interval(secs => $5)
+         from unnest($1::uuid[], $2::uuid[]) as mail (id, subscriber)",
+        ids as _,
+        subscribers as _,
+        template as _,
+        details,
+        good_for.as_secs_f64(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Mails that are due, now in their caller's hands: the job of each was lost, or its worker, or it waits for another
@@ -255,6 +308,8 @@ pub struct Attempt {
     pub expires_at: Timestamp,
     /// The invite that it is about.
     pub invite: Option<InviteId>,
+    /// The subscriber of the status page whom it is to.
+    pub subscriber: Option<SubscriberId>,
     account: Option<AccountId>,
     email_key: Option<String>,
 }
@@ -270,7 +325,8 @@ pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<
         r#"update emails set status = 'sending', attempts = attempts + 1, next_attempt_at = now() + make_interval(secs => $2)
            where id = $1 and status = 'queued'
            returning id as "id: _", attempts as number, now() as "started_at!: _", template as "template: _", details,
-                     created_at, expires_at, invite_id as "invite: _", account_id as "account: _", email_key"#,
+                     created_at, expires_at, invite_id as "invite: _", subscriber_id as "subscriber: _",
+                     account_id as "account: _", email_key"#,
         id as _,
         LEASE.as_secs_f64(),
     )

@@ -241,6 +241,30 @@ id!(
     "rec"
 );
 
+id!(
+    /// Something that goes wrong, or went, as staff tell of it.
+    IncidentId,
+    "inc"
+);
+
+id!(
+    /// What was said of an incident.
+    IncidentUpdateId,
+    "inu"
+);
+
+id!(
+    /// What all subscribers are to be mailed of an incident.
+    IncidentNoticeId,
+    "inn"
+);
+
+id!(
+    /// An address that is mailed of incidents.
+    SubscriberId,
+    "sub"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

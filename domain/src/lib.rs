@@ -48,6 +48,7 @@ pub mod sessions;
 pub mod sign_ins;
 pub mod sign_ups;
 pub mod staff;
+pub mod status;
 pub mod teams;
 pub mod timestamp;
 pub mod tokens;

@@ -197,6 +197,15 @@ pub enum Operation {
     /// Took a worker out of service.
     #[strum(serialize = "worker.drained")]
     WorkerDrained,
+    /// Told of something that goes wrong.
+    #[strum(serialize = "incident.posted")]
+    IncidentPosted,
+    /// Said more of it.
+    #[strum(serialize = "incident.updated")]
+    IncidentUpdated,
+    /// Said that it is over.
+    #[strum(serialize = "incident.resolved")]
+    IncidentResolved,
 }
 
 impl Operation {

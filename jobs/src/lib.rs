@@ -19,6 +19,7 @@ pub mod operations;
 pub mod proxies;
 pub mod replies;
 pub mod staff;
+pub mod status;
 pub mod wakeups;
 pub mod webhooks;
 

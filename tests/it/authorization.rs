@@ -135,6 +135,7 @@ fn asks(method: &Method, path: &str) -> Asks {
         (_, ["v1", "auth", "mfa", "step-up"]) => a_person(),
         (_, ["v1", "auth", "cli-authorize", "bind-device-code" | "{user_code}"]) => a_person(),
         (_, ["v1", "auth", ..] | ["v1", "oauth", "token"]) => return Asks::Nothing,
+        (_, ["v1", "status", ..] | ["status", ..]) => return Asks::Nothing,
         ("GET", ["metrics"]) => return Asks::TheMetricsToken,
         (_, ["v1", "admin" | "mac-nodes", ..]) => return Asks::AStaffCredential,
         ("GET", ["v1", "archetypes"] | ["docs" | "errors", ..] | ["team", "accept"] | [_]) => return Asks::Nothing,

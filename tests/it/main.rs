@@ -50,6 +50,7 @@ mod sessions;
 mod sign_ins;
 mod slots;
 mod staff;
+mod status;
 mod stores;
 mod support;
 mod teams;

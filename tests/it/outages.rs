@@ -64,12 +64,12 @@ async fn an_outcome_that_the_database_refuses_fails_its_operation_alone() {
 }
 
 /// A way to the database's server that is open while the database lets nobody in.
-async fn server_of(database: &Database) -> PgConnection {
+pub async fn server_of(database: &Database) -> PgConnection {
     let options = PgConnectOptions::from_str(&database.url()).expect("a database URL");
     options.database("postgres").connect().await.expect("the test database server runs")
 }
 
-async fn let_in(server: &mut PgConnection, database: &Database, anybody: bool) {
+pub async fn let_in(server: &mut PgConnection, database: &Database, anybody: bool) {
     let name = &database.name;
     server
         .execute(AssertSqlSafe(format!("alter database {name} allow_connections {anybody}")))
@@ -141,7 +141,7 @@ fn postmaster(app: &App) -> Pid {
     Pid::from_raw(text.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process id"))
 }
 
-/// Contract: errors 7. A database that stands still says nothing. Callers are told so all the same, and nothing is lost when it
+/// Contract: errors 7; status 1. A database that stands still says nothing. Callers are told so all the same, and nothing is lost when it
 /// goes on.
 #[tokio::test]
 async fn callers_of_a_database_that_stands_still_are_told_so() {
@@ -159,6 +159,10 @@ async fn callers_of_a_database_that_stands_still_are_told_so() {
     };
     send(Signal::SIGSTOP);
 
+    let asked = Instant::now();
+    let status = client.get("/v1/status").await.expect(200).body;
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert_eq!(status["components"][4], json!({"name": "database", "state": "major_outage"}));
     let read = format!("/v1/sessions/{session}");
     let answers = (0..4).map(|_| {
         let (client, read) = (client.clone(), read.clone());

@@ -9,6 +9,7 @@ use kitfleet_domain::agents::Settings;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
+use kitfleet_domain::status;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
@@ -79,6 +80,8 @@ pub struct WorkerConfig {
     pub webhooks: WebhookConfig,
     /// The age at which the owner of a key at a model provider is reminded to rotate it.
     pub byok_reminder_after: Duration,
+    /// How subscribers of the status page are mailed.
+    pub status: status::Settings,
     /// How agent sessions are driven.
     pub agents: Settings,
     /// How models are asked.

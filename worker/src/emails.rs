@@ -10,6 +10,7 @@ mod letter;
 mod mail;
 mod postmark;
 mod smtp;
+mod subscribers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{self, Attempt, Outcome, Template};
 use kitfleet_domain::mail_links;
+use kitfleet_domain::status::subscribers::Unsubscriber;
 use kitfleet_domain::teams::invites;
 use kitfleet_jobs::emails::EmailJob;
 use sqlx::{PgConnection, PgPool};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
@@ -52,6 +54,8 @@ pub(crate) struct Mailer {
     base_url: String,
     transport: Transport,
     permits: Semaphore,
+    /// What signs the links that end subscriptions, fetched when first needed.
+    unsubscriber: OnceCell<Unsubscriber>,
 }
 
 enum Transport {
@@ -85,6 +89,7 @@ impl Mailer {
             base_url: base_url.trim_end_matches('/').to_owned(),
             transport,
             permits: Semaphore::new(AT_ONCE),
+            unsubscriber: OnceCell::new(),
         }
     }
 
@@ -163,6 +168,9 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
         };
         let letter = Letter::write(attempt, &mailer.base_url, Some(&link.token));
         return Ok(Some(Mail::new(attempt, link.invitee_email, &letter)));
+    }
+    if let Some(subscriber) = attempt.subscriber {
+        return subscribers::compose(conn, mailer, attempt, subscriber).await;
     }
     let Some(reader) = emails::reader(&mut *conn, attempt).await? else {
         emails::discard(conn, attempt).await?;

@@ -17,12 +17,14 @@ use kitfleet_domain::ids::{AccountId, ProfileId, SessionId};
 use kitfleet_domain::profiles::{self, Retention};
 use kitfleet_domain::retention::Terms;
 use kitfleet_domain::sessions::{self, Cause, Destroyed, leftovers};
+use kitfleet_domain::status::{self, components, history};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
 use kitfleet_domain::webhooks::{self, deliveries, requeues};
 use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
+use kitfleet_jobs::status::go_on_telling;
 use kitfleet_profiles::Stores;
 use serde::Serialize;
 use serde_json::json;
@@ -37,7 +39,7 @@ const BATCH: i64 = 500;
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
 /// How each area's chain is run.
-const CHAINS: [(Chain, Run); 11] = [
+const CHAINS: [(Chain, Run); 13] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_free_tier(&context.db, context.config.free_tier_cap).await.map(drop) })
     }),
@@ -63,6 +65,11 @@ const CHAINS: [(Chain, Run); 11] = [
     (agents::CLOSE_ENDED, |context| Box::pin(async move { close_agent_sessions(&context.db).await })),
     (orders::SWEEP, |context| {
         Box::pin(async move { crypto_orders::sweep(&context.db, &context.crypto).await.map(drop) })
+    }),
+    (status::SAMPLE, |context| Box::pin(async move { sample_status(&context.db).await })),
+    (status::SEND_NOTICES, |context| {
+        let interval = context.config.status.update_interval;
+        Box::pin(async move { send_incident_notices(&context.db, interval).await })
     }),
     (profiles::SWEEP_RETENTION, |context| {
         Box::pin(async move {
@@ -171,6 +178,18 @@ async fn requeue_dead_letters(db: &PgPool) -> sqlx::Result<()> {
             return Ok(());
         }
     }
+}
+
+async fn sample_status(db: &PgPool) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    let measured = components::measure(&mut conn).await?;
+    history::record(&mut conn, &measured).await
+}
+
+async fn send_incident_notices(db: &PgPool, update_interval: Duration) -> sqlx::Result<()> {
+    // Each batch has a connection of its own: many subscribers are in nobody's way.
+    while go_on_telling(&mut *db.acquire().await?, update_interval, BATCH).await? {}
+    Ok(())
 }
 
 /// Mails that were sent about secrets of webhook endpoints.

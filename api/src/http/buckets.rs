@@ -8,7 +8,7 @@ use governor::Quota;
 /// tight: many customers may share one address, and a load test comes from one too.
 #[derive(Debug, Clone)]
 pub struct RateLimits {
-    /// Each of the three routes that send mail to whoever is named, an address.
+    /// Each of the routes that send mail to whoever is named, an address.
     pub send_per_minute: NonZeroU32,
     /// Signing up, an address.
     pub signup_per_minute: NonZeroU32,
@@ -72,6 +72,8 @@ pub enum Bucket {
     SendMagicLink,
     /// The mail that lets one set a new password.
     SendPasswordReset,
+    /// The mail that asks a subscriber of the status page.
+    SendStatusConfirmation,
     Signup,
     Login,
     /// Wrong passwords: looked at before, and recorded when it was wrong.
@@ -94,10 +96,11 @@ pub enum Bucket {
 }
 
 impl Bucket {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
+        Self::SendStatusConfirmation,
         Self::Signup,
         Self::Login,
         Self::LoginFailures,
@@ -120,6 +123,7 @@ impl Bucket {
             Self::SendVerification => "send_verification",
             Self::SendMagicLink => "send_magic_link",
             Self::SendPasswordReset => "send_password_reset",
+            Self::SendStatusConfirmation => "send_status_confirmation",
             Self::Signup => "signup",
             Self::Login => "login",
             Self::LoginFailures => "login_failures",
@@ -140,7 +144,7 @@ impl Bucket {
     /// How fast it fills up, and how much is in it at once.
     pub fn quota(self, limits: &RateLimits) -> Quota {
         match self {
-            Self::SendVerification | Self::SendMagicLink | Self::SendPasswordReset => {
+            Self::SendVerification | Self::SendMagicLink | Self::SendPasswordReset | Self::SendStatusConfirmation => {
                 Quota::per_minute(limits.send_per_minute)
             }
             Self::Signup => Quota::per_minute(limits.signup_per_minute),

@@ -141,6 +141,8 @@ problem_sets! {
     NoWorker: NOT_FOUND;
     /// A delivery, an endpoint, an account or a requeue that does not exist.
     NoRequeue: NOT_FOUND;
+    /// An incident that does not exist.
+    NoIncident: NOT_FOUND;
     /// What is in no state for what staff want.
     OutOfPlace: CONFLICT;
     /// A page that does not exist.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, MembershipId, OauthClientId, OrderId, ProfileId,
-    ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
+    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, IncidentId, MembershipId, OauthClientId, OrderId,
+    ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -57,6 +57,7 @@ resources! {
     OrderId: "crypto order";
     AccountId: "account";
     WorkerId: "worker";
+    IncidentId: "incident";
 }
 
 /// It stands behind its session.

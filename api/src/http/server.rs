@@ -82,6 +82,8 @@ impl Server {
             .spawn(async move { app.streams.follow(&app.db, &app.wakeups, app.config.notifications, &end).await });
         let app = self.app.clone();
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
+        let app = self.app.clone();
+        background.spawn(drained.clone().run_until_cancelled_owned(async move { app.board.report(&app.db).await }));
         background.close();
 
         self.run(listener).await;

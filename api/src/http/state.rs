@@ -19,6 +19,8 @@ use kitfleet_domain::limits::Limits;
 use kitfleet_domain::notifications;
 use kitfleet_domain::patterns::Patterns;
 use kitfleet_domain::sign_ins::Lifetimes;
+use kitfleet_domain::status;
+use kitfleet_domain::status::subscribers::Unsubscriber;
 use kitfleet_domain::turns::Turns;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::secrets;
@@ -34,6 +36,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::http::board::Board;
 use crate::http::card_provider::{CardConfig, CardProvider};
 use crate::http::connections::ConnectionLimits;
 use crate::http::error::Problem;
@@ -120,6 +123,8 @@ pub struct ApiConfig {
     pub card: CardConfig,
     /// Who takes crypto currencies.
     pub crypto: CryptoConfig,
+    /// How subscribers of the status page are mailed.
+    pub status: status::Settings,
 }
 
 /// Who may watch a session's browser (contract: live 24, 26).
@@ -180,6 +185,7 @@ impl Default for ApiConfig {
             prices: Prices::default(),
             card: CardConfig::default(),
             crypto: CryptoConfig::default(),
+            status: status::Settings::default(),
         }
     }
 }
@@ -283,6 +289,8 @@ pub struct Shared {
     pub last_used: LastUsed,
     /// Whether the database answers.
     pub pulse: Pulse,
+    /// How everything is.
+    pub board: Board,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
     /// The live views that pass through here, and what ends them all.
@@ -295,6 +303,7 @@ pub struct Shared {
     webhook_vault: OnceCell<Vault>,
     agents: OnceCell<Sealer>,
     stores: OnceCell<Stores>,
+    unsubscriber: OnceCell<Unsubscriber>,
 }
 
 impl App {
@@ -329,6 +338,7 @@ impl App {
             streams: Streams::default(),
             last_used: LastUsed::default(),
             pulse: Pulse::default(),
+            board: Board::default(),
             handlers,
             tunnels: TaskTracker::new(),
             tunnels_cut: CancellationToken::new(),
@@ -338,6 +348,7 @@ impl App {
             webhook_vault: OnceCell::new(),
             agents: OnceCell::new(),
             stores: OnceCell::new(),
+            unsubscriber: OnceCell::new(),
         })))
     }
 
@@ -373,6 +384,12 @@ impl App {
         let configured = self.config.auth.vault.as_ref();
         let fetch = async || Sealer::fetch(&mut *self.db.acquire().await?, configured).await;
         self.agents.get_or_try_init(fetch).await
+    }
+
+    /// What reads the tokens by which subscriptions end, fetched when first needed too.
+    pub async fn unsubscriber(&self) -> sqlx::Result<&Unsubscriber> {
+        let fetch = async || Unsubscriber::fetch(&mut *self.db.acquire().await?).await;
+        self.unsubscriber.get_or_try_init(fetch).await
     }
 
     /// What profiles hold, made when first needed too.

@@ -1,5 +1,5 @@
 //! The pages that people see in their browsers: what problems mean, what agents understand, the links of mails, the activation of
-//! devices, and invitations to teams.
+//! devices, invitations to teams, and how the service does.
 //!
 //! They are plain documents with scripts of ours, without frameworks and without anything from elsewhere. What a script
 //! does it does through the public interface, as any other client; a page knows nothing of whoever looks at it, and is the
@@ -12,6 +12,7 @@ mod assets;
 mod errors;
 mod invitation;
 mod links;
+mod status;
 
 use axum::http::HeaderName;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
@@ -29,6 +30,7 @@ pub fn routes() -> Routes {
         .merge(activation::routes())
         .merge(links::routes())
         .merge(invitation::routes())
+        .merge(status::routes())
         .merge(assets::routes())
 }
 

@@ -1,8 +1,9 @@
-//! What staff do for customers (contract: staff 7 to 14), over the functions that the operators' commands use, too.
+//! What staff do for customers (contract: staff 7 to 16), over the functions that the operators' commands use, too.
 
 mod accounts;
 mod crypto_orders;
 mod deliveries;
+mod incidents;
 mod jobs;
 mod mac_nodes;
 mod workers;
@@ -24,6 +25,7 @@ pub fn routes() -> Routes {
         .merge(accounts::routes())
         .merge(crypto_orders::routes())
         .merge(deliveries::routes())
+        .merge(incidents::routes())
         .merge(jobs::routes())
         .merge(mac_nodes::routes())
         .merge(workers::routes())

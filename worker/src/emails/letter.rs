@@ -1,8 +1,10 @@
 //! What mails say. Nothing in them was written by a customer, not even a name: whoever signs up with somebody else's
-//! address must not have us tell that person anything of theirs. All of it is ASCII, so that links stand unbroken.
+//! address must not have us tell that person anything of theirs. What we write is ASCII, so that links stand unbroken; what staff
+//! write of an incident need not be.
 
 mod payments;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use askama::Template as Render;
@@ -10,16 +12,19 @@ use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::emails::{Attempt, SIGNUP, Template};
 use kitfleet_domain::ids::{SessionId, WebhookId};
+use kitfleet_domain::status::incidents::Told;
 use kitfleet_domain::tokens::Token;
 
 /// A mail's words.
 pub(super) struct Letter<'a> {
-    pub(super) subject: &'static str,
-    heading: &'static str,
+    pub(super) subject: Cow<'static, str>,
+    heading: Cow<'static, str>,
     paragraphs: Vec<String>,
     link: Option<Link>,
     /// Below the link, smaller.
     notes: Vec<String>,
+    /// Where its reader asks for no more of its kind.
+    pub(super) unsubscribe: Option<String>,
     /// Where the service is.
     base_url: &'a str,
 }
@@ -47,6 +52,7 @@ pub(super) struct Text<'a> {
 impl<'a> Letter<'a> {
     pub(super) fn write(attempt: &Attempt, base_url: &'a str, token: Option<&Token>) -> Self {
         let (subject, heading) = titles(attempt.template);
+        let (subject, heading) = (subject.into(), heading.into());
         let mut notes = Vec::new();
         let link = link(attempt.template).zip(token).map(|((label, path), token)| {
             notes.push(format!("The link is good for {}, and once.", left(attempt)));
@@ -63,7 +69,36 @@ impl<'a> Letter<'a> {
                 event_type.name()
             ));
         }
-        Self { subject, heading, paragraphs: paragraphs(attempt, base_url), link, notes, base_url }
+        Self { subject, heading, paragraphs: paragraphs(attempt, base_url), link, notes, unsubscribe: None, base_url }
+    }
+
+    /// What staff told of an incident.
+    pub(super) fn of_incident(template: Template, told: &Told, base_url: &'a str) -> Self {
+        let Told { title, impact, components, status, message, over: _ } = told;
+        let what = match template {
+            Template::IncidentPosted => "Incident",
+            Template::IncidentUpdated => "Update",
+            _ => "Resolved",
+        };
+        let affected =
+            if components.is_empty() { String::new() } else { format!(" Affected: {}.", components.join(", ")) };
+        let mut paragraphs = vec![format!("Status: {}. Impact: {}.{affected}", status.name(), impact.name())];
+        paragraphs.extend(message.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        paragraphs.push(format!("How everything is now: {base_url}/status"));
+        Self {
+            subject: format!("[Kitfleet] {what}: {title}").into(),
+            heading: title.clone().into(),
+            paragraphs,
+            link: None,
+            notes: vec!["You get this mail because this address is subscribed to incidents of Kitfleet.".to_owned()],
+            unsubscribe: None,
+            base_url,
+        }
+    }
+
+    /// Says how to get no more of this kind.
+    pub(super) fn can_be_ended_at(&mut self, url: String) {
+        self.unsubscribe = Some(url);
     }
 }
 
@@ -84,6 +119,11 @@ fn titles(template: Template) -> (&'static str, &'static str) {
         Template::PaymentReceipt => ("Receipt for your payment", "Thank you for your payment"),
         Template::PaymentFailed => ("Your payment failed", "Your payment failed"),
         Template::RenewalReminder => ("Your subscription renews in 7 days", "Your subscription renews soon"),
+        Template::StatusConfirm => ("Confirm your subscription", "Be told of incidents"),
+        Template::StatusSubscribed => ("You are subscribed to incidents", "You are subscribed"),
+        Template::IncidentPosted | Template::IncidentUpdated | Template::IncidentResolved => {
+            ("There is an incident", "There is an incident")
+        }
     }
 }
 
@@ -95,6 +135,7 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
         Template::ResetPassword => Some(("Choose a new password", "reset-password")),
         Template::ConfirmSignIn => Some(("Confirm", "confirm-sign-in")),
         Template::TeamInvite => Some(("See the invitation", "team/accept")),
+        Template::StatusConfirm => Some(("Subscribe", "status/confirm")),
         Template::Welcome
         | Template::SessionSuccessFirst
         | Template::SessionFailedFirst
@@ -104,7 +145,11 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
         | Template::ByokKeyReminder
         | Template::PaymentReceipt
         | Template::PaymentFailed
-        | Template::RenewalReminder => None,
+        | Template::RenewalReminder
+        | Template::StatusSubscribed
+        | Template::IncidentPosted
+        | Template::IncidentUpdated
+        | Template::IncidentResolved => None,
     }
 }
 
@@ -173,6 +218,17 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
                 .to_owned(),
         ],
         Template::PaymentReceipt | Template::PaymentFailed | Template::RenewalReminder => payments::paragraphs(attempt),
+        Template::StatusConfirm => say(&["Somebody, hopefully you, wants this e-mail address to be told when something goes wrong at \
+             Kitfleet.",
+            "Follow the link to subscribe."]),
+        Template::StatusSubscribed => vec![
+            "From now on this address is told of incidents: when there is one, now and then what is new, and when it is over."
+                .to_owned(),
+            format!("How everything is now: {base_url}/status"),
+        ],
+        Template::IncidentPosted | Template::IncidentUpdated | Template::IncidentResolved => {
+            vec![format!("How everything is now: {base_url}/status")]
+        }
     }
 }
 

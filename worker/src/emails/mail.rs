@@ -69,9 +69,11 @@ pub(super) struct Mail {
     pub(super) template: Template,
     pub(super) written_at: Timestamp,
     pub(super) to: String,
-    pub(super) subject: &'static str,
+    pub(super) subject: String,
     pub(super) text: String,
     pub(super) html: String,
+    /// Where a POST ends the subscription that it is for (RFC 8058).
+    pub(super) unsubscribe: Option<String>,
 }
 
 impl Mail {
@@ -83,10 +85,21 @@ impl Mail {
             template: attempt.template,
             written_at: attempt.started_at,
             to,
-            subject: letter.subject,
+            subject: letter.subject.clone().into_owned(),
             text: render(Text { letter }.render()),
             html: render(Html { letter }.render()),
+            unsubscribe: letter.unsubscribe.clone(),
         }
+    }
+
+    /// Headers beside those that every message has.
+    pub(super) fn headers(&self) -> Vec<(&'static str, String)> {
+        let mut headers = vec![("Auto-Submitted", "auto-generated".to_owned())];
+        if let Some(url) = &self.unsubscribe {
+            headers.push(("List-Unsubscribe", format!("<{url}>")));
+            headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".to_owned()));
+        }
+        headers
     }
 
     /// As mail servers want it.
@@ -96,14 +109,18 @@ impl Mail {
         let from = from.mailbox();
         // An attempt whose link is another is another message.
         let message_id = format!("<{}.{}@{}>", self.id, self.attempt, from.email.domain());
-        let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
-        Message::builder()
+        let mut message = Message::builder();
+        for (name, value) in self.headers() {
+            let name = HeaderName::new_from_ascii_str(name);
+            // All of it is ASCII, and an address must not be broken up, however long it is.
+            message = message.raw_header(HeaderValue::dangerous_new_pre_encoded(name, value.clone(), value));
+        }
+        message
             .from(from.clone())
             .to(Mailbox::new(None, to))
-            .subject(self.subject)
+            .subject(self.subject.clone())
             .date(SystemTime::from(self.written_at.0))
             .message_id(Some(message_id))
-            .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()))
             .multipart(
                 MultiPart::alternative()
                     .singlepart(as_it_stands(ContentType::TEXT_PLAIN, &self.text))
@@ -113,10 +130,20 @@ impl Mail {
     }
 }
 
-/// A part that is not encoded: all of it is ASCII, and a link is longer than the 76 characters above which lettre would
-/// have broken it up.
+/// The octets that a line of a message may have (RFC 5322, 2.1.1).
+const LINE_OCTETS: usize = 998;
+
+/// A part that is not encoded, where it can travel so: a link is longer than the 76 characters above which lettre would have broken it
+/// up. What staff have written may be longer, or not ASCII.
 fn as_it_stands(kind: ContentType, content: &str) -> SinglePart {
     let lines: Vec<_> = content.lines().collect();
+    if !content.is_ascii() || lines.iter().any(|line| line.len() > LINE_OCTETS) {
+        let text = lines.join("\r\n");
+        let body = Body::new_with_encoding(text, ContentTransferEncoding::QuotedPrintable);
+        return SinglePart::builder()
+            .header(kind)
+            .body(body.unwrap_or_else(|_| unreachable!("quoted-printable can encode everything")));
+    }
     let body = Body::dangerous_pre_encoded(lines.join("\r\n").into_bytes(), ContentTransferEncoding::SevenBit);
     SinglePart::builder().header(kind).body(body)
 }

@@ -41,6 +41,7 @@ impl Account {
     }
 
     pub(super) async fn send(&self, mail: &Mail, from: &Sender) -> Result<(), NotSent> {
+        let headers = mail.headers().into_iter().map(|(name, value)| json!({"Name": name, "Value": value}));
         let body = json!({
             "From": from.to_string(),
             "To": mail.to,
@@ -48,7 +49,7 @@ impl Account {
             "TextBody": mail.text,
             "HtmlBody": mail.html,
             "MessageStream": "outbound",
-            "Headers": [{"Name": "Auto-Submitted", "Value": "auto-generated"}],
+            "Headers": headers.collect::<Vec<_>>(),
             "TrackOpens": false,
             "TrackLinks": "None",
         });

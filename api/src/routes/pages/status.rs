@@ -1,0 +1,258 @@
+//! `/status`: how the service does, for people; and where the links of mails to subscribers lead (contract: status 9, 16 to 18). All of
+//! them work without a script. The button of a page sends what its address says to that same address, so that a program that opens a
+//! link confirms and ends nothing, and a mail program that ends a subscription needs no page (RFC 8058).
+
+use std::fmt::Write as _;
+
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use axum::response::{Html, IntoResponse as _, Response};
+use html_escape::{encode_double_quoted_attribute, encode_text};
+use kitfleet_domain::status::components::{Component, Measured, State as Condition};
+use kitfleet_domain::status::history::Day;
+use kitfleet_domain::status::incidents::Incident;
+use kitfleet_domain::status::subscribers;
+use kitfleet_jobs::status::confirm as confirm_subscription;
+use utoipa_axum::routes;
+
+use super::{document, headers};
+use crate::http::board::Seen;
+use crate::http::client::ClientInfo;
+use crate::http::error::{Problem, Result};
+use crate::http::lists::Query;
+use crate::http::openapi::{Database, InvalidQuery, RateLimited};
+use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .public(routes!(status))
+        .public(routes!(confirm_page))
+        .public(routes!(confirm))
+        .public(routes!(unsubscribe_page))
+        .public(routes!(unsubscribe))
+}
+
+/// A page whose button the browser itself sends, to where the page is from. It runs no script at all.
+const POLICY: &str =
+    "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// What a link's address holds.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it describes what the handlers read of the query")]
+struct LinkToken {
+    /// The token of the mail; the page is the same without it
+    token: Option<String>,
+}
+
+/// See how the service does
+///
+/// The same as `GET /v1/status`, for people.
+#[utoipa::path(
+    get, path = "/status", tag = "Pages", operation_id = "statusPage",
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+)]
+async fn status(State(app): State<App>) -> Response {
+    let seen = app.board.see(&app.db).await;
+    let body =
+        format!("<body class=\"reading status\">\n<div class=brand>Kitfleet</div>\n<main>{}</main>", content(&seen));
+    with_policy((headers("public, max-age=3"), Html(document("Status", "", &body))).into_response())
+}
+
+/// Confirm a subscription
+///
+/// Where the link of a mail leads that asks whether an address wants to be told of incidents.
+#[utoipa::path(
+    get, path = "/status/confirm", tag = "Pages", operation_id = "confirmSubscriptionPage", params(LinkToken),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+)]
+async fn confirm_page() -> Response {
+    question(
+        "Be told of incidents",
+        "Press the button, and this address is mailed when something goes wrong.",
+        "Subscribe",
+    )
+}
+
+/// Confirm a subscription by its link
+///
+/// What the page's button does. The link is used up.
+#[utoipa::path(
+    post, path = "/status/confirm", tag = "Pages", operation_id = "confirmSubscription", params(LinkToken),
+    responses(
+        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
+        InvalidQuery, RateLimited, Database,
+    ),
+)]
+async fn confirm(State(app): State<App>, client: ClientInfo, query: Query) -> Result<Response> {
+    app.rate_limits.check(Bucket::Verify, &client).await?;
+    let token = query.text("token")?.unwrap_or_default();
+    if !confirm_subscription(&mut *app.db.acquire().await?, token).await? {
+        return Err(Problem::bad_link());
+    }
+    Ok(message(
+        "You are subscribed",
+        "This address is mailed when something goes wrong. Each mail has a link that ends that.",
+    ))
+}
+
+/// End a subscription
+///
+/// Where the link of a mail to a subscriber leads.
+#[utoipa::path(
+    get, path = "/status/unsubscribe", tag = "Pages", operation_id = "unsubscribePage", params(LinkToken),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8")),
+)]
+async fn unsubscribe_page() -> Response {
+    question(
+        "Be told no more",
+        "Press the button, and this address is not mailed of incidents any more.",
+        "Unsubscribe",
+    )
+}
+
+/// End a subscription by its link
+///
+/// What the page's button does, and what mail programs do by themselves (RFC 8058).
+#[utoipa::path(
+    post, path = "/status/unsubscribe", tag = "Pages", operation_id = "unsubscribe", params(LinkToken),
+    responses(
+        (status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"),
+        InvalidQuery, RateLimited, Database,
+    ),
+)]
+async fn unsubscribe(State(app): State<App>, client: ClientInfo, query: Query) -> Result<Response> {
+    app.rate_limits.check(Bucket::Verify, &client).await?;
+    let token = query.text("token")?.unwrap_or_default();
+    let subscriber = app.unsubscriber().await?.read(token).ok_or_else(Problem::bad_link)?;
+    subscribers::unsubscribe(&mut *app.db.acquire().await?, subscriber).await?;
+    Ok(message("You are unsubscribed", "This address is not mailed of incidents any more, and nothing of it is kept."))
+}
+
+/// A page with a button that sends its own address.
+fn question(title: &str, words: &str, button: &str) -> Response {
+    let form = format!("<form method=post>\n<button>{button}</button>\n</form>");
+    page(title, &format!("<p>{words}</p>\n{form}"))
+}
+
+fn message(title: &str, words: &str) -> Response {
+    page(title, &format!("<p>{words}</p>\n<p><a href=\"/status\">How everything is</a></p>"))
+}
+
+fn page(title: &str, content: &str) -> Response {
+    let body = format!("<body>\n<div class=brand>Kitfleet</div>\n<main>\n<h1>{title}</h1>\n{content}\n</main>");
+    with_policy((headers("no-store"), Html(document(title, "", &body))).into_response())
+}
+
+fn with_policy(mut response: Response) -> Response {
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    response
+}
+
+fn content(seen: &Seen) -> String {
+    let mut content = format!("<h1>{}</h1>\n", summary(seen.worst()));
+    let rows: String = seen.components().into_iter().map(component_row).collect();
+    let _ = write!(content, "<table class=components><tbody>\n{rows}</tbody></table>\n");
+    match &seen.look {
+        Some(look) => {
+            let stale = if seen.answers { "" } else { ", before the database ceased to answer" };
+            let _ = write!(content, "<p class=note>As of <time>{}</time>{stale}.</p>\n<h2>Incidents</h2>\n", look.at);
+            if look.incidents.is_empty() {
+                content.push_str("<p>None is open.</p>\n");
+            }
+            content.extend(look.incidents.iter().map(incident));
+            content.push_str("<h2>The last 90 days</h2>\n");
+            content.extend(Component::ALL.iter().map(|one| history(*one, &look.history)));
+        }
+        None => content.push_str("<p>The database does not answer, so that nothing is known of incidents.</p>\n"),
+    }
+    content
+}
+
+fn summary(worst: Condition) -> &'static str {
+    match worst {
+        Condition::Operational => "Everything works",
+        Condition::DegradedPerformance => "Some of it is slow, or fails now and then",
+        Condition::PartialOutage => "Some of it fails",
+        Condition::MajorOutage => "Something does not work at all",
+    }
+}
+
+fn title_of(component: Component) -> &'static str {
+    match component {
+        Component::Api => "API",
+        Component::Workers => "Browsers",
+        Component::Webhooks => "Webhooks",
+        Component::Mail => "Mail",
+        Component::Database => "Database",
+    }
+}
+
+fn words_of(state: Option<Condition>) -> &'static str {
+    match state {
+        Some(Condition::Operational) => "Operational",
+        Some(Condition::DegradedPerformance) => "Degraded performance",
+        Some(Condition::PartialOutage) => "Partial outage",
+        Some(Condition::MajorOutage) => "Major outage",
+        None => "Not known",
+    }
+}
+
+/// A class of the style, which colours what the words say.
+fn class_of(state: Option<Condition>) -> &'static str {
+    state.map_or("unknown", Condition::name)
+}
+
+fn component_row(measured: Measured) -> String {
+    let (class, words) = (class_of(measured.state), words_of(measured.state));
+    format!("<tr><th scope=row>{}<td class={class}>{words}\n", title_of(measured.component))
+}
+
+fn incident(incident: &Incident) -> String {
+    let mut shown = format!("<h3>{}</h3>\n<p>Impact: {}", encode_text(&incident.title), incident.impact.name());
+    if !incident.components.is_empty() {
+        let _ = write!(shown, ". Affected: {}", encode_text(&incident.components.join(", ")));
+    }
+    shown.push_str(".</p>\n<dl>\n");
+    for update in &incident.updates {
+        let message = encode_text(&update.message).replace('\n', "<br>");
+        let _ = write!(
+            shown,
+            "<dt>{}, <time>{}</time></dt>\n<dd>{message}</dd>\n",
+            update.status.name(),
+            update.created_at
+        );
+    }
+    shown.push_str("</dl>\n");
+    shown
+}
+
+/// A bar a day, the oldest first, with a text for whoever sees no bars.
+fn history(component: Component, days: &[Day]) -> String {
+    let of = |day: &Day| day.components.iter().find(|one| one.component == component).copied();
+    let known: Vec<_> = days.iter().filter_map(|day| Some((day.date, of(day)?))).collect();
+    let samples: i64 = known.iter().map(|(_, day)| i64::from(day.samples)).sum();
+    let up: f64 = known.iter().map(|(_, day)| day.uptime.unwrap_or_default() * f64::from(day.samples)).sum();
+    let measured = known.iter().filter(|(_, day)| day.samples > 0).count();
+    #[expect(clippy::cast_precision_loss, reason = "fewer than a million samples")]
+    let words = match samples {
+        0 => "not measured yet".to_owned(),
+        _ => format!(
+            "{:.2} % without an outage, measured on {measured} of {} days",
+            up / samples as f64 * 100.0,
+            known.len()
+        ),
+    };
+    let mut shown =
+        format!("<h3>{}</h3>\n<p class=note>{words}</p>\n<ol class=days aria-hidden=true>\n", title_of(component));
+    for (date, day) in known.iter().rev() {
+        let title = format!("{date}: {}", words_of(day.state));
+        let _ =
+            writeln!(shown, "<li class={} title=\"{}\">", class_of(day.state), encode_double_quoted_attribute(&title));
+    }
+    shown.push_str("</ol>\n");
+    shown
+}

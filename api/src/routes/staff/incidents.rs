@@ -1,0 +1,151 @@
+//! What staff tell customers of what goes wrong (contract: staff 16; status 10 to 14).
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::ids::IncidentId;
+use kitfleet_domain::status::incidents::{self, Message, NewIncident, Status};
+use kitfleet_jobs::status;
+use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::routes;
+
+use crate::http::auth::staff::Staff;
+use crate::http::error::Result;
+use crate::http::json::Json;
+use crate::http::openapi::{Body, Database, NoIncident, OutOfPlace, Unauthorized, named, one_of};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+use crate::routes::status::{Incident, impact};
+
+pub fn routes() -> Routes {
+    Routes::new().for_staff(routes!(post)).for_staff(routes!(update)).for_staff(routes!(resolve))
+}
+
+fn open_status() -> RefOr<Schema> {
+    named("OpenIncidentStatus", one_of(&Status::OPEN, None))
+}
+
+/// Body of a new incident
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({
+    "title": "Mails are late", "message": "We look into it.", "impact": "minor", "components": ["mail"],
+    "reason": "alert 4711",
+}))]
+struct IncidentToPost {
+    /// What it is about
+    #[schema(min_length = 1, max_length = 120)]
+    title: String,
+    /// What is known
+    #[schema(min_length = 1, max_length = 5000)]
+    message: String,
+    /// How bad it is
+    #[schema(schema_with = impact)]
+    impact: String,
+    /// Which of `api`, `workers`, `webhooks`, `mail` and `database` it is about
+    #[schema(max_items = 5)]
+    components: Option<Vec<String>>,
+    /// For the log
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+/// Body of an update of an incident
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"message": "We know why.", "status": "identified", "reason": "found by Grace"}))]
+struct IncidentNews {
+    /// What is new
+    #[schema(min_length = 1, max_length = 5000)]
+    message: String,
+    /// How far its solution is
+    #[schema(schema_with = open_status)]
+    status: String,
+    /// For the log
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+/// Body of an incident's end
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"message": "It was a full disk.", "reason": "fixed by Grace"}))]
+struct IncidentSolution {
+    /// What is told; without it, that it is over
+    #[schema(min_length = 1, max_length = 5000)]
+    message: Option<String>,
+    /// For the log
+    #[schema(min_length = 1, max_length = 500)]
+    reason: String,
+}
+
+/// Post an incident
+///
+/// It is shown on the status page, and every subscriber is mailed.
+#[utoipa::path(
+    post, path = "/v1/admin/incidents", tag = "Staff", operation_id = "createIncident", request_body = IncidentToPost,
+    responses((status = 201, description = "The incident", body = Incident), Unauthorized, Body, Database),
+)]
+async fn post(
+    staff: Staff,
+    State(app): State<App>,
+    Json(body): Json<IncidentToPost>,
+) -> Result<(StatusCode, Answer<Incident>)> {
+    let components = body.components.unwrap_or_default();
+    let new = NewIncident::parse(&body.title, &body.message, &body.impact, &components)?;
+    let by = staff.because(&body.reason)?;
+    let id = status::post(&mut *app.db.acquire().await?, new, &by).await?;
+    Ok((StatusCode::CREATED, shown(&app, id).await?))
+}
+
+/// Say what is new of an incident
+///
+/// Each subscriber is mailed the newest once in an hour.
+#[utoipa::path(
+    post, path = "/v1/admin/incidents/{id}/updates", tag = "Staff", operation_id = "updateIncident",
+    params(IdPath<IncidentId>), request_body = IncidentNews,
+    responses(
+        (status = 200, description = "The incident", body = Incident),
+        Unauthorized, Body, NoIncident, OutOfPlace, Database,
+    ),
+)]
+async fn update(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<IncidentId>,
+    Json(body): Json<IncidentNews>,
+) -> Result<Answer<Incident>> {
+    let (id, message) = (path.id()?, Message::parse(&body.message)?);
+    let (new, by) = (incidents::parse_open_status(&body.status)?, staff.because(&body.reason)?);
+    status::update(&mut *app.db.acquire().await?, id, new, message, &by).await?;
+    shown(&app, id).await
+}
+
+/// Resolve an incident
+///
+/// It leaves the status page, and every subscriber is mailed.
+#[utoipa::path(
+    post, path = "/v1/admin/incidents/{id}/resolve", tag = "Staff", operation_id = "resolveIncident",
+    params(IdPath<IncidentId>), request_body = IncidentSolution,
+    responses(
+        (status = 200, description = "The incident", body = Incident),
+        Unauthorized, Body, NoIncident, OutOfPlace, Database,
+    ),
+)]
+async fn resolve(
+    staff: Staff,
+    State(app): State<App>,
+    path: IdPath<IncidentId>,
+    Json(body): Json<IncidentSolution>,
+) -> Result<Answer<Incident>> {
+    let id = path.id()?;
+    let message = body.message.as_deref().map(Message::parse).transpose()?.unwrap_or_else(Message::of_solution);
+    let by = staff.because(&body.reason)?;
+    status::resolve(&mut *app.db.acquire().await?, id, message, &by).await?;
+    shown(&app, id).await
+}
+
+async fn shown(app: &App, id: IncidentId) -> Result<Answer<Incident>> {
+    let incident = incidents::find(&mut *app.db.acquire().await?, id).await?;
+    Ok(Answer(incident.ok_or_else(not_found::<IncidentId>)?.into()))
+}

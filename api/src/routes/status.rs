@@ -1,0 +1,286 @@
+//! How the service does, for programs, and who is told of incidents (contract: status).
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::HeaderName;
+use axum::http::header::CACHE_CONTROL;
+use kitfleet_domain::email_addresses::EmailAddress;
+use kitfleet_domain::ids::IncidentId;
+use kitfleet_domain::status::components::{Component, Measured};
+use kitfleet_domain::status::history::{Day, DayOfComponent};
+use kitfleet_domain::status::incidents::{self, Impact, Status};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_jobs::status::subscribe as subscribe_address;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::routes;
+
+use crate::http::board::Seen;
+use crate::http::client::ClientInfo;
+use crate::http::error::Result;
+use crate::http::json::OpenJson;
+use crate::http::openapi::{Body, Database, RateLimited, named, one_of};
+use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+pub fn routes() -> Routes {
+    Routes::new().public(routes!(show)).public(routes!(subscribe))
+}
+
+/// What is said of what was not measured.
+pub const UNKNOWN: &str = "unknown";
+/// How a component can be.
+const STATES: [&str; 5] = ["operational", "degraded_performance", "partial_outage", "major_outage", UNKNOWN];
+
+fn state() -> RefOr<Schema> {
+    named("ComponentState", one_of(&STATES, None))
+}
+
+fn component() -> RefOr<Schema> {
+    named("Component", one_of(&Component::NAMES, None))
+}
+
+pub fn impact() -> RefOr<Schema> {
+    named("IncidentImpact", one_of(&Impact::NAMES, None))
+}
+
+fn incident_status() -> RefOr<Schema> {
+    named("IncidentStatus", one_of(&Status::NAMES, None))
+}
+
+/// How the service does
+#[derive(Serialize, ToSchema)]
+#[schema(as = ServiceStatus, example = json!({
+    "status": "operational", "measured_at": "2026-11-20T18:05:00.123Z",
+    "components": [{"name": "api", "state": "operational"}], "incidents": [],
+    "history": [{"date": "2026-11-20", "components": [
+        {"name": "api", "state": "operational", "uptime": 1.0, "samples": 1440},
+    ]}],
+}))]
+struct Shown {
+    /// That of the component that does worst
+    #[schema(schema_with = state)]
+    status: &'static str,
+    /// When the components were measured; null when this process could not yet
+    #[schema(value_type = Option<String>, format = DateTime)]
+    measured_at: Option<Timestamp>,
+    /// Each part of the service
+    components: Vec<ShownComponent>,
+    /// What is not resolved, the newest first
+    incidents: Vec<Incident>,
+    /// The last 90 days in UTC, the newest first
+    history: Vec<ShownDay>,
+}
+
+/// A part of the service
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({"name": "webhooks", "state": "operational"}))]
+struct ShownComponent {
+    /// Which
+    #[schema(schema_with = component)]
+    name: &'static str,
+    /// How it is; `unknown` when that cannot be measured
+    #[schema(schema_with = state)]
+    state: &'static str,
+}
+
+impl From<Measured> for ShownComponent {
+    fn from(measured: Measured) -> Self {
+        Self { name: measured.component.name(), state: measured.state.map_or(UNKNOWN, |state| state.name()) }
+    }
+}
+
+/// A day
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({"date": "2026-11-20", "components": [
+    {"name": "api", "state": "operational", "uptime": 1.0, "samples": 1440},
+]}))]
+struct ShownDay {
+    /// In UTC
+    #[schema(format = Date)]
+    date: String,
+    /// How each part of the service was
+    components: Vec<ShownDayOfComponent>,
+}
+
+/// How a part of the service was on a day
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({"name": "mail", "state": "partial_outage", "uptime": 0.9931, "samples": 1440}))]
+struct ShownDayOfComponent {
+    /// Which
+    #[schema(schema_with = component)]
+    name: &'static str,
+    /// The worst that was measured; `unknown` when nothing was
+    #[schema(schema_with = state)]
+    state: &'static str,
+    /// In which part of the samples there was no outage; null when there are none
+    #[schema(value_type = Option<f64>)]
+    uptime: Option<f64>,
+    /// How often it was measured: once a minute, when nothing kept the service from that
+    samples: i32,
+}
+
+impl From<DayOfComponent> for ShownDayOfComponent {
+    fn from(day: DayOfComponent) -> Self {
+        Self {
+            name: day.component.name(),
+            state: day.state.map_or(UNKNOWN, |state| state.name()),
+            uptime: day.uptime,
+            samples: day.samples,
+        }
+    }
+}
+
+impl From<Day> for ShownDay {
+    fn from(day: Day) -> Self {
+        let components = day.components.into_iter().map(ShownDayOfComponent::from).collect();
+        Self { date: day.date.to_string(), components }
+    }
+}
+
+/// Something that goes wrong, or went
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "inc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "title": "Mails are late", "impact": "minor", "status": "investigating",
+    "components": ["mail"], "created_at": "2026-11-20T18:05:00.123Z", "updated_at": "2026-11-20T18:05:00.123Z",
+    "resolved_at": null,
+    "updates": [{"status": "investigating", "message": "We look into it.", "created_at": "2026-11-20T18:05:00.123Z"}],
+}))]
+pub struct Incident {
+    /// Which
+    #[schema(value_type = String)]
+    id: IncidentId,
+    /// What it is about
+    title: String,
+    /// How bad it is
+    #[schema(schema_with = impact)]
+    impact: &'static str,
+    /// How far its solution is
+    #[schema(schema_with = incident_status)]
+    status: &'static str,
+    /// Which parts of the service it is about
+    components: Vec<String>,
+    /// When it was posted
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When something was last said
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// When it was over
+    #[schema(value_type = Option<String>, format = DateTime)]
+    resolved_at: Option<Timestamp>,
+    /// What was said, the newest first
+    updates: Vec<IncidentUpdate>,
+}
+
+/// What was said of an incident
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "status": "identified", "message": "We know why.", "created_at": "2026-11-20T18:05:00.123Z",
+}))]
+struct IncidentUpdate {
+    /// How far its solution was
+    #[schema(schema_with = incident_status)]
+    status: &'static str,
+    /// What was said
+    message: String,
+    /// When
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+impl From<incidents::Incident> for Incident {
+    fn from(incident: incidents::Incident) -> Self {
+        let updates = incident.updates.into_iter().map(|update| IncidentUpdate {
+            status: update.status.name(),
+            message: update.message,
+            created_at: update.created_at,
+        });
+        Self {
+            id: incident.id,
+            title: incident.title,
+            impact: incident.impact.name(),
+            status: incident.status.name(),
+            components: incident.components,
+            created_at: incident.created_at,
+            updated_at: incident.updated_at,
+            resolved_at: incident.resolved_at,
+            updates: updates.collect(),
+        }
+    }
+}
+
+impl From<&Seen> for Shown {
+    fn from(seen: &Seen) -> Self {
+        let look = seen.look.as_deref().cloned();
+        let (incidents, history, measured_at) = match look {
+            Some(look) => (look.incidents, look.history, Some(look.at)),
+            None => (Vec::new(), Vec::new(), None),
+        };
+        Self {
+            status: seen.worst().name(),
+            measured_at,
+            components: seen.components().into_iter().map(ShownComponent::from).collect(),
+            incidents: incidents.into_iter().map(Incident::from).collect(),
+            history: history.into_iter().map(ShownDay::from).collect(),
+        }
+    }
+}
+
+/// Show how the service does
+///
+/// It answers within a second, also when the database does not.
+#[utoipa::path(
+    get, path = "/v1/status", tag = "Status", operation_id = "getStatus",
+    responses((status = 200, description = "How the service does", body = Shown)),
+)]
+async fn show(State(app): State<App>) -> ([(HeaderName, &'static str); 1], Answer<Shown>) {
+    let seen = app.board.see(&app.db).await;
+    ([(CACHE_CONTROL, "public, max-age=3")], Answer(Shown::from(&seen)))
+}
+
+/// Body of a subscription
+#[derive(Deserialize, ToSchema)]
+#[schema(as = StatusSubscription, example = json!({"email": "ada@example.com"}))]
+struct Subscription {
+    /// Who is to be told of incidents
+    #[schema(format = Email)]
+    email: String,
+}
+
+/// What everybody is answered who asks for a subscription
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({"sent": true, "expires_at": "2026-11-21T18:05:00.123Z"}))]
+struct SubscriptionAsked {
+    /// Always true
+    sent: bool,
+    /// Until when a link that was mailed is good
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+/// Subscribe to incidents
+///
+/// The address is mailed a link, and subscribed when whoever reads it follows that. The answer is the same whether the address is
+/// subscribed already or not.
+#[utoipa::path(
+    post, path = "/v1/status/subscribers", tag = "Status", operation_id = "createStatusSubscription",
+    request_body = Subscription,
+    responses(
+        (status = 200, description = "Unless it is subscribed already, the address is asked", body = SubscriptionAsked),
+        Body, RateLimited, Database,
+    ),
+)]
+async fn subscribe(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<Subscription>,
+) -> Result<Answer<SubscriptionAsked>> {
+    let email = EmailAddress::parse(&body.email)?;
+    app.rate_limits.check(Bucket::SendStatusConfirmation, &client).await?;
+    let mut conn = app.db.acquire().await?;
+    let expires_at = subscribe_address(&mut conn, &email, app.config.status.confirm_ttl).await?;
+    Ok(Answer(SubscriptionAsked { sent: true, expires_at }))
+}

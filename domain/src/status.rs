@@ -1,0 +1,81 @@
+//! The status page (contract: status): how the service does by its own measure, what staff tell of it, and who is mailed.
+
+pub mod components;
+pub mod history;
+pub mod incidents;
+pub mod notices;
+pub mod subscribers;
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use self::components::Measured;
+use self::history::Day;
+use self::incidents::Incident;
+use crate::area::{Area, Chain, Purge};
+use crate::timestamp::Timestamp;
+
+pub(crate) const AREA: Area = Area {
+    kept: &[
+        ("incidents", "a few a year, written by staff"),
+        ("incident_updates", "a few an incident"),
+        ("incident_notices", "a few an incident"),
+    ],
+    purges: &[
+        Purge::new("status", "status_days", |conn, _, limit| Box::pin(history::purge(conn, limit))),
+        Purge::new("status", "status_reports", |conn, _, limit| Box::pin(components::purge_reports(conn, limit))),
+        Purge::new("tokens", "status_subscribers", |conn, _, limit| {
+            Box::pin(subscribers::purge_unconfirmed(conn, limit))
+        }),
+    ],
+    mails: &["status_confirm", "status_subscribed", "incident_posted", "incident_updated", "incident_resolved"],
+    chains: &[SAMPLE, SEND_NOTICES],
+    ..Area::named("status")
+};
+
+/// Measures every component, for the history.
+pub const SAMPLE: Chain = Chain { name: "sample_status", period: 60 };
+
+/// Mails subscribers what is to be told of incidents.
+pub const SEND_NOTICES: Chain = Chain { name: "send_incident_notices", period: 10 };
+
+/// How subscribers are mailed.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// The least time between two updates of an incident to a subscriber.
+    pub update_interval: Duration,
+    /// How long the link is good that confirms a subscription.
+    pub confirm_ttl: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { update_interval: Duration::from_hours(1), confirm_ttl: Duration::from_hours(24) }
+    }
+}
+
+/// All that the status page shows.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// Each component, as it is.
+    pub components: Vec<Measured>,
+    /// What is not resolved, the newest first.
+    pub incidents: Vec<Incident>,
+    /// The last 90 days, the newest first.
+    pub history: Vec<Day>,
+    /// When it was so.
+    pub at: Timestamp,
+}
+
+/// Looks how everything is.
+///
+/// # Errors
+/// When the database fails.
+pub async fn look(conn: &mut PgConnection) -> sqlx::Result<Look> {
+    let components = components::measure(&mut *conn).await?;
+    let incidents = incidents::list_open(&mut *conn).await?;
+    let history = history::read(&mut *conn).await?;
+    let at = sqlx::query_scalar!(r#"select now() as "now!: Timestamp""#).fetch_one(conn).await?;
+    Ok(Look { components, incidents, history, at })
+}

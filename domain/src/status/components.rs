@@ -1,0 +1,260 @@
+//! What the service measures of itself (contract: status 2 to 5).
+//!
+//! What goes wrong for one customer says nothing of the service: an endpoint may be down, a mailbox full. So deliveries and mails are
+//! judged by how many customers they fail for, and fewer than three never count.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use sqlx::PgConnection;
+use strum::VariantArray as _;
+use uuid::Uuid;
+
+use crate::workers::{self, Slots};
+
+/// For so many customers something has to fail before it is the service's.
+const FEWEST: i64 = 3;
+/// The least answers of 500 that count.
+const FEWEST_FAILURES: i64 = 10;
+/// How often an api process says how it does.
+pub const REPORTS_EVERY: Duration = Duration::from_secs(30);
+
+/// A part of the service, as customers know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, sqlx::Type, Serialize, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Component {
+    /// What answers requests.
+    Api,
+    /// What has the browsers.
+    Workers,
+    /// What delivers events.
+    Webhooks,
+    /// What sends mails.
+    Mail,
+    /// Where everything is kept.
+    Database,
+}
+
+impl Component {
+    /// Every one, in the order in which they are shown.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+    /// How the contract spells them.
+    pub const NAMES: [&'static str; 5] = ["api", "workers", "webhooks", "mail", "database"];
+
+    /// As the contract spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// The component of this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|component| component.name() == name)
+    }
+}
+
+/// How a component is; the worst is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum State {
+    /// It works.
+    Operational,
+    /// It works for most, or slowly.
+    DegradedPerformance,
+    /// It fails for many.
+    PartialOutage,
+    /// It fails for all.
+    MajorOutage,
+}
+
+impl State {
+    /// As the contract spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// A component, and how it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// Which.
+    pub component: Component,
+    /// `None` when that cannot be said.
+    pub state: Option<State>,
+}
+
+/// Measures every component. The database is operational, because it answers.
+///
+/// # Errors
+/// When the database fails.
+pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Vec<Measured>> {
+    let states = [
+        (Component::Api, api(&mut *conn).await?),
+        (Component::Workers, browsers(&mut *conn).await?),
+        (Component::Webhooks, webhooks(&mut *conn).await?),
+        (Component::Mail, mail(conn).await?),
+        (Component::Database, State::Operational),
+    ];
+    Ok(states.map(|(component, state)| Measured { component, state: Some(state) }).into())
+}
+
+/// Customers for whom something was done lately, and those for whom it only failed.
+struct Customers {
+    all: i64,
+    troubled: i64,
+}
+
+impl Customers {
+    fn judge(&self) -> State {
+        let Self { all, troubled } = *self;
+        match troubled {
+            ..FEWEST => State::Operational,
+            _ if troubled == all => State::MajorOutage,
+            _ if troubled * 2 >= all => State::PartialOutage,
+            _ if troubled * 10 >= all => State::DegradedPerformance,
+            _ => State::Operational,
+        }
+    }
+}
+
+async fn api(conn: &mut PgConnection) -> sqlx::Result<State> {
+    let said = sqlx::query!(
+        r#"select count(*) as "processes!", coalesce(sum(answered), 0)::bigint as "answered!",
+                  coalesce(sum(failed), 0)::bigint as "failed!"
+           from status_reports where seen_at > now() - make_interval(secs => $1)"#,
+        REPORTS_EVERY.as_secs_f64() * 3.0,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(match (said.processes, said.failed) {
+        (0, _) => State::MajorOutage,
+        (_, ..FEWEST_FAILURES) => State::Operational,
+        (_, failed) if failed * 2 >= said.answered => State::PartialOutage,
+        (_, failed) if failed * 20 >= said.answered => State::DegradedPerformance,
+        _ => State::Operational,
+    })
+}
+
+async fn browsers(conn: &mut PgConnection) -> sqlx::Result<State> {
+    let workers = sqlx::query!(
+        r#"select count(*) filter (where alive and status = 'active' and driver <> 'none') as "taking!",
+                  count(*) filter (where alive and status = 'draining' and driver <> 'none') as "draining!",
+                  count(*) filter (where status = 'lost' or not alive and status <> 'stopped') as "lost!"
+           from workers, lateral (select last_seen_at > now() - make_interval(secs => $1) as alive) lease
+           where last_seen_at > now() - interval '5 minutes'"#,
+        workers::LEASE.as_secs_f64(),
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let Slots { all, free } = workers::slots(conn).await?;
+    Ok(match (workers.taking, workers.draining, workers.lost) {
+        (0, 0, _) => State::MajorOutage,
+        (0, ..) | (_, _, 1..) => State::PartialOutage,
+        _ if all > 0 && free == 0 => State::DegradedPerformance,
+        _ => State::Operational,
+    })
+}
+
+/// By the newest deliveries, of which there may be any number.
+async fn webhooks(conn: &mut PgConnection) -> sqlx::Result<State> {
+    let customers = sqlx::query_as!(
+        Customers,
+        r#"select count(*) as "all!", count(*) filter (where troubled) as "troubled!"
+           from (
+               select not bool_or(status = 'delivered') as troubled
+               from (
+                   select account_id, status, attempts, due, next_attempt_at from webhook_deliveries
+                   where id >= uuid_v7_of(now() - interval '15 minutes') order by id desc limit 2000
+               ) recent
+               where attempts > 0 and status <> 'in_flight' or due and next_attempt_at < now() - interval '5 minutes'
+               group by account_id
+           ) customers"#,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(customers.judge())
+}
+
+/// By the newest mails. One that its reader's mailbox refused was sent all the same, as far as we are concerned.
+async fn mail(conn: &mut PgConnection) -> sqlx::Result<State> {
+    let customers = sqlx::query_as!(
+        Customers,
+        r#"select count(*) as "all!", count(*) filter (where troubled) as "troubled!"
+           from (
+               select bool_and(outcome is null or outcome in ('transport', 'rate-limited', 'unknown', 'pending-approval'))
+                          as troubled
+               from (
+                   select outcome, attempts, created_at,
+                          coalesce(account_id::text, email_key, invite_id::text, subscriber_id::text) as reader
+                   from emails where id >= uuid_v7_of(now() - interval '15 minutes') order by id desc limit 2000
+               ) recent
+               where outcome is not null or attempts = 0 and created_at < now() - interval '5 minutes'
+               group by reader
+           ) customers"#,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(customers.judge())
+}
+
+/// Notes how an api process did since it said so the last time: requests that it answered, and how many of those with a 500.
+///
+/// # Errors
+/// When the database fails.
+pub async fn report(conn: &mut PgConnection, process: Uuid, answered: i64, failed: i64) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into status_reports (process, answered, failed) values ($1, $2, $3)
+         on conflict (process) do update set answered = excluded.answered, failed = excluded.failed, seen_at = now()",
+        process,
+        answered,
+        failed,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Deletes what processes have said that are gone, up to `limit`. Answers how many.
+pub(super) async fn purge_reports(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from status_reports where process = any(array(
+             select process from status_reports where seen_at < now() - interval '1 day' limit $1))",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_component_is_named_as_it_is_spelled() {
+        let names: Vec<_> = Component::ALL.iter().map(|component| component.name()).collect();
+        assert_eq!(names, Component::NAMES);
+    }
+
+    /// Contract: status 4.
+    #[test]
+    fn what_fails_for_few_is_not_the_service() {
+        for (all, troubled, state) in [
+            (0, 0, State::Operational),
+            (2, 2, State::Operational),
+            (3, 3, State::MajorOutage),
+            (6, 3, State::PartialOutage),
+            (30, 3, State::DegradedPerformance),
+            (31, 3, State::Operational),
+            (1_000, 99, State::Operational),
+            (1_000, 100, State::DegradedPerformance),
+            (1_000, 999, State::PartialOutage),
+        ] {
+            assert_eq!(Customers { all, troubled }.judge(), state, "{troubled} of {all}");
+        }
+    }
+}

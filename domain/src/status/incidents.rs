@@ -1,0 +1,367 @@
+//! What staff tell of what goes wrong (contract: status 10 to 14).
+
+use std::collections::HashMap;
+
+use sqlx::PgConnection;
+use strum::VariantArray as _;
+
+use super::components::Component;
+use super::notices::{self, Kind};
+use crate::ids::{IncidentId, IncidentUpdateId};
+use crate::timestamp::Timestamp;
+use crate::validation::{Invalid, Rules};
+
+/// Characters of a title, at most.
+pub const TITLE_CHARS: usize = 120;
+/// Characters of a message, at most.
+pub const MESSAGE_CHARS: usize = 5_000;
+/// What is told when staff say nothing else of a solution.
+const RESOLVED: &str = "This incident has been resolved.";
+/// Open incidents that are shown, and updates of each.
+const SHOWN: i64 = 50;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Impact {
+    /// It hinders.
+    Minor,
+    /// Much does not work.
+    Major,
+    /// Nothing works.
+    Critical,
+}
+
+impl Impact {
+    /// How the contract spells them.
+    pub const NAMES: [&'static str; 3] = ["minor", "major", "critical"];
+
+    /// As the contract spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// How far its solution is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Status {
+    /// Nobody knows the reason yet.
+    Investigating,
+    /// The reason is known.
+    Identified,
+    /// What was done about it is watched.
+    Monitoring,
+    /// It is over.
+    Resolved,
+}
+
+impl Status {
+    /// Those that an update can have.
+    pub const OPEN: [&'static str; 3] = ["investigating", "identified", "monitoring"];
+    /// Every one.
+    pub const NAMES: [&'static str; 4] = ["investigating", "identified", "monitoring", "resolved"];
+
+    /// As the contract spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Something that goes wrong, or went.
+#[derive(Debug, Clone)]
+pub struct Incident {
+    /// Its id.
+    pub id: IncidentId,
+    /// What it is about.
+    pub title: String,
+    /// How bad it is.
+    pub impact: Impact,
+    /// How far its solution is.
+    pub status: Status,
+    /// What it is about, as [`Component`] spells it.
+    pub components: Vec<String>,
+    /// When it was posted.
+    pub created_at: Timestamp,
+    /// When somebody last said something.
+    pub updated_at: Timestamp,
+    /// When it was over.
+    pub resolved_at: Option<Timestamp>,
+    /// What was said, the newest first.
+    pub updates: Vec<Update>,
+}
+
+/// What was said of an incident.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// How far its solution was.
+    pub status: Status,
+    /// What was said.
+    pub message: String,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// An incident to be posted.
+#[derive(Debug)]
+pub struct NewIncident {
+    title: String,
+    message: Message,
+    impact: Impact,
+    components: Vec<String>,
+}
+
+impl NewIncident {
+    /// # Errors
+    /// On each field that breaks a rule (contract: status 11).
+    pub fn parse(title: &str, message: &str, impact: &str, components: &[String]) -> Result<Self, Invalid> {
+        let title = title.trim();
+        let mut rules = Rules::default();
+        rules.length(title, 1, TITLE_CHARS, "title");
+        rules.require(!title.contains(char::is_control), "title", "must not contain control characters");
+        let message = Message::parse(message).map_err(|invalid| rules.note(Some(invalid)));
+        let known = Impact::VARIANTS.iter().copied().find(|known| known.name() == impact);
+        rules.require(known.is_some(), "impact", format!("must be one of {}", Impact::NAMES.join(", ")));
+        let found: Vec<_> = components.iter().filter_map(|name| Component::find(name)).collect();
+        let all_known = found.len() == components.len();
+        rules.require(all_known, "components", format!("must be some of {}", Component::NAMES.join(", ")));
+        rules.check()?;
+        let (Ok(message), Some(impact)) = (message, known) else { unreachable!("rules were checked") };
+        // Each once, in the order in which they are shown.
+        let components = Component::ALL.iter().filter(|component| found.contains(component));
+        let components = components.map(|component| component.name().to_owned()).collect();
+        Ok(Self { title: title.to_owned(), message, impact, components })
+    }
+}
+
+/// What is said of an incident.
+#[derive(Debug)]
+pub struct Message(String);
+
+impl Message {
+    /// # Errors
+    /// On field `message`, when it does not have 1 to 5,000 characters or holds one that does not show.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let text = text.trim().replace("\r\n", "\n");
+        let mut rules = Rules::default();
+        rules.length(&text, 1, MESSAGE_CHARS, "message");
+        let shown = !text.contains(|c: char| c.is_control() && c != '\n');
+        rules.require(shown, "message", "must not contain control characters other than line breaks");
+        rules.check()?;
+        Ok(Self(text))
+    }
+
+    /// What is said when nobody says anything else.
+    #[must_use]
+    pub fn of_solution() -> Self {
+        Self(RESOLVED.to_owned())
+    }
+}
+
+/// How far a solution is that is not there yet.
+///
+/// # Errors
+/// On field `status`, when it is none of [`Status::OPEN`].
+pub fn parse_open_status(text: &str) -> Result<Status, Invalid> {
+    let known = Status::VARIANTS.iter().copied().find(|status| *status != Status::Resolved && status.name() == text);
+    known.ok_or_else(|| Invalid::field("status", format!("must be one of {}", Status::OPEN.join(", "))))
+}
+
+/// Posts an incident, and has subscribers told.
+///
+/// # Errors
+/// When the database fails.
+pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<IncidentId> {
+    let id = IncidentId::generate();
+    sqlx::query!(
+        "insert into incidents (id, title, impact, status, components) values ($1, $2, $3, 'investigating', $4)",
+        id as _,
+        new.title,
+        new.impact as _,
+        &new.components,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let update = say(&mut *conn, id, Status::Investigating, new.message).await?;
+    notices::write(conn, id, Kind::Posted, Some(update)).await?;
+    Ok(id)
+}
+
+/// Why nothing more is said of an incident.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is no such incident.
+    #[error("there is no such incident")]
+    Unknown,
+    /// It is over.
+    #[error("the incident is resolved")]
+    Resolved,
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Says something more of an incident that is not resolved, and has subscribers told when it is time.
+///
+/// # Errors
+/// When there is no such incident, it is resolved, or the database fails.
+pub async fn update(
+    conn: &mut PgConnection,
+    id: IncidentId,
+    status: Status,
+    message: Message,
+) -> Result<(), ChangeError> {
+    move_to(&mut *conn, id, status).await?;
+    say(&mut *conn, id, status, message).await?;
+    notices::write(conn, id, Kind::Updated, None).await?;
+    Ok(())
+}
+
+/// Resolves an incident: updates that wait are told to nobody, because this is.
+///
+/// # Errors
+/// When there is no such incident, it is resolved, or the database fails.
+pub async fn resolve(conn: &mut PgConnection, id: IncidentId, message: Message) -> Result<(), ChangeError> {
+    move_to(&mut *conn, id, Status::Resolved).await?;
+    let update = say(&mut *conn, id, Status::Resolved, message).await?;
+    notices::drop_updates(&mut *conn, id).await?;
+    notices::write(conn, id, Kind::Resolved, Some(update)).await?;
+    Ok(())
+}
+
+/// The row's lock orders all that is said, and what is mailed of it.
+async fn move_to(conn: &mut PgConnection, id: IncidentId, status: Status) -> Result<(), ChangeError> {
+    let moved = sqlx::query!(
+        "update incidents
+         set status = $2, updated_at = now(), resolved_at = case when $2 = 'resolved' then now() end
+         where id = $1 and status <> 'resolved'",
+        id as _,
+        status as _,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if moved.rows_affected() == 1 {
+        return Ok(());
+    }
+    let known = sqlx::query_scalar!(r#"select exists(select from incidents where id = $1) as "known!""#, id as _);
+    Err(if known.fetch_one(conn).await? { ChangeError::Resolved } else { ChangeError::Unknown })
+}
+
+async fn say(
+    conn: &mut PgConnection,
+    incident: IncidentId,
+    status: Status,
+    Message(message): Message,
+) -> sqlx::Result<IncidentUpdateId> {
+    let id = IncidentUpdateId::generate();
+    sqlx::query!(
+        "insert into incident_updates (id, incident_id, status, message) values ($1, $2, $3, $4)",
+        id as _,
+        incident as _,
+        status as _,
+        message,
+    )
+    .execute(conn)
+    .await?;
+    Ok(id)
+}
+
+/// Incidents that are not resolved, the newest first.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
+    let open =
+        sqlx::query_scalar!("select id from incidents where status <> 'resolved' order by id desc limit $1", SHOWN,)
+            .fetch_all(&mut *conn)
+            .await?;
+    read(conn, &open).await
+}
+
+/// An incident.
+///
+/// # Errors
+/// When the database fails.
+pub async fn find(conn: &mut PgConnection, id: IncidentId) -> sqlx::Result<Option<Incident>> {
+    Ok(read(conn, &[id]).await?.pop())
+}
+
+async fn read(conn: &mut PgConnection, ids: &[IncidentId]) -> sqlx::Result<Vec<Incident>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query!(
+        r#"select u.incident_id, u.status as "status: Status", u.message, u.created_at
+           from unnest($1::uuid[]) i (id)
+           cross join lateral (
+               select * from incident_updates where incident_id = i.id order by id desc limit $2
+           ) u
+           order by u.id desc"#,
+        ids as _,
+        SHOWN,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut said = HashMap::<_, Vec<_>>::new();
+    for row in rows {
+        let update = Update { status: row.status, message: row.message, created_at: row.created_at };
+        said.entry(row.incident_id).or_default().push(update);
+    }
+    let rows = sqlx::query!(
+        r#"select id, title, impact as "impact: Impact", status as "status: Status", components, created_at, updated_at,
+                  resolved_at
+           from incidents where id = any($1) order by id desc"#,
+        ids as _,
+    )
+    .fetch_all(conn)
+    .await?;
+    let incidents = rows.into_iter().map(|row| Incident {
+        id: row.id,
+        title: row.title,
+        impact: row.impact,
+        status: row.status,
+        components: row.components,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        resolved_at: row.resolved_at,
+        updates: said.remove(&row.id).unwrap_or_default(),
+    });
+    Ok(incidents.collect())
+}
+
+/// What a mail tells of an incident.
+#[derive(Debug)]
+pub struct Told {
+    /// What it is about.
+    pub title: String,
+    /// How bad it is.
+    pub impact: Impact,
+    /// What it is about, as [`Component`] spells it.
+    pub components: Vec<String>,
+    /// How far its solution was.
+    pub status: Status,
+    /// What was said.
+    pub message: String,
+    /// Whether it is over by now.
+    pub over: bool,
+}
+
+/// What this update tells.
+///
+/// # Errors
+/// When the database fails.
+pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<Told>> {
+    sqlx::query_as!(
+        Told,
+        r#"select i.title, i.impact as "impact: _", i.components, u.status as "status: _", u.message,
+                  i.status = 'resolved' as "over!"
+           from incident_updates u join incidents i on i.id = u.incident_id where u.id = $1"#,
+        update as _,
+    )
+    .fetch_optional(conn)
+    .await
+}

@@ -1,0 +1,134 @@
+//! What subscribers are mailed of incidents (contract: status 19 to 22).
+//!
+//! A notice is a row that says what is to be told and up to which subscriber that was done. Whoever takes its next batch holds its
+//! incident's row, so that one process at a time does, in the order of an incident's notices, and another goes on where that was
+//! lost. A batch writes its mails in the transaction that says so: each subscriber has each notice once.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::emails::{self, NOTICE_GOOD_FOR, Template};
+use crate::ids::{IncidentId, IncidentNoticeId, IncidentUpdateId, SubscriberId};
+
+/// What a notice tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Kind {
+    /// That there is an incident.
+    Posted,
+    /// The newest of it.
+    Updated,
+    /// That it is over.
+    Resolved,
+}
+
+impl Kind {
+    fn template(self) -> Template {
+        match self {
+            Self::Posted => Template::IncidentPosted,
+            Self::Updated => Template::IncidentUpdated,
+            Self::Resolved => Template::IncidentResolved,
+        }
+    }
+}
+
+/// Has subscribers told; an update that waits already will tell of the newest text. The incident's row is locked.
+pub(super) async fn write(
+    conn: &mut PgConnection,
+    incident: IncidentId,
+    kind: Kind,
+    update: Option<IncidentUpdateId>,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into incident_notices (id, incident_id, kind, update_id) values ($1, $2, $3, $4) on conflict do nothing",
+        IncidentNoticeId::generate() as _,
+        incident as _,
+        kind as _,
+        update as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Tells of updates no more. The incident's row is locked.
+pub(super) async fn drop_updates(conn: &mut PgConnection, incident: IncidentId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update incident_notices set done_at = now() where incident_id = $1 and kind = 'updated' and done_at is null",
+        incident as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes the mails of the next `limit` subscribers of a notice that is due, if there is one and nobody else is at it. `false` when
+/// there is none.
+///
+/// # Errors
+/// When the database fails.
+pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
+    // The oldest open notice of each incident; of updates, none sooner than the interval after the one before had been told to all.
+    let next = sqlx::query!(
+        r#"select n.id as "id: IncidentNoticeId", n.incident_id as "incident: IncidentId" from (
+               select distinct on (incident_id) * from incident_notices where done_at is null order by incident_id, id
+           ) n
+           where n.kind <> 'updated' or n.begun_at is not null or not exists (
+               select from incident_notices before
+               where before.incident_id = n.incident_id and before.kind = 'updated' and before.begun_at is not null
+                 and before.done_at > now() - make_interval(secs => $1))
+           order by n.id limit 1"#,
+        update_interval.as_secs_f64(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(next) = next else { return Ok(false) };
+    // Who says something of the incident holds its row, too: what is told now cannot be the newest but one.
+    let held = sqlx::query!(
+        r#"select id as "id: IncidentId" from incidents where id = $1 for no key update skip locked"#,
+        next.incident as _
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if held.is_none() {
+        return Ok(false);
+    }
+    let begun = sqlx::query!(
+        r#"update incident_notices n
+           set begun_at = coalesce(begun_at, now()),
+               update_id = coalesce(update_id, (
+                   select u.id from incident_updates u where u.incident_id = n.incident_id order by u.id desc limit 1))
+           where id = $1 and done_at is null
+           returning kind as "kind: Kind", update_id as "update_id: IncidentUpdateId", after as "after: SubscriberId",
+                     begun_at as "begun_at!""#,
+        next.id as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    // Somebody else came to its end meanwhile.
+    let Some(begun) = begun else { return Ok(true) };
+    // Whoever unsubscribes meanwhile waits until their mail is written, which then goes with them.
+    let readers = sqlx::query_scalar!(
+        r#"select id as "id: SubscriberId" from status_subscribers
+           where confirmed_at <= $1 and ($2::uuid is null or id > $2) order by id limit $3 for key share"#,
+        begun.begun_at as _,
+        begun.after as _,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let good_for = if begun.kind == Kind::Updated { update_interval } else { NOTICE_GOOD_FOR };
+    let details = json!({"update_id": begun.update_id});
+    emails::queue_for_subscribers(&mut *conn, begun.kind.template(), &readers, &details, good_for).await?;
+    sqlx::query!(
+        "update incident_notices
+         set after = coalesce($2, after), done_at = case when $2::uuid is null then now() end where id = $1",
+        next.id as _,
+        readers.last().copied() as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(true)
+}

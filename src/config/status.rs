@@ -1,0 +1,36 @@
+//! `status.*`: the status page.
+
+use std::time::Duration;
+
+use kitfleet_domain::status::Settings;
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+use super::values::duration;
+
+/// `status.*`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// The least time between two updates of an incident to a subscriber.
+    #[serde(with = "duration")]
+    update_interval: Duration,
+    /// How long the link is good that confirms a subscription.
+    #[serde(with = "duration")]
+    confirm_ttl: Duration,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        let Settings { update_interval, confirm_ttl } = Settings::default();
+        Self { update_interval, confirm_ttl }
+    }
+}
+
+impl Config {
+    /// How subscribers of the status page are mailed.
+    #[must_use]
+    pub fn status(&self) -> Settings {
+        Settings { update_interval: self.status.update_interval, confirm_ttl: self.status.confirm_ttl }
+    }
+}

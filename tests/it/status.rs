@@ -1,0 +1,558 @@
+//! The status page, incidents and subscribers (contract: status).
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::emails::Template;
+use kitfleet_domain::status::notices;
+use kitfleet_jobs::status::go_on_telling;
+use nix::sys::signal::Signal;
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use crate::outages::{let_in, server_of};
+use crate::support::mail::Mail;
+use crate::support::sink::Sink;
+use crate::support::smtp::MailServer;
+use crate::support::{Answer, App, Client, Role, assert_timestamp, at_once, eventually, unknown_id};
+use crate::webhooks::{create, id_of, send_test};
+
+const HOUR: Duration = Duration::from_hours(1);
+const INCIDENTS: &str = "/v1/admin/incidents";
+const SUBSCRIBERS: &str = "/v1/status/subscribers";
+const COMPONENTS: [&str; 5] = ["api", "workers", "webhooks", "mail", "database"];
+
+impl App {
+    async fn shown(&self) -> Value {
+        self.stranger().get("/v1/status").await.expect(200).body
+    }
+
+    /// Waits until a component is so.
+    async fn comes_to(&self, component: &str, state: &str) {
+        eventually(Duration::from_secs(40), &format!("{component} is {state}"), async || {
+            (state_of(&self.shown().await, component) == state).then_some(())
+        })
+        .await;
+    }
+
+    async fn page(&self, path: &str) -> (reqwest::header::HeaderMap, String) {
+        let answer = self.stranger().request(Method::GET, path).send().await.expect("an answer");
+        assert_eq!(answer.status(), 200, "{path}");
+        let headers = answer.headers().clone();
+        (headers, answer.text().await.expect("a text"))
+    }
+
+    /// Presses the button of a page, or does what a mail program does: without cookies, and with a form.
+    async fn press(&self, path: &str, token: &str) -> Answer {
+        let request = self.stranger().request(Method::POST, &format!("{path}?token={token}"));
+        let form = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        self.stranger().send(form.body("List-Unsubscribe=One-Click")).await
+    }
+
+    /// Subscribes an address, and answers the mail that says so.
+    async fn subscribed(&self, address: &str) -> Mail {
+        self.stranger().post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
+        let asked = self.mail_to(address, Template::StatusConfirm).await;
+        self.press("/status/confirm", &asked.token).await.expect(200);
+        self.mail_to(address, Template::StatusSubscribed).await
+    }
+
+    /// Writes what is to be mailed of incidents now, as a worker does.
+    async fn tell(&self) {
+        let mut conn = self.database.pool.acquire().await.expect("a connection");
+        while go_on_telling(&mut conn, HOUR, 500).await.expect("a statement") {}
+    }
+
+    /// So many subscribers, of whom each has confirmed.
+    async fn subscribers(&self, count: i32) {
+        sqlx::query(
+            "insert into status_subscribers (id, email, email_key, confirm_until, confirmed_at)
+             select uuid_v7(), n || '@example.com', n || '@example.com', now(), now() from generate_series(1, $1) n",
+        )
+        .bind(count)
+        .execute(&self.database.pool)
+        .await
+        .expect("subscribers");
+    }
+}
+
+fn state_of<'a>(shown: &'a Value, component: &str) -> &'a str {
+    let mut components = shown["components"].as_array().expect("components").iter();
+    let found = components.find(|one| one["name"] == component).expect("a component");
+    found["state"].as_str().expect("a state")
+}
+
+fn incident() -> Value {
+    json!({"title": "Mails are late", "message": "We look into it.", "impact": "minor", "components": ["mail"], "reason": "alert"})
+}
+
+async fn posted(staff: &Client) -> String {
+    let posted = staff.post(INCIDENTS, incident()).await.expect(201).body;
+    posted["id"].as_str().expect("an id").to_owned()
+}
+
+async fn update(staff: &Client, id: &str, message: &str) -> Answer {
+    let body = json!({"message": message, "status": "identified", "reason": "r"});
+    staff.post(&format!("{INCIDENTS}/{id}/updates"), body).await
+}
+
+async fn resolve(staff: &Client, id: &str) -> Answer {
+    staff.post(&format!("{INCIDENTS}/{id}/resolve"), json!({"reason": "fixed"})).await
+}
+
+/// Contract: status 1, 2, 7 to 9; retention 13. Everybody sees each component and 90 days, also those on which nothing was measured; what
+/// is older is purged. The page says the same without a script.
+#[tokio::test]
+async fn components_and_ninety_days_are_shown() {
+    let app = App::simulated().start().await;
+    for component in COMPONENTS {
+        app.comes_to(component, "operational").await;
+    }
+    let days = "insert into status_days (day, component, samples, degraded, partial, major)
+                select (now() at time zone 'utc')::date - back, 'mail', 1440, 10, partial, major
+                from (values (1, 0, 0), (2, 36, 36), (89, 36, 0), (90, 0, 0)) as days (back, partial, major)";
+    sqlx::query(days).execute(&app.database.pool).await.expect("days");
+    let shown = eventually(Duration::from_secs(20), "the days are shown", async || {
+        let shown = app.shown().await;
+        (shown["history"][1]["components"][3]["samples"] == 1440).then_some(shown)
+    })
+    .await;
+    assert_timestamp(&shown["measured_at"]);
+    assert_eq!((&shown["status"], &shown["incidents"]), (&json!("operational"), &json!([])));
+    let components = shown["components"].as_array().expect("components");
+    assert!(components.iter().map(|one| one["name"].as_str().expect("a name")).eq(COMPONENTS), "{components:?}");
+    let history = shown["history"].as_array().expect("a history");
+    let dates: Vec<_> = history.iter().map(|day| day["date"].as_str().expect("a date")).collect();
+    assert!(dates.len() == 90 && dates.is_sorted_by(|newer, older| newer > older), "{dates:?}");
+    for (back, state, uptime) in
+        [(1, "degraded_performance", 1.0), (2, "major_outage", 0.95), (89, "partial_outage", 0.975)]
+    {
+        let day = json!({"name": "mail", "state": state, "uptime": uptime, "samples": 1440});
+        assert_eq!(history[back]["components"][3], day, "{back} days ago");
+    }
+    let nothing = json!({"name": "mail", "state": "unknown", "uptime": null, "samples": 0});
+    assert_eq!(history[3]["components"][3], nothing);
+
+    app.run(&["sweep", "retention"]).await.code(0);
+    assert_eq!(app.count("select count(*) from status_days where samples = 1440").await, 3);
+    let (headers, page) = app.page("/status").await;
+    let policy = headers["content-security-policy"].to_str().expect("text");
+    assert!(policy.starts_with("default-src 'none';") && !policy.contains("script-src"), "{policy}");
+    assert!(!page.contains("<script") && page.contains("<h1>Everything works</h1>"), "{page}");
+    assert_eq!(page.matches("<ol class=days").count(), COMPONENTS.len());
+    assert_eq!(page.matches("<li class=").count(), 90 * COMPONENTS.len());
+    app.stop().await;
+}
+
+/// Contract: status 7. A chain measures every component, and counts it on its day.
+#[tokio::test]
+async fn a_chain_takes_samples() {
+    let app = App::simulated().start().await;
+    app.comes_to("api", "operational").await;
+    let hurry = "update apalis.jobs set run_at = now()
+                 where job_type = 'maintenance' and status = 'Pending' and idempotency_key like 'sample_status:%'";
+    sqlx::query(hurry).execute(&app.database.pool).await.expect("a statement");
+    eventually(Duration::from_secs(30), "each component was measured", async || {
+        let count =
+            "select count(*) from status_days where day >= (now() at time zone 'utc')::date - 1 and samples > 0";
+        (app.count(count).await >= 5).then_some(())
+    })
+    .await;
+    assert_eq!(app.count("select count(*) from status_days where major + partial + degraded > 0").await, 0);
+    app.stop().await;
+}
+
+/// Contract: status 3. A worker that dies is told of, also when another takes its place.
+#[tokio::test]
+async fn a_worker_that_is_lost_shows() {
+    let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
+    app.comes_to("workers", "operational").await;
+    app.signal(1, Signal::SIGKILL).await;
+    app.comes_to("workers", "major_outage").await;
+    assert_eq!(app.shown().await["status"], "major_outage");
+    app.start(Role::Worker);
+    app.comes_to("workers", "partial_outage").await;
+    let old = "update workers set last_seen_at = now() - interval '6 minutes' where status = 'lost'";
+    sqlx::query(old).execute(&app.database.pool).await.expect("a statement");
+    app.comes_to("workers", "operational").await;
+    app.stop().await;
+}
+
+/// Contract: status 4. Deliveries that fail for two customers are theirs; for three they are the service's.
+#[tokio::test]
+async fn deliveries_that_fail_for_many_show() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let deliver = async |path: &str, times: usize| {
+        let (_, client) = app.customer(Tier::Enterprise).await;
+        let endpoint = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
+        for _ in 0..times {
+            send_test(&client, &endpoint).await;
+        }
+    };
+    deliver("/status/500", 5).await;
+    deliver("/status/500", 1).await;
+    sink.receives("/status/500", 6).await;
+    eventually(Duration::from_secs(20), "a look that saw them", async || {
+        let seen = app.shown().await;
+        let since = "select count(*) from webhook_deliveries
+                     where status = 'pending' and attempts > 0 and updated_at < now() - interval '4 seconds'";
+        assert_eq!(state_of(&seen, "webhooks"), "operational", "of two customers");
+        (app.count(since).await == 6).then_some(())
+    })
+    .await;
+    deliver("/status/500", 1).await;
+    app.comes_to("webhooks", "major_outage").await;
+    deliver("/status/200", 1).await;
+    app.comes_to("webhooks", "partial_outage").await;
+    app.stop().await;
+}
+
+/// Contract: status 4. A mail server that is down shows, until mails arrive.
+#[tokio::test]
+async fn a_mail_server_that_is_down_shows() {
+    let mut server = MailServer::down();
+    let app = App::simulated().set("email.transport", "smtp").set("email.smtp_url", &server.url()).start().await;
+    for _ in 0..3 {
+        let address = app.address_of(app.account(Tier::Free).await).await;
+        app.stranger().post("/v1/auth/password-reset/request", json!({"email": address})).await.expect(200);
+    }
+    app.comes_to("mail", "major_outage").await;
+    server.come_up();
+    let hurry = "update emails set next_attempt_at = now() where status <> 'done'";
+    sqlx::query(hurry).execute(&app.database.pool).await.expect("a statement");
+    app.comes_to("mail", "operational").await;
+    assert_eq!(server.taken().len(), 3);
+    app.stop().await;
+}
+
+/// Contract: status 1, 5. While the database is away the answer is 200 within a second, and says so with what was known before.
+#[tokio::test]
+async fn a_database_that_is_away_shows() {
+    let app = App::simulated().start().await;
+    let staff = app.staff().await;
+    posted(&staff).await;
+    eventually(Duration::from_secs(10), "the incident is shown", async || {
+        (app.shown().await["incidents"][0]["title"] == "Mails are late").then_some(())
+    })
+    .await;
+    let mut server = server_of(&app.database).await;
+    let_in(&mut server, &app.database, false).await;
+    eventually(Duration::from_secs(10), "the outage is shown", async || {
+        let asked = Instant::now();
+        let shown = app.shown().await;
+        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+        if state_of(&shown, "database") != "major_outage" {
+            return None;
+        }
+        let states = COMPONENTS.map(|component| state_of(&shown, component));
+        assert_eq!(states, ["partial_outage", "unknown", "unknown", "unknown", "major_outage"]);
+        assert_eq!(
+            (&shown["status"], &shown["incidents"][0]["title"]),
+            (&json!("major_outage"), &json!("Mails are late"))
+        );
+        assert_eq!(shown["history"].as_array().map(Vec::len), Some(90));
+        Some(())
+    })
+    .await;
+    let (_, page) = app.page("/status").await;
+    assert!(page.contains("Mails are late") && page.contains("before the database ceased to answer"), "{page}");
+    let_in(&mut server, &app.database, true).await;
+    app.comes_to("database", "operational").await;
+    app.stop().await;
+}
+
+/// Contract: status 6. However many ask, a process asks the database once in three seconds.
+#[tokio::test]
+async fn many_who_look_cost_the_database_no_more_than_one() {
+    let app = App::simulated().counting_statements().start().await;
+    app.comes_to("api", "operational").await;
+    app.count_statements().await;
+    let began = Instant::now();
+    for _ in 0..20 {
+        let asked = (0..10).map(|_| {
+            let stranger = app.stranger();
+            async move { stranger.get("/v1/status").await.expect(200) }
+        });
+        at_once(asked).await;
+    }
+    let looks = i64::try_from(began.elapsed().as_secs() / 3 + 2).expect("a few");
+    for statement in app.statements().await.iter().filter(|one| one.query.contains("status_days")) {
+        assert!(statement.calls <= looks, "{looks} looks: {statement}");
+    }
+    app.stop().await;
+}
+
+/// Contract: status 10 to 14; staff 5, 6, 16. Staff post, update and resolve, once and for good; what they write is text and nothing else.
+#[tokio::test]
+async fn staff_tell_of_an_incident() {
+    let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    let staff = app.staff().await;
+    for (name, wrong) in [
+        ("title", json!("")),
+        ("title", json!("x".repeat(121))),
+        ("title", json!("a\nb")),
+        ("message", json!(" ")),
+        ("message", json!("x".repeat(5_001))),
+        ("message", json!("a\u{7}b")),
+        ("impact", json!("none")),
+        ("components", json!(["mail", "moon"])),
+        ("components", json!("mail")),
+        ("reason", json!("")),
+        ("reason", json!("x".repeat(501))),
+    ] {
+        let mut body = incident();
+        body[name] = wrong;
+        staff.post(INCIDENTS, body).await.invalid(name);
+    }
+    for absent in ["title", "message", "impact", "reason"] {
+        let mut body = incident();
+        body.as_object_mut().expect("an object").remove(absent);
+        staff.post(INCIDENTS, body).await.invalid(absent);
+    }
+    assert_eq!(app.count("select count(*) from incidents").await, 0);
+
+    let mut body = incident();
+    body["title"] = json!("<script>alert(1)</script>");
+    body["components"] = json!(["mail", "api", "mail"]);
+    let posted = staff.post(INCIDENTS, body).await.expect(201).body;
+    let id = posted["id"].as_str().expect("an id");
+    assert!(id.starts_with("inc_"), "{id}");
+    assert_eq!((&posted["status"], &posted["impact"]), (&json!("investigating"), &json!("minor")));
+    assert_eq!((&posted["components"], &posted["resolved_at"]), (&json!(["api", "mail"]), &Value::Null));
+    assert_eq!(posted["updates"][0]["message"], "We look into it.");
+
+    for wrong in [json!("resolved"), json!("gone"), json!(null)] {
+        let body = json!({"message": "m", "status": wrong, "reason": "r"});
+        staff.post(&format!("{INCIDENTS}/{id}/updates"), body).await.invalid("status");
+    }
+    let updated = update(&staff, id, "We know why.").await.expect(200).body;
+    assert_eq!((&updated["status"], updated["updates"].as_array().map(Vec::len)), (&json!("identified"), Some(2)));
+    assert_eq!(updated["updates"][0]["message"], "We know why.", "the newest first");
+    eventually(Duration::from_secs(10), "it is shown", async || {
+        let shown = app.shown().await;
+        (shown["incidents"][0]["status"] == "identified").then_some(())
+    })
+    .await;
+    let (_, page) = app.page("/status").await;
+    assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script"), "{page}");
+
+    let resolved = at_once([(); 4].map(|()| {
+        let (staff, id) = (staff.clone(), id.to_owned());
+        async move { resolve(&staff, &id).await.status.as_u16() }
+    }));
+    let mut statuses = resolved.await;
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409, 409, 409]);
+    update(&staff, id, "Once more.").await.problem(409, "conflict");
+    for unknown in [unknown_id("inc"), unknown_id("acc"), "x".to_owned()] {
+        update(&staff, &unknown, "m").await.problem(404, "not-found");
+        resolve(&staff, &unknown).await.problem(404, "not-found");
+    }
+    eventually(Duration::from_secs(10), "it is shown no more", async || {
+        (app.shown().await["incidents"] == json!([])).then_some(())
+    })
+    .await;
+    let log: Vec<(String, String)> = sqlx::query_as("select operation, target_resource_id from staff_log order by id")
+        .fetch_all(&app.database.pool)
+        .await
+        .expect("the log");
+    let deeds = ["incident.posted", "incident.updated", "incident.resolved"];
+    assert_eq!(log, deeds.map(|deed| (deed.to_owned(), id.to_owned())));
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    let counted = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
+    assert!(counted.contains("service_admin_audit_emit_total{prefix=\"incident\"} 3"), "{counted}");
+    app.stop().await;
+}
+
+/// Contract: status 15 to 18; rate-limits 3. An address is subscribed when its reader presses a button, and not when a program opens the
+/// link; each mail ends it by a POST, and then nothing of it is left.
+#[tokio::test]
+async fn an_address_is_subscribed_by_its_reader_and_leaves_nothing_behind() {
+    let app = App::simulated().set("auth.send_rate_per_minute", "4").start().await;
+    let (stranger, address) = (app.stranger(), "ada@example.com");
+    for wrong in
+        [json!({}), json!({"email": "nobody"}), json!({"email": 7}), json!({"email": "a@b\r\nBcc: c@d.example"})]
+    {
+        stranger.post(SUBSCRIBERS, wrong).await.invalid("email");
+    }
+    let first = stranger.post(SUBSCRIBERS, json!({"email": "Ada@Example.com"})).await.expect(200);
+    assert_eq!(first.body["sent"], true);
+    assert_timestamp(&first.body["expires_at"]);
+    let asked = app.mail_to("Ada@example.com", Template::StatusConfirm).await;
+    assert_eq!(asked.link(), format!("{}/status/confirm?token={}", app.base_url, asked.token));
+    assert!(app.tables_with(&asked.token).await.is_empty(), "a token is stored");
+    // Asked for again at once, it is asked by the mail that it has.
+    let again = stranger.post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
+    assert_eq!(again.body.as_object().map(|body| body.len()), first.body.as_object().map(|body| body.len()));
+    let done = "select count(*) from emails where status = 'done'";
+    eventually(Duration::from_secs(20), "both mails are done", async || (app.count(done).await == 2).then_some(()))
+        .await;
+    assert_eq!(app.mails_to("Ada@example.com", Template::StatusConfirm).len(), 1);
+
+    let (headers, page) = app.page(&format!("/status/confirm?token={}", asked.token)).await;
+    assert!(headers["cache-control"] == "no-store" && headers["referrer-policy"] == "no-referrer", "{headers:?}");
+    assert!(page.contains("<form method=post>") && !page.contains(&asked.token) && !page.contains("<script"), "{page}");
+    let policy = headers["content-security-policy"].to_str().expect("text");
+    assert!(policy.contains("form-action 'self'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert_eq!(app.count("select count(*) from status_subscribers where confirmed_at is not null").await, 0);
+    for worthless in ["", "x", &asked.token[1..]] {
+        app.press("/status/confirm", worthless).await.invalid("token");
+    }
+    let pressed = at_once([(); 3].map(|()| {
+        let (stranger, path) = (app.stranger(), format!("/status/confirm?token={}", asked.token));
+        async move { stranger.send(stranger.request(Method::POST, &path)).await.status.as_u16() }
+    }));
+    let mut statuses = pressed.await;
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 400, 400], "once");
+
+    let told = app.mail_to("Ada@example.com", Template::StatusSubscribed).await;
+    let path = format!("/status/unsubscribe?token={}", told.token);
+    assert_eq!(told.header("List-Unsubscribe"), format!("<{}{path}>", app.base_url));
+    assert_eq!(told.header("List-Unsubscribe-Post"), "List-Unsubscribe=One-Click");
+    let confirmed = stranger.post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
+    assert_eq!(confirmed.body["sent"], true, "the same for who is subscribed");
+    app.page(&path).await;
+    assert_eq!(app.count("select count(*) from status_subscribers").await, 1, "opening it does nothing");
+    let mut broken = told.token.clone();
+    broken.replace_range(30..31, if &broken[30..31] == "A" { "B" } else { "A" });
+    app.press("/status/unsubscribe", &broken).await.invalid("token");
+    for _ in 0..2 {
+        app.press("/status/unsubscribe", &told.token).await.expect(200);
+    }
+    assert_eq!(app.tables_with("ada@example.com").await, Vec::<String>::new());
+    assert_eq!(app.count("select count(*) from emails").await, 0);
+    stranger.post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
+    stranger.post(SUBSCRIBERS, json!({"email": address})).await.problem(429, "rate-limited");
+    app.stop().await;
+}
+
+/// Contract: status 16, 18; retention 13. A link is good for its time; an address that did not follow it goes a day later, and one that did
+/// stays.
+#[tokio::test]
+async fn an_address_that_does_not_confirm_is_forgotten() {
+    let app = App::simulated().start().await;
+    app.subscribed("bob@example.com").await;
+    app.stranger().post(SUBSCRIBERS, json!({"email": "ada@example.com"})).await.expect(200);
+    let asked = app.mail_to("ada@example.com", Template::StatusConfirm).await;
+    let late = "update status_subscribers set confirm_until = now() - interval '23 hours'";
+    sqlx::query(late).execute(&app.database.pool).await.expect("a statement");
+    app.press("/status/confirm", &asked.token).await.invalid("token");
+    app.run(&["sweep", "retention"]).await.code(0);
+    assert_eq!(app.count("select count(*) from status_subscribers").await, 2);
+    let late = "update status_subscribers set confirm_until = now() - interval '25 hours'";
+    sqlx::query(late).execute(&app.database.pool).await.expect("a statement");
+    app.run(&["sweep", "retention"]).await.code(0);
+    assert_eq!(app.count("select count(*) from status_subscribers where email = 'bob@example.com'").await, 1);
+    assert_eq!(app.count("select count(*) from status_subscribers").await, 1);
+    app.stop().await;
+}
+
+/// Contract: status 17, 19 to 21. A subscriber is told that there is an incident, at most once an hour what is new, which is the newest then, and
+/// that it is over; an update that waits by then is told to nobody.
+#[tokio::test]
+async fn a_subscriber_is_told_of_an_incident() {
+    let app = App::simulated().start().await;
+    let (staff, address) = (app.staff().await, "ada@example.com");
+    app.subscribed(address).await;
+    let mut body = incident();
+    body["title"] = json!("Posts \u{2013} late <b>");
+    body["message"] = json!(format!("We look into it.\n\nCaf\u{e9} & {}", "long ".repeat(300)));
+    let first = staff.post(INCIDENTS, body).await.expect(201).body;
+    let id = first["id"].as_str().expect("an id");
+    // By the chain alone.
+    let mail = app.mail_to(address, Template::IncidentPosted).await;
+    assert_eq!(mail.subject, "[Kitfleet] Incident: Posts \u{2013} late <b>");
+    assert!(mail.text.contains("Caf\u{e9} & long long") && mail.text.contains("Affected: mail."), "{}", mail.text);
+    assert!(mail.html.contains("late &#60;b&#62;") || mail.html.contains("late &lt;b&gt;"), "{}", mail.html);
+    assert!(mail.raw.is_ascii() && mail.raw.lines().all(|line| line.len() <= 998), "{}", mail.raw);
+    assert!(mail.header("List-Unsubscribe").ends_with(&format!("token={}>", mail.token)));
+
+    update(&staff, id, "First news.").await.expect(200);
+    app.tell().await;
+    assert!(app.mail_to(address, Template::IncidentUpdated).await.text.contains("First news."));
+    for news in ["Second news.", "Third news."] {
+        update(&staff, id, news).await.expect(200);
+        app.tell().await;
+    }
+    let written = "select count(*) from emails where template = 'incident_updated'";
+    assert_eq!(app.count(written).await, 1, "an hour has not passed");
+    let hour = "update incident_notices set done_at = done_at - interval '1 hour 1 second' where kind = 'updated'";
+    sqlx::query(hour).execute(&app.database.pool).await.expect("a statement");
+    app.tell().await;
+    let newest = app.mail_number(2, address, Template::IncidentUpdated).await;
+    assert!(newest.text.contains("Third news.") && !newest.text.contains("Second news."), "{}", newest.text);
+
+    update(&staff, id, "Fourth news.").await.expect(200);
+    resolve(&staff, id).await.expect(200);
+    app.tell().await;
+    let over = app.mail_to(address, Template::IncidentResolved).await;
+    assert!(over.text.contains("This incident has been resolved."), "{}", over.text);
+    sqlx::query(hour).execute(&app.database.pool).await.expect("a statement");
+    app.tell().await;
+    assert_eq!(app.count(written).await, 2, "what waited is told to nobody");
+    app.press("/status/unsubscribe", &over.token).await.expect(200);
+    let silent = posted(&staff).await;
+    app.tell().await;
+    resolve(&staff, &silent).await.expect(200);
+    app.tell().await;
+    assert_eq!(app.count("select count(*) from emails where subscriber_id is not null").await, 0);
+    app.stop().await;
+}
+
+/// Contract: status 18, 19, 22. Many are told in batches, each once, however many processes do so and whenever one dies; who unsubscribes
+/// meanwhile is told no more.
+#[tokio::test]
+async fn each_of_many_subscribers_is_told_once() {
+    // Nobody sends what is written.
+    let app = App::simulated().roles(&[Role::Api]).start().await;
+    let staff = app.staff().await;
+    app.subscribers(1_300).await;
+    let id = posted(&staff).await;
+    resolve(&staff, &id).await.expect(200);
+
+    let mut conn = app.database.pool.acquire().await.expect("a connection");
+    for crashes in [true, false] {
+        let mut tx = sqlx::Acquire::begin(&mut *conn).await.expect("a transaction");
+        assert!(notices::go_on(&mut tx, HOUR, 500).await.expect("a batch"));
+        if crashes {
+            drop(tx);
+        } else {
+            tx.commit().await.expect("a commit");
+        }
+    }
+    drop(conn);
+    let written = "select count(*) from emails";
+    assert_eq!(app.count(written).await, 500);
+    sqlx::query("delete from status_subscribers where email = '1300@example.com'")
+        .execute(&app.database.pool)
+        .await
+        .expect("somebody unsubscribes");
+    let told = at_once((0..3).map(|_| {
+        let pool = app.database.pool.clone();
+        async move {
+            let mut conn = pool.acquire().await.expect("a connection");
+            while go_on_telling(&mut conn, HOUR, 100).await.expect("a statement") {}
+        }
+    }));
+    told.await;
+    app.tell().await;
+    for (template, count) in [("incident_posted", 1_299_i64), ("incident_resolved", 1_299)] {
+        let counts: (i64, i64) =
+            sqlx::query_as("select count(*), count(distinct subscriber_id) from emails where template = $1")
+                .bind(template)
+                .fetch_one(&app.database.pool)
+                .await
+                .expect("counts");
+        assert_eq!(counts, (count, count), "{template}");
+    }
+    let order = "select count(*) from emails p join emails r on r.subscriber_id = p.subscriber_id
+                 where p.template = 'incident_posted' and r.template = 'incident_resolved' and r.id < p.id";
+    assert_eq!(app.count(order).await, 0, "first what it is, and then that it is over");
+    let queued = app.run(&["jobs", "stats", "--json"]).await.code(0).stdout;
+    assert!(queued.contains("emails"), "{queued}");
+    assert_eq!(app.count("select count(*) from incident_notices where done_at is null").await, 0);
+    app.stop().await;
+}

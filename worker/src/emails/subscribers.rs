@@ -1,0 +1,69 @@
+//! Mails to subscribers of the status page (contract: status 15 to 22), each of whom can end that by any of them.
+
+use kitfleet_domain::emails::{self, Attempt, Template};
+use kitfleet_domain::ids::SubscriberId;
+use kitfleet_domain::status::incidents;
+use kitfleet_domain::status::subscribers::{self, Question, Unsubscriber};
+use sqlx::PgConnection;
+
+use super::Mailer;
+use super::letter::Letter;
+use super::mail::Mail;
+
+/// The mail. `None` when nobody is to get it, which is noted.
+pub(super) async fn compose(
+    conn: &mut PgConnection,
+    mailer: &Mailer,
+    attempt: &Attempt,
+    subscriber: SubscriberId,
+) -> sqlx::Result<Option<Mail>> {
+    let in_time = attempt.expires_at > attempt.started_at;
+    let mail = if !in_time {
+        None
+    } else if attempt.template == Template::StatusConfirm {
+        ask(&mut *conn, mailer, attempt, subscriber).await?
+    } else {
+        tell(&mut *conn, mailer, attempt, subscriber).await?
+    };
+    if mail.is_none() {
+        emails::discard(conn, attempt).await?;
+    }
+    Ok(mail)
+}
+
+async fn ask(
+    conn: &mut PgConnection,
+    mailer: &Mailer,
+    attempt: &Attempt,
+    subscriber: SubscriberId,
+) -> sqlx::Result<Option<Mail>> {
+    let question = subscribers::ask(conn, subscriber, attempt.id).await?;
+    Ok(question.map(|Question { email, token }| {
+        let letter = Letter::write(attempt, &mailer.base_url, Some(&token));
+        Mail::new(attempt, email, &letter)
+    }))
+}
+
+async fn tell(
+    conn: &mut PgConnection,
+    mailer: &Mailer,
+    attempt: &Attempt,
+    subscriber: SubscriberId,
+) -> sqlx::Result<Option<Mail>> {
+    let Some(email) = subscribers::address_of(&mut *conn, subscriber).await? else { return Ok(None) };
+    let mut letter = match attempt.details["update_id"].as_str().and_then(|id| id.parse().ok()) {
+        None => Letter::write(attempt, &mailer.base_url, None),
+        Some(update) => {
+            let Some(told) = incidents::told(&mut *conn, update).await? else { return Ok(None) };
+            // News that waited for a mail server would arrive after the end.
+            if attempt.template == Template::IncidentUpdated && told.over {
+                return Ok(None);
+            }
+            Letter::of_incident(attempt.template, &told, &mailer.base_url)
+        }
+    };
+    let fetch = async || Unsubscriber::fetch(&mut *conn).await;
+    let token = mailer.unsubscriber.get_or_try_init(fetch).await?.sign(subscriber);
+    letter.can_be_ended_at(format!("{}/status/unsubscribe?token={token}", mailer.base_url));
+    Ok(Some(Mail::new(attempt, email, &letter)))
+}
