@@ -20,6 +20,7 @@ async fn the_service_keeps_to_its_contract() {
     // Keys at model providers are tested, too: not by asking somebody who sells models.
     let models = ModelProvider::start().await;
     let cards = CardProvider::start().await;
+    cards.forget_keys();
     let app = App::simulated()
         .with_second_factors()
         .asking(&models)

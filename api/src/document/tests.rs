@@ -148,7 +148,8 @@ fn every_operation_tells_of_what_can_always_happen() {
         }
         if let Some(body) = operation["requestBody"]["content"].as_object() {
             ["400", "408", "413"].into_iter().for_each(&mut must);
-            if body.contains_key("application/json") {
+            // What is signed is read as it came, whatever it is called.
+            if body.contains_key("application/json") && !name.ends_with("-webhook") {
                 must("415");
             }
         }

@@ -236,6 +236,40 @@ async fn a_subscription_takes_back_what_it_gave() {
     app.stop().await;
 }
 
+/// Contract: billing 17, 20. The end of a subscription that is told before it ever gave anything leaves the account where another has it.
+#[tokio::test]
+async fn an_end_that_is_told_first_leaves_the_other() {
+    let (app, _provider) = shop().await;
+    let mut teller = Teller::of(&app);
+    let account = app.account(Tier::Free).await;
+    let first = subscription("sub_first", account, "solo_manual", "active");
+    let mut second = subscription("sub_second", account, "api_builder", "past_due");
+    second["created"] = json!(START + 100);
+    let updated = "customer.subscription.updated";
+    teller.stands(120, updated, &second, account, "free").await;
+    teller.stands(0, "customer.subscription.created", &first, account, "solo_manual").await;
+    teller.stands(130, "customer.subscription.deleted", &second, account, "solo_manual").await;
+    second["status"] = json!("active");
+    teller.stands(110, updated, &second, account, "solo_manual").await;
+    assert_eq!(app.moves(account).await.len(), 1);
+    app.stop().await;
+}
+
+/// Contract: billing 17. A subscription that is past due was paid before, also when that is told later.
+#[tokio::test]
+async fn what_is_past_due_was_paid() {
+    let (app, _provider) = shop().await;
+    let mut teller = Teller::of(&app);
+    let account = app.account(Tier::Free).await;
+    let late = subscription("sub_1", account, "api_builder", "past_due");
+    teller.stands(100, "customer.subscription.updated", &late, account, "free").await;
+    let active = subscription("sub_1", account, "api_builder", "active");
+    teller.stands(50, "customer.subscription.updated", &active, account, "api_builder").await;
+    let client = app.client_of(account, &["account_owner"]).await;
+    assert_eq!(client.get(SUBSCRIPTION).await.expect(200).body["status"], "past_due");
+    app.stop().await;
+}
+
 /// Contract: billing 17. What is told late changes nothing, and what has ended is final; what was not known is learned all the same.
 #[tokio::test]
 async fn an_older_event_changes_nothing() {

@@ -2,6 +2,7 @@
 //! remembers idempotency keys as Stripe does, and tells what happened as often and in whatever order it is told to.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -43,6 +44,7 @@ struct Seen {
     replies: Mutex<VecDeque<Reply>>,
     /// What was answered to each key, and to what.
     remembered: Mutex<HashMap<String, (Form, Value)>>,
+    forgets: AtomicBool,
 }
 
 /// A request that came.
@@ -154,6 +156,11 @@ impl CardProvider {
         self.seen.replies.lock().expect("no panic").push_back(reply);
     }
 
+    /// Remembers no keys any more, and so minds none that comes again with something else.
+    pub fn forget_keys(&self) {
+        self.seen.forgets.store(true, Ordering::Relaxed);
+    }
+
     /// What came so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.seen.asked.lock().expect("no panic").clone()
@@ -259,7 +266,7 @@ impl Seen {
             let id = format!("bps_{number}");
             json!({"id": id, "object": "billing_portal.session", "url": format!("https://billing.stripe.com/p/session/{id}")})
         };
-        if !key.is_empty() {
+        if !key.is_empty() && !self.forgets.load(Ordering::Relaxed) {
             remembered.insert(key.to_owned(), (asked.form.clone(), answer.clone()));
         }
         (200, answer)

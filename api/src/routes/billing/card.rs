@@ -42,10 +42,9 @@ pub fn routes() -> Routes {
 
 /// What is bought, and where its buyer comes back to
 #[derive(Deserialize, ToSchema)]
-#[schema(
-    as = CreateCheckoutSession,
-    example = json!({"tier": "api_builder", "success_url": "https://example.com/done", "cancel_url": "https://example.com/plans"})
-)]
+#[schema(as = CreateCheckoutSession, example = json!({
+    "tier": "api_builder", "success_url": "https://example.com/done", "cancel_url": "https://example.com/plans",
+}))]
 struct NewCheckout {
     /// A tier that has a price, and that the account does not have
     #[schema(schema_with = paid_tier)]

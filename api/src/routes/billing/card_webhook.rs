@@ -85,7 +85,7 @@ impl Refused {
 ///
 /// For the provider alone, which signs what it sends. Whatever is not answered 200 comes again.
 #[utoipa::path(
-    post, path = "/v1/billing/card-webhook", tag = "Billing", operation_id = "receiveCardEvent",
+    post, path = "/v1/billing/card-webhook", tag = "Billing", operation_id = "takeCardEvent",
     request_body = CardEvent,
     params(("Stripe-Signature" = String, Header, description = "`t=<seconds>,v1=<hex>`: an HMAC-SHA256 of time and body")),
     responses((status = 200, description = "It is stored, or was before", body = Received), Telling),
