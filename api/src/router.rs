@@ -1,5 +1,7 @@
 //! Every route, and what crosses them all.
 
+use std::sync::Arc;
+
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::{Extension, Router};
 use kitfleet_jobs::wakeups::Wakeups;
@@ -123,7 +125,7 @@ fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
         .layer(from_fn_with_state((app.handlers.clone(), app.pulse.clone()), pulse::answer))
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn_with_state(rows, deprecation::announce))
-        .layer(from_fn_with_state(app.clone(), board::count))
+        .layer(from_fn_with_state(Arc::clone(&app.board), board::count))
         .layer(from_fn(observe::requests))
         .layer(from_fn_with_state(app.clone(), own_task::run))
         .with_state(app)

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
 use kitfleet_domain::seldom::Seldom;
@@ -17,8 +18,6 @@ use kitfleet_domain::status::{self, Look};
 use sqlx::{ConnectOptions as _, PgConnection, PgPool};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
-
-use crate::http::state::App;
 
 /// For how long a look is good.
 const GOOD_FOR: Duration = Duration::from_secs(3);
@@ -138,11 +137,11 @@ async fn look(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<(PgConnec
 }
 
 /// Counts a request, and whether the service failed.
-pub async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn count(State(board): State<Arc<Board>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
-    app.board.answered.fetch_add(1, Ordering::Relaxed);
-    if response.status() == axum::http::StatusCode::INTERNAL_SERVER_ERROR {
-        app.board.failed.fetch_add(1, Ordering::Relaxed);
+    board.answered.fetch_add(1, Ordering::Relaxed);
+    if response.status() == StatusCode::INTERNAL_SERVER_ERROR {
+        board.failed.fetch_add(1, Ordering::Relaxed);
     }
     response
 }

@@ -290,7 +290,7 @@ pub struct Shared {
     /// Whether the database answers.
     pub pulse: Pulse,
     /// How everything is.
-    pub board: Board,
+    pub board: Arc<Board>,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
     /// The live views that pass through here, and what ends them all.
@@ -338,7 +338,7 @@ impl App {
             streams: Streams::default(),
             last_used: LastUsed::default(),
             pulse: Pulse::default(),
-            board: Board::default(),
+            board: Arc::default(),
             handlers,
             tunnels: TaskTracker::new(),
             tunnels_cut: CancellationToken::new(),

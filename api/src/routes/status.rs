@@ -64,7 +64,7 @@ struct Shown {
     #[schema(schema_with = state)]
     status: &'static str,
     /// When the components were measured; null when this process could not yet
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
     measured_at: Option<Timestamp>,
     /// Each part of the service
     components: Vec<ShownComponent>,
@@ -116,7 +116,7 @@ struct ShownDayOfComponent {
     #[schema(schema_with = state)]
     state: &'static str,
     /// In which part of the samples there was no outage; null when there are none
-    #[schema(value_type = Option<f64>)]
+    #[schema(required = true)]
     uptime: Option<f64>,
     /// How often it was measured: once a minute, when nothing kept the service from that
     samples: i32,
@@ -169,7 +169,7 @@ pub struct Incident {
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
     /// When it was over
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
     resolved_at: Option<Timestamp>,
     /// What was said, the newest first
     updates: Vec<IncidentUpdate>,
@@ -257,7 +257,7 @@ struct SubscriptionAsked {
     /// Always true
     sent: bool,
     /// Until when a link that was mailed is good
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
     expires_at: Option<Timestamp>,
 }
 
