@@ -128,8 +128,8 @@ fn asks(method: &Method, path: &str) -> Asks {
         (_, ["v1", "account", "mfa", ..]) => a_person().with_step_up(),
         ("GET", ["v1", "team" | "teams", ..]) => needs("read"),
         (_, ["v1", "team" | "teams", ..]) => needs("account_owner"),
-        // A payment provider signs what it sends.
-        ("POST", ["v1", "billing", "card-webhook"]) => return Asks::Nothing,
+        // Payment providers sign what they send.
+        ("POST", ["v1", "billing", "card-webhook" | "crypto-webhook"]) => return Asks::Nothing,
         (_, ["v1", "billing", ..]) => needs("account_owner"),
         (_, ["v1", "oauth", "clients", ..]) => needs("account_owner"),
         (_, ["v1", "auth", "mfa", "step-up"]) => a_person(),

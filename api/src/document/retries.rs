@@ -19,7 +19,7 @@ const UNREPEATABLE: [(&str, &str); 1] = [
 ];
 
 /// Of the method that may not as a rule.
-const REPEATABLE_POSTS: [&str; 25] = [
+const REPEATABLE_POSTS: [&str; 26] = [
     // They look at the page and leave it as it is. An operation that still runs makes the second a 409.
     "/v1/sessions/{id}/wait",
     "/v1/sessions/{id}/capture",
@@ -57,6 +57,7 @@ const REPEATABLE_POSTS: [&str; 25] = [
     "/v1/auth/cli-authorize/initiate",
     // An event does what it does once.
     "/v1/billing/card-webhook",
+    "/v1/billing/crypto-webhook",
 ];
 
 #[cfg(test)]
