@@ -24,8 +24,9 @@ create table crypto_orders (
     -- Until when what was paid lasts, and when it was taken back.
     paid_until timestamptz,
     lapsed_at timestamptz,
-    -- What staff should look at.
+    -- What staff should look at, and the payment that is the reason.
     flag text,
+    flagged_by text,
     created_at timestamptz not null default now(),
     expires_at timestamptz not null,
     unique (account_id, idempotency_key),

@@ -265,7 +265,9 @@ pub async fn settle_order(conn: &mut PgConnection, id: OrderId, period: Duration
     if order.status == Status::Paid || order.status == Status::Failed && order.flag.is_none() {
         return Err(Refused::conflict(format!("the order is {}", order.status.name())));
     }
-    crypto::pay(&mut tx, &order, order.payment_id.as_deref(), period).await?;
+    // The money that is looked at is that which raised the flag.
+    let payment = order.flagged_by.as_ref().or(order.payment_id.as_ref()).map(String::as_str);
+    crypto::pay(&mut tx, &order, payment, period).await?;
     staff::record(&mut tx, by, of_order(Operation::OrderSettled, &order)).await?;
     Ok(tx.commit().await?)
 }

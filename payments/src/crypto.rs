@@ -113,12 +113,16 @@ impl CryptoProcessor {
         &self.config
     }
 
-    /// Whether the processor can be asked at all.
+    /// Whether something can be bought: the processor can be asked, and is believed when it says that it was paid.
     ///
     /// # Errors
     /// When it cannot.
     pub fn require(&self) -> Result<(), PaymentError> {
-        if self.config.api_key.is_some() { Ok(()) } else { Err(PaymentError::Unconfigured) }
+        if self.config.api_key.is_some() && self.config.ipn_secret.is_some() {
+            Ok(())
+        } else {
+            Err(PaymentError::Unconfigured)
+        }
     }
 
     /// Has a payment made for an order.

@@ -30,6 +30,14 @@ pub enum PaymentError {
     Unusable,
 }
 
+impl PaymentError {
+    /// Whether nothing was answered at all.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Unconfigured | Self::Unreachable | Self::Late)
+    }
+}
+
 /// # Errors
 /// When the machine's certificates make no sense.
 pub fn client() -> reqwest::Result<Client> {

@@ -5,6 +5,7 @@ use kitfleet_domain::ids::AccountId;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::support::card_provider::{CardProvider, event, now};
 use crate::support::crypto_processor::{CryptoProcessor, Reply, hmac, notice, sorted};
 use crate::support::{Answer, App, Builder, Client, assert_timestamp, at_once, unknown_id};
 
@@ -154,7 +155,8 @@ async fn a_key_is_one_order_for_ever() {
 
     app.told_by_crypto(&notice(&answers[0].body, "finished", &json!({}))).await.expect(200);
     assert_ne!(app.tier(account).await, "free");
-    let later = check_out(&client, json!({"product": "nothing", "pay_currency": "!"}), Some("once")).await.expect(201);
+    let later = check_out(&client, json!({"product": 5, "what": []}), Some("once")).await.expect(201);
+    assert_eq!(later.headers["location"], format!("{ORDERS}/{}", later.body["id"].as_str().expect("an id")));
     assert_eq!((&later.body, later.headers["idempotent-replayed"].to_str().ok()), (&answers[0].body, Some("1")));
 
     // Another account's key is another.
@@ -197,6 +199,12 @@ async fn a_processor_that_fails_leaves_nothing() {
     let (_, client) = app.customer(Tier::ApiStarter).await;
     check_out(&client, bought(), None).await.problem(503, "feature-unavailable");
     app.noticed("{}", Some("00")).await.problem(503, "feature-unavailable");
+    app.stop().await;
+    // Who would not hear that it was paid sells nothing.
+    let app =
+        App::simulated().paid_in_crypto_at(&processor.base_url).set("billing.crypto.ipn_secret", "").start().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    check_out(&client, bought(), None).await.problem(503, "feature-unavailable");
     app.stop().await;
 }
 
@@ -263,6 +271,14 @@ async fn what_is_paid_moves_the_account_once() {
     assert_eq!(app.count("select count(*) from crypto_orders where flag = 'it was paid twice'").await, 1);
     assert_eq!(app.told_of(&order).await.len(), 1);
 
+    // Money that is given back is for staff to see.
+    app.told_by_crypto(&notice(&order, "refunded", &json!({}))).await.expect(200);
+    assert_eq!(
+        app.count("select count(*) from crypto_orders where flag = 'it was given back after it was paid'").await,
+        1
+    );
+    assert_eq!(app.tier(account).await, "api_builder");
+
     // Buying the same once more adds a period.
     let second = self::order(&person).await;
     app.told_by_crypto(&notice(&second, "finished", &json!({}))).await.expect(200);
@@ -293,7 +309,9 @@ async fn less_or_other_money_pays_nothing() {
         // The rest of the money comes.
         app.told_by_crypto(&notice(&order, "finished", &json!({"payment_id": 77}))).await.expect(200);
         assert_eq!(read(&client, &order).await["status"], "paid", "{amiss}");
-        assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 0);
+        // Somebody has still to look at what came first.
+        assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 1);
+        sqlx::query("delete from crypto_orders").execute(&app.database.pool).await.expect("a statement");
     }
     assert_eq!(app.tier(account).await, "api_builder");
     app.stop().await;
@@ -306,7 +324,8 @@ async fn a_payment_that_fails_ends_the_order() {
     let (account, client) = app.customer(Tier::ApiStarter).await;
     for status in ["failed", "refunded", "expired"] {
         let order = order(&client).await;
-        app.told_by_crypto(&notice(&order, status, &json!({}))).await.expect(200);
+        let told = json!({"order_id": order["id"], "payment_id": order["payment_id"], "payment_status": status});
+        app.told_by_crypto(&told).await.expect(200);
         let now = read(&client, &order).await;
         assert_eq!((&now["status"], &now["reason"], &now["paid_at"]), (&json!("failed"), &json!("ipn"), &Value::Null));
         let wanted = json!({
@@ -429,6 +448,31 @@ async fn staff_expire_and_settle_orders() {
         let moved = read(&client, &order).await;
         assert_eq!(moved["paid_at"].is_null(), moved["status"] == "failed");
     }
+    app.stop().await;
+}
+
+/// Contract: billing 19, 54. A subscription that is renewed does not take what was paid for with a crypto currency.
+#[tokio::test]
+async fn a_renewal_leaves_what_was_paid_for_on_its_own() {
+    let (processor, cards) = (CryptoProcessor::start().await, CardProvider::start().await);
+    let app = selling(&processor).selling_at(&cards.base_url).start().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    let subscription = |status: &str| {
+        json!({"id": "sub_1", "object": "subscription", "customer": "cus_1", "status": status,
+               "metadata": {"account_id": account, "tier": "api_starter"}, "start_date": now() - 100})
+    };
+    app.told_by_card(&event("evt_1", "customer.subscription.created", now() - 100, &subscription("active")))
+        .await
+        .expect(200);
+    let order = order(&client).await;
+    app.told_by_crypto(&notice(&order, "finished", &json!({}))).await.expect(200);
+    app.told_by_card(&event("evt_2", "customer.subscription.updated", now(), &subscription("active")))
+        .await
+        .expect(200);
+    assert_eq!(app.tier(account).await, "api_builder");
+    app.age(&order, "31 days").await;
+    app.run(&["sweep", "crypto-orders"]).await.code(0);
+    assert_eq!(app.tier(account).await, "api_starter", "the subscription goes on");
     app.stop().await;
 }
 

@@ -3,12 +3,14 @@
 use kitfleet_domain::billing::ipn::Notice;
 use kitfleet_domain::billing::orders::{self, Stale};
 use kitfleet_jobs::billing::crypto;
-use kitfleet_payments::{CryptoProcessor, PaymentError};
+use kitfleet_payments::CryptoProcessor;
 use serde::Serialize;
 use sqlx::PgPool;
 
 /// Orders that are looked at together.
 const BATCH: i64 = 100;
+/// After so many that it did not answer one after the other the processor is not asked any more.
+const MOST_SILENCES: u32 = 3;
 
 /// What a sweep has come to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,7 +34,7 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
     while crypto::end_lapsed(&mut *db.acquire().await?).await? {
         swept.lapsed += 1;
     }
-    let (age, mut after) = (processor.config().sweep_after, None);
+    let (age, mut after, mut silent) = (processor.config().sweep_after, None, 0);
     loop {
         let stale = orders::stale(&mut *db.acquire().await?, age, after, BATCH).await?;
         let Some(last) = stale.last() else { return Ok(swept) };
@@ -43,8 +45,8 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
                 Err(error) => {
                     tracing::warn!(%error, order = %order.id, "the crypto processor does not say how an order stands");
                     swept.unanswered += 1;
-                    if !matches!(error, PaymentError::Refused(_) | PaymentError::Unusable) {
-                        // The next one would wait as long.
+                    silent = if error.is_silence() { silent + 1 } else { 0 };
+                    if silent == MOST_SILENCES {
                         return Ok(swept);
                     }
                 }

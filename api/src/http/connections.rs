@@ -35,6 +35,7 @@ impl ConnectionLimits {
     }
 
     /// Connections that have become live views, at a time. Each takes two descriptors more, to its worker and there.
+    #[must_use]
     pub fn views(self) -> usize {
         (self.all / 4).max(1)
     }

@@ -23,9 +23,11 @@ pub struct Notice {
     /// The processor's word for how it stands.
     pub payment_status: String,
     /// What was to be paid,
-    pub price_amount: Amount,
+    #[serde(default)]
+    pub price_amount: Option<Amount>,
     /// and in which currency.
-    pub price_currency: String,
+    #[serde(default)]
+    pub price_currency: Option<String>,
     /// What has come,
     #[serde(default)]
     pub actually_paid: Option<Amount>,
@@ -65,11 +67,11 @@ impl Notice {
     }
 
     fn judged(&self, order: &Order) -> Meaning {
-        let is = |said: &str, wanted: &str| said.eq_ignore_ascii_case(wanted);
-        if self.price_amount != Amount::of_cents(order.price_cents) {
+        let is = |said: &String, wanted: &str| said.eq_ignore_ascii_case(wanted);
+        if self.price_amount != Some(Amount::of_cents(order.price_cents)) {
             return Meaning::Amiss("another price was paid than was asked for");
         }
-        if !is(&self.price_currency, &order.price_currency)
+        if !self.price_currency.as_ref().is_some_and(|said| is(said, &order.price_currency))
             || self.pay_currency.as_ref().is_some_and(|said| !is(said, &order.pay_currency))
         {
             return Meaning::Amiss("it was paid in another currency than was asked for");

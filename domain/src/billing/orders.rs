@@ -17,7 +17,7 @@ use crate::timestamp::Timestamp;
 pub const SWEEP: Chain = Chain { name: "sweep_crypto_orders", period: 300 };
 
 /// Orders of an account that may be paid at a time.
-pub const MOST_OPEN: i64 = 50;
+pub const MOST_OPEN: i64 = 20;
 
 /// How an order stands.
 #[derive(
@@ -119,8 +119,10 @@ pub struct Order {
     pub ended_at: Option<Timestamp>,
     /// Until when what was paid lasts.
     pub paid_until: Option<Timestamp>,
-    /// What staff should look at.
+    /// What staff should look at,
     pub flag: Option<String>,
+    /// and which payment is the reason.
+    pub flagged_by: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
     /// Until when it should be paid.
@@ -144,6 +146,7 @@ struct Row {
     ended_at: Option<Timestamp>,
     paid_until: Option<Timestamp>,
     flag: Option<String>,
+    flagged_by: Option<String>,
     created_at: Timestamp,
     expires_at: Timestamp,
 }
@@ -166,6 +169,7 @@ impl From<Row> for Order {
             ended_at: row.ended_at,
             paid_until: row.paid_until,
             flag: row.flag,
+            flagged_by: row.flagged_by,
             created_at: row.created_at,
             expires_at: row.expires_at,
         }
@@ -178,7 +182,7 @@ macro_rules! orders {
         sqlx::query_as!(
             Row,
             r#"select id, account_id, product as "product: Tier", price_cents, price_currency, pay_currency, payment_id, pay_address,
-                      pay_amount, status as "status: Status", reason as "reason: Reason", paid_by, ended_at, paid_until, flag, created_at, expires_at
+                      pay_amount, status as "status: Status", reason as "reason: Reason", paid_by, ended_at, paid_until, flag, flagged_by, created_at, expires_at
                from crypto_orders "# + $condition,
             $($value),*
         )
@@ -188,15 +192,21 @@ macro_rules! orders {
 /// What there is of an account's key.
 #[derive(Debug)]
 pub enum OfKey {
-    /// What was answered, word for word.
-    Answered(String),
+    /// What was answered of this order, word for word.
+    Answered {
+        /// Which.
+        id: OrderId,
+        /// The answer's body.
+        body: String,
+    },
     /// Somebody asks the processor right now.
     Asked,
     /// Whoever asked did not live to hear the answer, and the caller asks now.
     TakenOver(Box<Order>),
 }
 
-/// What there is of the account's key; `None` when it was never used. Who asks the processor is given `patience`.
+/// What there is of the account's key; `None` when it was never used. Who asks the processor is given `patience`; what is taken over
+/// can be paid within `window` from now.
 ///
 /// # Errors
 /// When the database fails.
@@ -205,6 +215,7 @@ pub async fn of_key(
     account: AccountId,
     key: &str,
     patience: Duration,
+    window: Duration,
 ) -> sqlx::Result<Option<OfKey>> {
     let found = sqlx::query!(
         "select id, answer from crypto_orders where account_id = $1 and idempotency_key = $2",
@@ -212,14 +223,15 @@ pub async fn of_key(
         key,
     );
     let Some(found) = found.fetch_optional(&mut *conn).await? else { return Ok(None) };
-    if let Some(answer) = found.answer {
-        return Ok(Some(OfKey::Answered(answer)));
+    if let Some(body) = found.answer {
+        return Ok(Some(OfKey::Answered { id: found.id, body }));
     }
     let taken = sqlx::query!(
-        "update crypto_orders set asked_at = now()
+        "update crypto_orders set asked_at = now(), expires_at = now() + make_interval(secs => $3)
          where id = $1 and answer is null and asked_at < now() - make_interval(secs => $2)",
         found.id as _,
         patience.as_secs_f64(),
+        window.as_secs_f64(),
     );
     if taken.execute(&mut *conn).await?.rows_affected() == 0 {
         return Ok(Some(OfKey::Asked));
@@ -250,17 +262,24 @@ pub async fn begin(
     wanted: &Wanted,
     window: Duration,
 ) -> sqlx::Result<Begun> {
-    let open = sqlx::query_scalar!(
-        r#"select count(*) as "open!" from crypto_orders where account_id = $1 and status = 'pending' and expires_at > now()"#,
+    let standing = sqlx::query!(
+        r#"select count(*) filter (where status = 'pending' and expires_at > now()) as "open!",
+                  coalesce(bool_or(idempotency_key = $2), false) as "is_used!"
+           from crypto_orders where account_id = $1"#,
         account as _,
+        key,
     );
-    if open.fetch_one(&mut *conn).await? >= MOST_OPEN {
+    let standing = standing.fetch_one(&mut *conn).await?;
+    if standing.is_used {
+        return Ok(Begun::KeyInUse);
+    }
+    if standing.open >= MOST_OPEN {
         return Ok(Begun::TooMany);
     }
     let id = OrderId::generate();
-    let made = sqlx::query!(
+    sqlx::query!(
         "insert into crypto_orders (id, account_id, idempotency_key, product, price_cents, price_currency, pay_currency, expires_at)
-         values ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8)) on conflict do nothing",
+         values ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8))",
         id as _,
         account as _,
         key,
@@ -269,10 +288,9 @@ pub async fn begin(
         wanted.price_currency,
         wanted.pay_currency,
         window.as_secs_f64(),
-    );
-    if made.execute(&mut *conn).await?.rows_affected() == 0 {
-        return Ok(Begun::KeyInUse);
-    }
+    )
+    .execute(&mut *conn)
+    .await?;
     let order = orders!(conn, "where id = $1", id as _).fetch_one(conn).await?;
     Ok(Begun::New(Box::new(order.into())))
 }
@@ -313,7 +331,9 @@ pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, ans
 /// # Errors
 /// When the database fails.
 pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
-    sqlx::query!("delete from crypto_orders where id = $1 and answer is null", id as _).execute(conn).await?;
+    sqlx::query!("delete from crypto_orders where id = $1 and answer is null and status = 'pending'", id as _)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -373,12 +393,13 @@ pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<O
     Ok(rows.fetch_all(conn).await?.into_iter().map(Order::from).collect())
 }
 
-/// The order, which nobody else changes until the transaction ends.
+/// The order that somebody was told of, which nobody else changes until the transaction ends.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<Order>> {
-    let order = orders!(conn, "where id = $1 for no key update", id as _).fetch_optional(conn).await?;
+    let order =
+        orders!(conn, "where id = $1 and answer is not null for no key update", id as _).fetch_optional(conn).await?;
     Ok(order.map(Order::from))
 }
 
@@ -400,7 +421,7 @@ pub async fn is_overdue(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bo
 pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders o
-         set status = 'paid', reason = null, paid_by = $2, ended_at = now(), flag = null,
+         set status = 'paid', reason = null, paid_by = $2, ended_at = now(),
              paid_until = greatest(now(), (select max(before.paid_until) from crypto_orders before
                                            where before.account_id = o.account_id and before.product = o.product
                                              and before.lapsed_at is null)) + make_interval(secs => $3)
@@ -429,12 +450,25 @@ pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx:
     Ok(())
 }
 
-/// Has staff look at an order.
+/// Has staff look at an order, because of this payment.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn flag(conn: &mut PgConnection, id: OrderId, why: &str) -> sqlx::Result<()> {
-    sqlx::query!("update crypto_orders set flag = $2 where id = $1", id as _, why).execute(conn).await?;
+pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str) -> sqlx::Result<()> {
+    sqlx::query!("update crypto_orders set flag = $3, flagged_by = $2 where id = $1", id as _, payment, why)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Nobody has to look at an order any more.
+///
+/// # Errors
+/// When the database fails.
+pub async fn unflag(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
+    sqlx::query!("update crypto_orders set flag = null, flagged_by = null where id = $1", id as _)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 

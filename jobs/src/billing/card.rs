@@ -5,6 +5,7 @@
 use kitfleet_domain::accounts;
 use kitfleet_domain::billing::card::{self, Notice, Rank};
 use kitfleet_domain::billing::card_events::{Checkout, Event, Invoice, Subscription, Told};
+use kitfleet_domain::billing::orders;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::timestamp::Timestamp;
@@ -150,7 +151,12 @@ async fn settle(
         _ => None,
     };
     let giver = card::giver(&mut *conn, account).await?;
-    let moves = match (accounts::tier_giver(&mut *conn, account).await?, decided) {
+    let present = accounts::tier_giver(&mut *conn, account).await?;
+    let order =
+        orders::newest_lasting(&mut *conn, account).await?.filter(|order| present == Some(order.id.to_string()));
+    let moves = match (present, decided) {
+        // A renewal does not take what was paid for on its own.
+        _ if order.is_some() && !matches!(rank, Rank::Checkout | Rank::Created) => false,
         (_, Some(true)) if giver.as_ref().is_some_and(|giver| giver.id == id) => true,
         (None, decided) => decided == Some(false),
         (Some(present), _) => card::subscriber(&mut *conn, &present).await? == Some(account),

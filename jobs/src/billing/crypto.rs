@@ -27,6 +27,7 @@ pub async fn take(conn: &mut PgConnection, notice: &Notice, period: Duration) ->
         tracing::warn!(order = %id, "the crypto processor tells of an order that is not there");
         return Ok(());
     };
+    let mut flag = async |why| orders::flag(&mut tx, id, &notice.payment_id, why).await;
     match (order.status, notice.means(&order)) {
         (_, Meaning::Paid | Meaning::Amiss(_)) if notice.repeats(&order) => {}
         (Status::Pending, Meaning::Paid) => pay(&mut tx, &order, Some(&notice.payment_id), period).await?,
@@ -34,11 +35,12 @@ pub async fn take(conn: &mut PgConnection, notice: &Notice, period: Duration) ->
         (Status::Pending, Meaning::Failed) if order.payment_id.as_ref() == Some(&notice.payment_id) => {
             fail(&mut tx, &order, Reason::Ipn).await?;
         }
-        (Status::Pending, Meaning::Amiss(why)) => orders::flag(&mut tx, id, why).await?,
-        (Status::Paid, Meaning::Paid | Meaning::Amiss(_)) => orders::flag(&mut tx, id, "it was paid twice").await?,
-        (Status::Failed, Meaning::Paid | Meaning::Amiss(_)) => {
-            orders::flag(&mut tx, id, "it was paid after it had failed").await?;
+        (Status::Pending, Meaning::Amiss(why)) => flag(why).await?,
+        (Status::Paid, Meaning::Failed) if notice.repeats(&order) => {
+            flag("it was given back after it was paid").await?;
         }
+        (Status::Paid, Meaning::Paid | Meaning::Amiss(_)) => flag("it was paid twice").await?,
+        (Status::Failed, Meaning::Paid | Meaning::Amiss(_)) => flag("it was paid after it had failed").await?,
         (_, Meaning::Open | Meaning::Failed) => {}
     }
     tx.commit().await
@@ -52,10 +54,13 @@ pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, 
     let is_there = accounts::lock(&mut *conn, order.account).await?.is_some();
     orders::pay(&mut *conn, order.id, payment, period).await?;
     tell(&mut *conn, order.id).await?;
+    if payment.is_some() && order.flagged_by.as_deref() == payment {
+        orders::unflag(&mut *conn, order.id).await?;
+    }
     if is_there {
         give_tier(conn, order.account, order.product, &order.id.to_string()).await?;
     } else {
-        orders::flag(conn, order.id, "its account is deleted").await?;
+        orders::flag(conn, order.id, payment.unwrap_or_default(), "its account is deleted").await?;
     }
     Ok(())
 }
@@ -77,7 +82,7 @@ async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
         "product": order.product,
         "price_cents": order.price_cents,
         "price_currency": order.price_currency,
-        "payment_id": order.payment_id,
+        "payment_id": order.paid_by.or(order.payment_id),
     });
     let event = if let Some(reason) = order.reason {
         data["failed_at"] = json!(order.ended_at);
@@ -111,9 +116,9 @@ pub async fn give_up(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bool>
 pub async fn end_lapsed(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let Some((order, account)) = orders::take_lapsed(&mut tx).await? else { return Ok(false) };
-    accounts::lock(&mut tx, account).await?;
+    let is_there = accounts::lock(&mut tx, account).await?.is_some();
     // What somebody else has given since stays.
-    if accounts::tier_giver(&mut tx, account).await?.is_some_and(|giver| giver == order.to_string()) {
+    if is_there && accounts::tier_giver(&mut tx, account).await?.is_some_and(|giver| giver == order.to_string()) {
         move_to_what_is_paid(&mut tx, account).await?;
     }
     tx.commit().await?;

@@ -231,7 +231,7 @@ async fn measured_inside() {
         }
         let [[direct, direct_page], [through, page]] =
             taken.each_mut().map(|way| way.each_mut().map(|times| median(times)));
-        println!("{scheme}: create {through:?}, directly {direct:?}; first page {page:?}, directly {direct_page:?}");
+        eprintln!("{scheme}: create {through:?}, directly {direct:?}; first page {page:?}, directly {direct_page:?}");
         assert!(through <= direct + Duration::from_millis(60) && page <= direct_page + Duration::from_millis(100));
     }
     app.stop().await;

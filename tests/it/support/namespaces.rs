@@ -47,7 +47,7 @@ pub async fn run_inside(kinds: &[&str], test: &str, environment: &[(&str, &OsStr
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{complained}");
     assert!(said.contains("1 passed"), "it ran: {said}");
-    println!("{said}");
+    eprintln!("{complained}");
 }
 
 /// The same in a new network, from which only the database can be reached. The test furnishes it.

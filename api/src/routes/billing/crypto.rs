@@ -175,34 +175,47 @@ async fn check_out(
     caller: Caller,
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
-    Json(body): Json<NewOrder>,
+    // Whatever is sent along with a key that was used is not looked at.
+    body: Result<Json<NewOrder>>,
 ) -> Result<Response> {
     let account = caller.account_id;
     app.rate_limits.check(Bucket::Billing, account.to_string().as_str()).await?;
-    let given_up_at = Instant::now() + app.crypto.config().timeout + SPARE;
+    if let Some(key) = &key
+        && let Some(answer) = answered(&app, account, key).await?
+    {
+        return Ok(answer);
+    }
+    app.crypto.require()?;
+    let Json(body) = body?;
+    let wanted = wanted(&app, &body)?;
+    match begin(&app, account, key.as_deref(), &wanted).await? {
+        Some(order) => place(&app, order).await,
+        // Another one of the same key was faster.
+        None => answered(&app, account, key.as_deref().unwrap_or_default()).await?.ok_or_else(in_the_making),
+    }
+}
+
+/// What there is of a key that was used, which is waited for while somebody else asks the processor; `None` when nothing is.
+async fn answered(app: &App, account: AccountId, key: &str) -> Result<Option<Response>> {
+    let config = app.crypto.config();
+    let patience = config.timeout + SPARE;
+    let given_up_at = Instant::now() + patience;
     loop {
-        let known = match &key {
-            Some(key) => {
-                let patience = app.crypto.config().timeout + SPARE;
-                orders::of_key(&mut *app.db.acquire().await?, account, key, patience).await?
-            }
-            None => None,
-        };
+        let mut conn = app.db.acquire().await?;
+        let known = orders::of_key(&mut conn, account, key, patience, config.payment_window).await?;
+        drop(conn);
         match known {
-            Some(OfKey::Answered(answer)) => return Ok(replayed(answer)),
-            Some(OfKey::TakenOver(order)) => return place(&app, *order).await,
-            Some(OfKey::Asked) if Instant::now() > given_up_at => {
-                return Err(Problem::new(&kinds::CONFLICT, "the order of this key is still being made"));
-            }
+            None => return Ok(None),
+            Some(OfKey::Answered { id, body }) => return Ok(Some(replayed(id, body))),
+            Some(OfKey::TakenOver(order)) => return place(app, *order).await.map(Some),
+            Some(OfKey::Asked) if Instant::now() > given_up_at => return Err(in_the_making()),
             Some(OfKey::Asked) => tokio::time::sleep(LOOK_EVERY).await,
-            None => {
-                app.crypto.require()?;
-                if let Some(order) = begin(&app, account, key.as_deref(), &wanted(&app, &body)?).await? {
-                    return place(&app, order).await;
-                }
-            }
         }
     }
+}
+
+fn in_the_making() -> Problem {
+    Problem::new(&kinds::CONFLICT, "the order of this key is still being made")
 }
 
 /// Writes the order before anybody is asked about it. `None` when another one of the same key was faster.
@@ -249,7 +262,7 @@ async fn place(app: &App, order: Order) -> Result<Response> {
     if !orders::answer(&mut conn, id, &payment, &given.body).await? {
         return Err(Problem::new(&kinds::CONFLICT, "the order was given up meanwhile"));
     }
-    Ok(([(LOCATION, format!("/v1/billing/crypto-orders/{id}"))], given).into_response())
+    Ok(([(LOCATION, location(id))], given).into_response())
 }
 
 async fn ask(app: &App, order: &Order) -> Result<Payment> {
@@ -266,8 +279,13 @@ async fn ask(app: &App, order: &Order) -> Result<Payment> {
     Ok(app.crypto.ask_for(&price).await?)
 }
 
-fn replayed(body: String) -> Response {
-    ([(REPLAYED, "1")], Given { status: StatusCode::CREATED, body }).into_response()
+fn replayed(id: OrderId, body: String) -> Response {
+    ([(REPLAYED, "1".to_owned()), (LOCATION, location(id))], Given { status: StatusCode::CREATED, body })
+        .into_response()
+}
+
+fn location(id: OrderId) -> String {
+    format!("/v1/billing/crypto-orders/{id}")
 }
 
 /// Contract: billing 41.

@@ -23,7 +23,7 @@ use crate::http::state::App;
 const SIGNATURE: &str = "x-nowpayments-sig";
 
 pub fn routes() -> Routes {
-    Routes::new().public(routes!(receive))
+    Routes::new().public(routes!(take))
 }
 
 /// A notice, as the processor writes it
@@ -62,12 +62,12 @@ struct Received {
 ///
 /// For the processor alone, which signs what it sends. Whatever is not answered 200 comes again.
 #[utoipa::path(
-    post, path = "/v1/billing/crypto-webhook", tag = "Billing", operation_id = "receiveCryptoNotice",
+    post, path = "/v1/billing/crypto-webhook", tag = "Billing", operation_id = "takeCryptoNotice",
     request_body = CryptoNotice,
     params(("x-nowpayments-sig" = String, Header, description = "Hex of an HMAC-SHA512 of the body with its keys sorted")),
     responses((status = 200, description = "It was taken", body = Received), Telling),
 )]
-async fn receive(State(app): State<App>, request: Request) -> Result<Answer<Received>> {
+async fn take(State(app): State<App>, request: Request) -> Result<Answer<Received>> {
     let (parts, body) = request.into_parts();
     let read = json::read(body, &app.config).await.map_err(|problem| (CryptoWebhook::Malformed, problem));
     let judged = read.and_then(|body| heavy(body.len(), || judge(&app, &parts.headers, &body)));

@@ -149,7 +149,7 @@ async fn watch(State(app): State<App>, path: IdPath<SessionId>, mut request: Req
 
 /// A request to leave HTTP.
 struct Upgrade {
-    on_upgrade: OnUpgrade,
+    underlying: OnUpgrade,
     accept: HeaderValue,
     /// Its place among all connections, if anybody counts them.
     place: Option<Arc<Place>>,
@@ -166,18 +166,18 @@ impl Upgrade {
         let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| is_websocket);
         let proof = key.map(|key| Sha1::new().chain_update(key).chain_update(KEYS_OTHER_HALF).finalize());
         let accept = proof.and_then(|proof| HeaderValue::try_from(STANDARD.encode(proof)).ok());
-        let on_upgrade = request.extensions_mut().remove::<OnUpgrade>();
+        let underlying = request.extensions_mut().remove::<OnUpgrade>();
         let place = request.extensions_mut().remove::<Arc<Place>>();
-        accept.zip(on_upgrade).map(|(accept, on_upgrade)| Self { on_upgrade, accept, place }).ok_or_else(|| {
+        accept.zip(underlying).map(|(accept, underlying)| Self { underlying, accept, place }).ok_or_else(|| {
             Problem::bad_request("this is a WebSocket of version 13 (RFC 6455), and the request does not open one")
         })
     }
 
     /// Agrees, and carries what either side says until one of them has ended, or the process stops.
     fn carry(self, app: &App, mut stream: Box<dyn Stream>) -> Response {
-        let (on_upgrade, stopping, place) = (self.on_upgrade, app.tunnels_cut.clone(), self.place);
+        let (underlying, stopping, place) = (self.underlying, app.tunnels_cut.clone(), self.place);
         app.tunnels.spawn(stopping.run_until_cancelled_owned(async move {
-            if let Ok(upgraded) = on_upgrade.await {
+            if let Ok(upgraded) = underlying.await {
                 let _busy = place.as_ref().map(|place| place.activity.begin());
                 // However it ends, there is nobody left to tell.
                 let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
