@@ -148,6 +148,11 @@ id!(
     "ord"
 );
 id!(
+    /// An address by which anybody may watch a session.
+    LiveLinkId,
+    "lnk"
+);
+id!(
     /// A team.
     TeamId,
     "team"

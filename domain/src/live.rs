@@ -3,6 +3,8 @@
 //! A ticket is shown once, to the worker that has the browser, which uses it up. Its row stays, and says by what credential its viewer
 //! was let in: when that is revoked, or whoever asked for it may not see the session any more, the viewer has to leave.
 
+pub mod links;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,10 @@ use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub(crate) const AREA: Area = Area {
-    purges: &[Purge::new("live_tickets", "live_tickets", |conn, _, limit| Box::pin(purge(conn, limit)))],
+    purges: &[
+        Purge::new("live_tickets", "live_tickets", |conn, _, limit| Box::pin(purge(conn, limit))),
+        Purge::new("live_tickets", "live_links", |conn, _, limit| Box::pin(links::purge(conn, limit))),
+    ],
     ..Area::named("live")
 };
 
@@ -54,18 +59,22 @@ pub struct NewTicket<'a> {
     pub ttl: Duration,
 }
 
+/// Which of the columns for a key, a web session and an OAuth client says what somebody asked by.
+fn columns_of(credential: Credential) -> (Option<Uuid>, Option<Uuid>, Option<Uuid>) {
+    match credential {
+        Credential::Key { id, .. } => (Some(id.as_uuid()), None, None),
+        Credential::WebSession { id, .. } => (None, Some(id.as_uuid()), None),
+        Credential::OauthToken { client } => (None, None, Some(client.as_uuid())),
+    }
+}
+
 /// Makes a ticket, and says when it expires. `None` when the session lives no more.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result<Option<(Token, Timestamp)>> {
     let ticket = Token::generate();
-    let (mut key, mut web_session, mut client) = (None, None, None);
-    match new.credential {
-        Credential::Key { id, .. } => key = Some(id.as_uuid()),
-        Credential::WebSession { id, .. } => web_session = Some(id.as_uuid()),
-        Credential::OauthToken { client: id } => client = Some(id.as_uuid()),
-    }
+    let (key, web_session, client) = columns_of(new.credential);
     let expires_at = sqlx::query_scalar!(
         "insert into live_tickets (ticket_hash, session_id, role, client_id, acting_account_id, api_key_id, web_session_id,
                                    oauth_client_id, expires_at)
@@ -141,7 +150,8 @@ pub async fn use_up(
 }
 
 /// Those of these admissions that do not hold any more: the session has ended, the account is suspended, the credential was revoked
-/// or has expired, or whoever was let in is not an admin of the account's team any more.
+/// or has expired, or whoever was let in is not an admin of the account's team any more; or the link was taken back or has expired that they
+/// came by.
 ///
 /// # Errors
 /// When the database fails.
@@ -154,7 +164,9 @@ pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Re
          left join api_keys k on k.id = t.api_key_id
          left join web_sessions w on w.id = t.web_session_id
          left join oauth_clients c on c.id = t.oauth_client_id
+         left join live_links l on l.id = t.link_id
          where t.id = any($1)
+           and l.revoked_at is null and coalesce(l.expires_at > now(), true)
            and k.revoked_at is null and coalesce(k.expires_at > now(), true)
            and w.revoked_at is null and coalesce(w.expires_at > now(), true)
            and c.revoked_at is null

@@ -88,11 +88,12 @@ fn asks(method: &Method, path: &str) -> Asks {
     let segments: Vec<_> = path.split('/').skip(1).collect();
     Asks::ACredential(match (method.as_str(), &segments[..]) {
         // The state shows cookies and claims the session: for others only as far as they may drive it.
-        ("GET", ["v1", "sessions", _, "state"]) | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
+        ("GET", ["v1", "sessions", _, "state" | "live-links"]) | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }
         // Its ticket is what it is opened by.
-        ("GET", ["v1", "sessions", _, "live"]) => return Asks::Nothing,
+        ("GET", ["v1", "sessions", _, "live"]) | ("POST", ["v1", "live-links", "follow"]) => return Asks::Nothing,
+        (_, ["v1", "live-links", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
         (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
         // What is said there is like what a browser shows: a member may see none of it.
@@ -138,7 +139,9 @@ fn asks(method: &Method, path: &str) -> Asks {
         (_, ["v1", "status", ..] | ["status", ..]) => return Asks::Nothing,
         ("GET", ["metrics"]) => return Asks::TheMetricsToken,
         (_, ["v1", "admin" | "mac-nodes", ..]) => return Asks::AStaffCredential,
-        ("GET", ["v1", "archetypes"] | ["docs" | "errors", ..] | ["team", "accept"] | [_]) => return Asks::Nothing,
+        ("GET", ["v1", "archetypes"] | ["docs" | "errors" | "live", ..] | ["team", "accept"] | [_]) => {
+            return Asks::Nothing;
+        }
         _ => panic!("what does the contract say of {method} {path}?"),
     })
 }

@@ -8,7 +8,7 @@ use reqwest::header::{CONNECTION, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_
 use serde_json::{Value, json};
 
 use crate::support::live::{Viewer, ticket};
-use crate::support::{Answer, App, Client, Role, at_once, eventually, unknown_id};
+use crate::support::{Answer, App, Client, Role, at_once, eventually, members, unknown_id};
 
 async fn issue(client: &Client, session: &str, body: Value) -> Answer {
     client.post(&format!("/v1/sessions/{session}/live-tickets"), body).await
@@ -38,8 +38,10 @@ async fn a_ticket_is_for_whoever_may_see_the_session() {
     let (account, client) = app.customer(Tier::Enterprise).await;
     let session = client.session().await;
     let answer = issue(&client, &session, json!({"role": "viewer"})).await.expect(201);
-    let members: Vec<_> = answer.body.as_object().expect("an object").keys().map(String::as_str).collect();
-    assert_eq!(members, ["ticket", "url", "expires_at"]);
+    let fields: Vec<_> = answer.body.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(fields, ["ticket", "url", "page_url", "expires_at"]);
+    let ticket = answer.body["ticket"].as_str().expect("a ticket");
+    assert_eq!(answer.body["page_url"], format!("{}/live/{session}#ticket={ticket}", app.base_url));
     let url = format!("{}/v1/sessions/{session}/live", app.base_url.replace("http://", "ws://"));
     assert_eq!(answer.body["url"], url);
     assert_eq!(answer.headers["cache-control"], "no-store");
@@ -183,4 +185,120 @@ async fn a_view_ends_with_the_api_process_that_carries_it() {
     assert_eq!(viewer.until_closed().await, None);
     eventually(Duration::from_secs(10), "the process has ended", async || app.has_ended(0).then_some(())).await;
     app.stop().await;
+}
+
+/// What stands behind the `#` of a link's address.
+fn secret_of(link: &Answer) -> &str {
+    link.body["url"].as_str().and_then(|url| url.split_once('#')).expect("an address with a secret").1
+}
+
+async fn follow(app: &App, secret: &str) -> Answer {
+    app.stranger().post("/v1/live-links/follow", json!({"link": secret})).await
+}
+
+/// Contract: live 29 to 32. A link is for whoever has its address, for as long as its maker says and sees the session; who takes it back,
+/// and who may not, and how many there are.
+#[tokio::test]
+async fn a_link_is_good_for_whoever_has_it_until_it_is_taken_back() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let session = client.session().await;
+    let path = format!("/v1/sessions/{session}/live-links");
+    let made = client.post(&path, json!({"expires_in": 3_600})).await.expect(201);
+    assert_eq!(members(&made.body), ["id", "session_id", "created_at", "expires_at", "url"].into());
+    assert_eq!(made.headers["cache-control"], "no-store");
+    let (id, secret) = (made.body["id"].as_str().expect("an id"), secret_of(&made));
+    assert_eq!(made.body["url"], format!("{}/live/{session}#{secret}", app.base_url));
+    let listed = client.get(&path).await.expect(200).body;
+    let shown = json!({"id": id, "session_id": session, "created_at": made.body["created_at"], "expires_at": made.body["expires_at"]});
+    assert_eq!(listed, json!({"data": [shown]}));
+    let kept: Vec<String> =
+        sqlx::query_scalar("select l::text from live_links l").fetch_all(&app.database.pool).await.expect("links");
+    assert!(kept.len() == 1 && !kept[0].contains(secret), "{kept:?}");
+
+    // Anybody follows it, as often as they like.
+    for _ in 0..2 {
+        let ticket = follow(&app, secret).await.expect(201).body;
+        assert_eq!(ticket["url"], format!("{}/v1/sessions/{session}/live", app.base_url.replace("http://", "ws://")));
+        // This session's browser is simulated.
+        watch(&app, &session, opening(ticket["ticket"].as_str().expect("a ticket")))
+            .await
+            .problem(503, "driver-not-integrated");
+    }
+    assert_eq!(app.count("select count(*) from live_tickets where role <> 'viewer'").await, 0);
+    for wrong in ["x", &"x".repeat(128), &session] {
+        follow(&app, wrong).await.problem(404, "not-found");
+    }
+
+    for expires_in in [json!(0), json!(-1), json!(86_401), json!("1"), json!(1.5), Value::Null] {
+        client.post(&path, json!({"expires_in": expires_in})).await.invalid("expires_in");
+    }
+    let (_, other) = app.customer(Tier::Enterprise).await;
+    other.post(&path, json!({"expires_in": 60})).await.problem(404, "not-found");
+    other.get(&path).await.problem(404, "not-found");
+    other.delete(&format!("/v1/live-links/{id}")).await.problem(404, "not-found");
+    app.client_of(account, &["read:sessions"])
+        .await
+        .post(&path, json!({"expires_in": 60}))
+        .await
+        .problem(403, "forbidden");
+
+    client.delete(&format!("/v1/live-links/{id}")).await.expect(204);
+    client.delete(&format!("/v1/live-links/{id}")).await.problem(404, "not-found");
+    client.delete(&format!("/v1/live-links/{}", unknown_id("lnk"))).await.problem(404, "not-found");
+    follow(&app, secret).await.problem(404, "not-found");
+    assert_eq!(client.get(&path).await.expect(200).body["data"], json!([]));
+
+    let links = at_once((0..20).map(|_| {
+        let (client, path) = (client.clone(), path.clone());
+        async move { client.post(&path, json!({"expires_in": 60})).await }
+    }))
+    .await;
+    let (there, refused): (Vec<_>, Vec<_>) = links.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!((there.len(), refused.len()), (16, 4));
+    for answer in refused {
+        answer.problem(409, "conflict");
+    }
+    let expire = sqlx::query("update live_links set expires_at = now() - interval '1 second'");
+    expire.execute(&app.database.pool).await.expect("a statement");
+    follow(&app, secret_of(&there[0])).await.problem(404, "not-found");
+
+    // It ends with the session, and with what lets its maker see that.
+    let key = app.client_of(account, &["account_owner"]).await;
+    let made = key.post(&path, json!({"expires_in": 60})).await.expect(201);
+    let revoke = "update api_keys set revoked_at = now() where id = (select api_key_id from live_links order by id desc limit 1)";
+    sqlx::query(revoke).execute(&app.database.pool).await.expect("a statement");
+    let ticket = follow(&app, secret_of(&made)).await.expect(201).body;
+    assert_eq!(app.count("select count(*) from live_tickets where used_at is not null").await, 0, "{ticket}");
+    let made = client.post(&path, json!({"expires_in": 60})).await.expect(201);
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    follow(&app, secret_of(&made)).await.problem(404, "not-found");
+    client.post(&path, json!({"expires_in": 60})).await.problem(410, "session-destroyed");
+    assert_eq!(client.get(&path).await.expect(200).body["data"], json!([]));
+    app.stop().await;
+}
+
+/// Contract: live 33, 34. The page is the same for everybody, keeps its address to itself, and stands in frames of those origins alone that
+/// may open a live view.
+#[tokio::test]
+async fn the_page_of_a_live_view_stands_in_no_foreign_frame() {
+    for (origins, ancestors) in
+        [("", "frame-ancestors 'none'"), ("https://desk.example.com", "frame-ancestors https://desk.example.com")]
+    {
+        let app = App::simulated().set("live.origins", origins).start().await;
+        let page = app
+            .stranger()
+            .request(Method::GET, &format!("/live/{}", unknown_id("ses")))
+            .send()
+            .await
+            .expect("an answer");
+        assert_eq!(page.status(), 200);
+        let policy = page.headers()["content-security-policy"].to_str().expect("text").to_owned();
+        assert!(policy.split("; ").any(|rule| rule == ancestors) && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(
+            (&page.headers()["referrer-policy"], &page.headers()["cache-control"]),
+            (&HeaderValue::from_static("no-referrer"), &HeaderValue::from_static("no-store"))
+        );
+        app.stop().await;
+    }
 }

@@ -121,6 +121,10 @@ problem_sets! {
     CheckingProxy: CONFLICT DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE;
     /// A customer of the card provider's that is not there.
     NoCardCustomer: NOT_FOUND;
+    /// A live link that is good no more, or never was.
+    NoLink: NOT_FOUND;
+    /// A live link too many.
+    AnotherLink: CONFLICT;
     /// A crypto order that is not the caller's.
     NoOrder: NOT_FOUND;
     /// An order too many, or one of the same key that is still being made.

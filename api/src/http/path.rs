@@ -7,8 +7,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, IncidentId, MembershipId, OauthClientId, OrderId,
-    ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
+    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, IncidentId, LiveLinkId, MembershipId, OauthClientId,
+    OrderId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -45,6 +45,7 @@ resources! {
     RecipeId: "recipe";
     ProfileId: "profile";
     ProxyId: "saved proxy";
+    LiveLinkId: "live link";
     SnapshotId: "profile snapshot";
     WebSessionId: "web session";
     ApiKeyId: "API key";

@@ -1,5 +1,5 @@
 //! The pages that people see in their browsers: what problems mean, what agents understand, the links of mails, the activation of
-//! devices, invitations to teams, and how the service does.
+//! devices, invitations to teams, live views, and how the service does.
 //!
 //! They are plain documents with scripts of ours, without frameworks and without anything from elsewhere. What a script
 //! does it does through the public interface, as any other client; a page knows nothing of whoever looks at it, and is the
@@ -12,6 +12,7 @@ mod assets;
 mod errors;
 mod invitation;
 mod links;
+mod live;
 mod status;
 
 use axum::http::HeaderName;
@@ -29,6 +30,7 @@ pub fn routes() -> Routes {
         .merge(agent_grammar::routes())
         .merge(activation::routes())
         .merge(links::routes())
+        .merge(live::routes())
         .merge(invitation::routes())
         .merge(status::routes())
         .merge(assets::routes())

@@ -3,6 +3,7 @@
 pub mod challenges;
 mod driving;
 mod live;
+mod live_links;
 mod operations;
 mod wire;
 
@@ -64,6 +65,7 @@ pub fn routes() -> Routes {
         .merge(operations::routes())
         .merge(challenges::routes())
         .merge(live::routes())
+        .merge(live_links::routes())
 }
 
 /// Create a session

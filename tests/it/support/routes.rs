@@ -43,6 +43,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
             with(of("ses").replace("{challenge_id}", &unknown_id("chl")), json!({}))
         }
         ["v1", "sessions", _, "live"] => with(of("ses"), json!({})),
+        ["v1", "live-links", "follow"] => with(of(""), json!({"link": "x"})),
+        ["v1", "live-links", ..] => with(of("lnk"), json!({})),
+        ["live", ..] => with(of("ses"), json!({})),
         ["v1", "sessions", _, ..] => {
             let path = of("ses");
             let session = path.split('/').nth(3).unwrap_or_default();

@@ -14,12 +14,13 @@ use crate::http::kinds;
 use crate::http::routing::Routes;
 
 /// By name.
-const ASSETS: [(&str, &str); 9] = [
+const ASSETS: [(&str, &str); 10] = [
     ("page.css", include_str!("assets/page.css")),
     ("arrival.js", include_str!("assets/arrival.js")),
     ("activate.js", include_str!("assets/activate.js")),
     ("invitation.js", include_str!("assets/invitation.js")),
     ("link.js", include_str!("assets/link.js")),
+    ("live.js", include_str!("assets/live.js")),
     ("pending.js", include_str!("assets/pending.js")),
     ("service.js", include_str!("assets/service.js")),
     ("sign-in.js", include_str!("assets/sign-in.js")),

@@ -21,6 +21,7 @@ use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live::{self, NewTicket, Role};
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::tokens::Token;
 use kitfleet_domain::workers;
 use kitfleet_live::PROTOCOL;
 use kitfleet_live::link::{self, ConnectError, Greeting, NotAdmitted, Stream};
@@ -74,7 +75,7 @@ fn role() -> RefOr<Schema> {
 
 /// A ticket to a session's live view
 #[derive(Serialize, ToSchema)]
-struct LiveTicket {
+pub(super) struct LiveTicket {
     /// Good once. Offer `ticket.` and this as a WebSocket subprotocol beside `kitfleet.live.v1`
     #[schema(example = "pX2l…")]
     ticket: String,
@@ -84,6 +85,12 @@ struct LiveTicket {
         example = "wss://fleet.example.com/v1/sessions/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f/live"
     )]
     url: String,
+    /// A page that does so
+    #[schema(
+        format = "uri",
+        example = "https://fleet.example.com/live/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f#ticket=pX2l…"
+    )]
+    page_url: String,
     /// Until when
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
@@ -122,8 +129,14 @@ async fn issue(
     // It may have ended since it was found.
     let ended = if session.status == SessionStatus::Errored { session.status } else { SessionStatus::Destroyed };
     let (ticket, expires_at) = issued.ok_or_else(|| not_ready(ended))?;
-    let url = format!("{}/v1/sessions/{}/live", app.config.base_url.replacen("http", "ws", 1), session.id);
-    Ok((StatusCode::CREATED, Answer(LiveTicket { ticket: ticket.reveal().to_owned(), url, expires_at })))
+    Ok((StatusCode::CREATED, Answer(live_ticket(&app, session.id, &ticket, expires_at))))
+}
+
+pub(super) fn live_ticket(app: &App, session: SessionId, ticket: &Token, expires_at: Timestamp) -> LiveTicket {
+    let (base_url, ticket) = (&app.config.base_url, ticket.reveal().to_owned());
+    let url = format!("{}/v1/sessions/{session}/live", base_url.replacen("http", "ws", 1));
+    let page_url = format!("{base_url}/live/{session}#ticket={ticket}");
+    LiveTicket { ticket, url, page_url, expires_at }
 }
 
 /// Watch a session

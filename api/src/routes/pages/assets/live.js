@@ -1,0 +1,261 @@
+// Shows what a session's browser shows, and sends what a person does who may act. What it is shown by stands behind the # of the page's
+// address: a link, by which there is always another ticket, or `ticket=` and one that is good once.
+
+import { ask, Refusal } from './service.js';
+
+/** Pixels of the canvas for a CSS pixel of the browser that is shown. */
+const SCALE = 2;
+/** Fingers that there are. */
+const FINGERS = 10;
+/** The longest pause before it is tried again, which doubles each time. */
+const LONGEST_PAUSE_MS = 5_000;
+const PROTOCOL = 'kitfleet.live.v1';
+
+const at = (id) => document.getElementById(id);
+const canvas = at('view');
+const context = canvas.getContext('2d');
+const session = location.pathname.split('/').pop();
+const given = location.hash.slice(1);
+const ticket = given.startsWith('ticket=') ? given.slice('ticket='.length) : null;
+
+/** Why a view has ended for good, by the code that it was closed with. */
+const ENDED = {
+  4000: 'The session has ended.',
+  4001: 'You may not watch this any more.',
+  4002: 'This page and the service do not understand each other. Reload it.',
+  4004: 'This page said more than the service takes. Reload it.',
+};
+const DRIVERS = { you: 'You drive.', agent: 'The agent drives.', other: 'Somebody else drives.', nobody: '' };
+
+let socket;
+let tries = 0;
+let controls = false;
+let mayAct = false;
+let size = [0, 0];
+let drawing = Promise.resolve();
+
+function say(text) {
+  at('message').textContent = text;
+  at('message').hidden = !text;
+}
+
+async function connect() {
+  let offered;
+  try {
+    offered = ticket || (await ask('POST', '/v1/live-links/follow', { body: { link: given } })).ticket;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    if (error.status === 404 || error.status === 400) return say('This link is good no more.');
+    return again(error.message);
+  }
+  const address = new URL(`/v1/sessions/${session}/live`, location.href);
+  address.protocol = address.protocol.replace('http', 'ws');
+  address.hash = '';
+  socket = new WebSocket(address, [PROTOCOL, `ticket.${offered}`]);
+  socket.binaryType = 'arraybuffer';
+  socket.onmessage = ({ data }) => {
+    if (typeof data === 'string') hear(JSON.parse(data));
+    else drawing = drawing.then(() => draw(data)).catch(() => socket.close());
+  };
+  socket.onclose = ({ code }) => {
+    release();
+    if (ENDED[code]) return say(ENDED[code]);
+    if (ticket) return say('The connection is lost, and the ticket was good once. Ask for another one to go on.');
+    return again('The connection is lost.');
+  };
+}
+
+function again(why) {
+  const pause = Math.min(LONGEST_PAUSE_MS, 200 * 2 ** tries);
+  tries += 1;
+  say(`${why} Trying again…`);
+  setTimeout(connect, pause);
+}
+
+/** A picture: 32 bytes, numbers little-endian, and a JPEG. */
+async function draw(message) {
+  const head = new DataView(message);
+  const number = (offset) => head.getUint16(offset, true);
+  const picture = await createImageBitmap(new Blob([new Uint8Array(message, 32)], { type: 'image/jpeg' }));
+  if (size[0] !== number(2) || size[1] !== number(4)) {
+    size = [number(2), number(4)];
+    [canvas.width, canvas.height] = size.map((length) => length * SCALE);
+  }
+  const [left, top, width, height] = [6, 8, 10, 12].map((offset) => number(offset) * SCALE);
+  context.drawImage(picture, left, top, width, height);
+  picture.close();
+  send({ type: 'ack', seq: head.getUint32(16, true) });
+  tries = 0;
+  say('');
+}
+
+function hear(said) {
+  if (said.type === 'hello') {
+    controls = said.role === 'controller';
+    at('keyboard').hidden = !controls;
+    canvas.setAttribute('role', controls ? 'application' : 'img');
+  } else if (said.type === 'page') {
+    at('title').textContent = said.title || 'Live view';
+    at('address').textContent = said.url || '';
+  } else if (said.type === 'control') {
+    mayAct = said.may_act;
+    at('driver').textContent = DRIVERS[said.driver] || '';
+    canvas.classList.toggle('acting', mayAct);
+  } else if (said.type === 'menu') {
+    showMenu(said.items);
+  } else if (said.type === 'dialog') {
+    showDialog(said.dialog);
+  } else if (said.type === 'refused' && said.reason !== 'too_fast') {
+    say(said.detail);
+  }
+}
+
+function send(said) {
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(said));
+}
+
+function act(...events) {
+  if (controls && mayAct) send({ type: 'input', events });
+}
+
+// --- fingers ---
+
+const fingers = new Map();
+const moves = new Map();
+
+function place({ clientX, clientY }) {
+  const box = canvas.getBoundingClientRect();
+  const within = (value, most) => Math.min(Math.max(value, 0), most);
+  return {
+    x: within((clientX - box.left) / box.width * size[0], size[0]),
+    y: within((clientY - box.top) / box.height * size[1], size[1]),
+  };
+}
+
+function flush() {
+  if (moves.size) act(...moves.values());
+  moves.clear();
+}
+
+canvas.addEventListener('pointerdown', (event) => {
+  canvas.focus();
+  canvas.setPointerCapture(event.pointerId);
+  let finger = 0;
+  while ([...fingers.values()].includes(finger)) finger += 1;
+  if (finger === FINGERS) return;
+  fingers.set(event.pointerId, finger);
+  act({ type: 'touch', finger, phase: 'begin', ...place(event) });
+  event.preventDefault();
+});
+
+canvas.addEventListener('pointermove', (event) => {
+  const finger = fingers.get(event.pointerId);
+  if (finger === undefined) return;
+  if (!moves.size) requestAnimationFrame(flush);
+  moves.set(finger, { type: 'touch', finger, phase: 'update', ...place(event) });
+});
+
+for (const [name, phase] of [['pointerup', 'end'], ['pointercancel', 'cancel']]) {
+  canvas.addEventListener(name, (event) => {
+    const finger = fingers.get(event.pointerId);
+    if (finger === undefined) return;
+    flush();
+    fingers.delete(event.pointerId);
+    act({ type: 'touch', finger, phase, ...place(event) });
+  });
+}
+
+canvas.addEventListener('wheel', (event) => {
+  event.preventDefault();
+  const { x, y } = place(event);
+  act({ type: 'wheel', x, y, delta_x: event.deltaX, delta_y: event.deltaY });
+}, { passive: false });
+
+function release() {
+  fingers.clear();
+  moves.clear();
+  mayAct = false;
+  showMenu(null);
+  showDialog(null);
+}
+
+// --- keys ---
+
+const typed = at('typed');
+
+function press(event) {
+  const modifiers = ['Control', 'Alt', 'Meta', 'Shift'];
+  if (!controls || event.isComposing || event.key === 'Unidentified' || event.key === 'Dead' || event.key === 'Tab') return;
+  if (modifiers.includes(event.key) || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'v')) return;
+  const held = [event.ctrlKey && 'Control', event.altKey && 'Alt', event.metaKey && 'Meta'].filter(Boolean);
+  // What a letter is, its field knows better, on phones and with input methods.
+  if (event.target === typed && !held.length && event.key.length === 1) return;
+  act({ type: 'key', key: [...held, event.key].join('+') });
+  event.preventDefault();
+}
+
+canvas.addEventListener('keydown', press);
+typed.addEventListener('keydown', press);
+
+function takeTyped() {
+  if (typed.value) act({ type: 'text', text: typed.value });
+  typed.value = '';
+}
+
+typed.addEventListener('input', (event) => { if (!event.isComposing) takeTyped(); });
+typed.addEventListener('compositionend', takeTyped);
+at('keyboard').addEventListener('click', () => typed.focus());
+
+addEventListener('paste', (event) => {
+  const text = event.clipboardData.getData('text');
+  if (text && event.target !== at('answer')) {
+    act({ type: 'text', text });
+    event.preventDefault();
+  }
+});
+
+// --- what the page asks ---
+
+function showMenu(items) {
+  const menu = at('menu');
+  menu.hidden = !items;
+  menu.replaceChildren(...(items || []).map((item, index) => {
+    const option = document.createElement('button');
+    option.type = 'button';
+    option.className = 'second';
+    option.role = 'option';
+    option.ariaSelected = String(item.selected);
+    option.textContent = item.label;
+    option.disabled = !item.enabled || item.group;
+    option.addEventListener('click', () => act({ type: 'choose', index }));
+    return option;
+  }));
+  menu.querySelector('button:enabled')?.focus();
+}
+
+at('menu').addEventListener('keydown', (event) => {
+  if (event.key === 'Escape') act({ type: 'choose', index: null });
+});
+
+function showDialog(dialog) {
+  const form = at('dialog');
+  form.hidden = !dialog;
+  if (!dialog) return;
+  const isPrompt = dialog.kind === 'prompt';
+  at('asked').textContent = dialog.message || 'Leave this page?';
+  at('answer').hidden = !isPrompt;
+  form.querySelector('label').hidden = !isPrompt;
+  at('answer').value = dialog.default || '';
+  at('dismiss').hidden = dialog.kind === 'alert';
+  (isPrompt ? at('answer') : at('accept')).focus();
+}
+
+at('dialog').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const text = at('answer').hidden ? {} : { text: at('answer').value };
+  act({ type: 'answer', accept: true, ...text });
+});
+at('dismiss').addEventListener('click', () => act({ type: 'answer', accept: false }));
+
+if (given) connect();
+else say('There is nothing to watch by in this address. Ask for a link.');

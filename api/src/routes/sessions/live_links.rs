@@ -1,0 +1,201 @@
+//! Addresses by which anybody may watch a session who has them (contract: live 29 to 33).
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitfleet_domain::ids::{LiveLinkId, SessionId};
+use kitfleet_domain::live::links::{self, Link, Made, NewLink};
+use kitfleet_domain::sessions::{self, SessionStatus};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::Invalid;
+use serde::{Deserialize, Serialize};
+use sqlx::Connection as _;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::WRITE_SESSIONS;
+use super::driving::not_ready;
+use super::live::{LiveTicket, live_ticket};
+use super::operations::READ_STATE;
+use crate::http::auth::Caller;
+use crate::http::client::ClientInfo;
+use crate::http::error::{Problem, Result};
+use crate::http::json::{Json, OpenJson};
+use crate::http::kinds;
+use crate::http::lists::{List, Listed};
+use crate::http::openapi::{AnotherLink, Body, Database, EndedSession, NoLink, NoSession, RateLimited, Restricted};
+use crate::http::path::{IdPath, not_found};
+use crate::http::rate_limits::Bucket;
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .allow(WRITE_SESSIONS, routes!(create))
+        .allow(READ_STATE, routes!(list))
+        .allow(WRITE_SESSIONS, routes!(delete))
+        .public(routes!(follow))
+        .never_stored()
+}
+
+/// How long anybody may watch
+#[derive(Deserialize, ToSchema)]
+#[schema(as = CreateLiveLink, example = json!({"expires_in": 3600}))]
+struct NewLiveLink {
+    /// Seconds
+    #[schema(minimum = 1, maximum = 86_400)]
+    expires_in: i64,
+}
+
+/// An address by which anybody may watch who has it
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "lnk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "session_id": "ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f",
+    "created_at": "2026-11-20T18:05:00.123Z", "expires_at": "2026-11-20T19:05:00.123Z",
+}))]
+struct LiveLink {
+    /// Its id
+    #[schema(value_type = String)]
+    id: LiveLinkId,
+    /// What it shows
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    /// When it was made
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// Until when it is good
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+/// A new link to a session's live view
+#[derive(Serialize, ToSchema)]
+struct NewlyMadeLiveLink {
+    #[serde(flatten)]
+    link: LiveLink,
+    /// The page to open. It is shown this once
+    #[schema(
+        format = "uri",
+        example = "https://fleet.example.com/live/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f#pX2lq0b6T7wYb1l2mC3nD4oE5pF6qG7rH8sI9tJ0uK1"
+    )]
+    url: String,
+}
+
+impl From<Link> for LiveLink {
+    fn from(Link { id, session_id, created_at, expires_at }: Link) -> Self {
+        Self { id, session_id, created_at, expires_at }
+    }
+}
+
+/// Share a session's live view
+///
+/// Whoever opens the address sees what the browser shows, without an account, and can do nothing. It ends with the session, and with
+/// whatever lets its maker see that.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/live-links", tag = "Sessions", operation_id = "createLiveLink",
+    params(IdPath<SessionId>), request_body = NewLiveLink,
+    responses(
+        (status = 201, description = "The link", body = NewlyMadeLiveLink),
+        Restricted, Body, NoSession, EndedSession, AnotherLink, Database,
+    ),
+)]
+async fn create(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Json(body): Json<NewLiveLink>,
+) -> Result<(StatusCode, Answer<NewlyMadeLiveLink>)> {
+    let longest = links::LONGEST.as_secs();
+    let ttl = u64::try_from(body.expires_in).ok().filter(|seconds| (1..=longest).contains(seconds));
+    let ttl = ttl.ok_or_else(|| Invalid::field("expires_in", format!("must be 1 to {longest} seconds")))?;
+    let mut conn = app.db.acquire().await?;
+    let found = sessions::find(&mut conn, caller.account_id, path.id()?).await?;
+    let session = found.ok_or_else(not_found::<SessionId>)?;
+    let new = NewLink {
+        session: session.id,
+        acting: caller.actor.account().unwrap_or(caller.account_id),
+        credential: caller.credential,
+        ttl: Duration::from_secs(ttl),
+    };
+    let mut tx = conn.begin().await?;
+    match links::make(&mut tx, &new).await? {
+        Made::Link(link, secret) => {
+            tx.commit().await?;
+            let url = format!("{}/live/{}#{}", app.config.base_url, session.id, secret.reveal());
+            Ok((StatusCode::CREATED, Answer(NewlyMadeLiveLink { link: link.into(), url })))
+        }
+        Made::Ended if session.status == SessionStatus::Errored => Err(not_ready(session.status)),
+        Made::Ended => Err(not_ready(SessionStatus::Destroyed)),
+        Made::TooMany => Err(Problem::new(
+            &kinds::CONFLICT,
+            format!("the session has {} links; take one back, or wait", links::MOST),
+        )),
+    }
+}
+
+type LiveLinkList = List<LiveLink>;
+
+impl Listed for LiveLink {
+    const LIST: &'static str = "LiveLinkList";
+    const MEANING: &'static str = "Links that are good, newest first";
+}
+
+/// List the links to a session's live view
+///
+/// Those that are good, without their addresses.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/live-links", tag = "Sessions", operation_id = "listLiveLinks",
+    params(IdPath<SessionId>),
+    responses((status = 200, description = "The links", body = LiveLinkList), Restricted, NoSession, Database),
+)]
+async fn list(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -> Result<Answer<LiveLinkList>> {
+    let mut conn = app.db.acquire().await?;
+    let found = sessions::find(&mut conn, caller.account_id, path.id()?).await?;
+    let session = found.ok_or_else(not_found::<SessionId>)?;
+    let links = if session.destroyed_at.is_none() { links::list(&mut conn, session.id).await? } else { Vec::new() };
+    Ok(Answer(links.into_iter().map(LiveLink::from).collect()))
+}
+
+/// Take a link back
+///
+/// Whoever watches by it is cut off within five seconds.
+#[utoipa::path(
+    delete, path = "/v1/live-links/{id}", tag = "Sessions", operation_id = "deleteLiveLink",
+    params(IdPath<LiveLinkId>),
+    responses((status = 204, description = "It is good no more"), Restricted, NoLink, Database),
+)]
+async fn delete(caller: Caller, State(app): State<App>, path: IdPath<LiveLinkId>) -> Result<StatusCode> {
+    let taken = links::take_back(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
+    if taken { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<LiveLinkId>()) }
+}
+
+/// What somebody has who was sent an address
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"link": "pX2lq0b6T7wYb1l2mC3nD4oE5pF6qG7rH8sI9tJ0uK1"}))]
+struct FollowLiveLink {
+    /// What stands behind the `#` of its address
+    #[schema(min_length = 1, max_length = 128)]
+    link: String,
+}
+
+/// Follow a link to a session's live view
+///
+/// Answers a ticket to watch by, as often as it is asked. It needs no credential but the link.
+#[utoipa::path(
+    post, path = "/v1/live-links/follow", tag = "Sessions", operation_id = "followLiveLink",
+    request_body = FollowLiveLink,
+    responses((status = 201, description = "The ticket", body = LiveTicket), Body, NoLink, RateLimited, Database),
+)]
+async fn follow(
+    State(app): State<App>,
+    client: ClientInfo,
+    OpenJson(body): OpenJson<FollowLiveLink>,
+) -> Result<(StatusCode, Answer<LiveTicket>)> {
+    app.rate_limits.check(Bucket::Verify, &client).await?;
+    let mut conn = app.db.acquire().await?;
+    let issued = links::ticket(&mut conn, &body.link, app.config.live.ticket_ttl).await?;
+    let (session, ticket, expires_at) = issued.ok_or_else(not_found::<LiveLinkId>)?;
+    Ok((StatusCode::CREATED, Answer(live_ticket(&app, session, &ticket, expires_at))))
+}
