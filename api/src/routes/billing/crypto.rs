@@ -185,8 +185,8 @@ async fn check_out(
     {
         return Ok(answer);
     }
-    app.crypto.require()?;
     let Json(body) = body?;
+    app.crypto.require()?;
     let wanted = wanted(&app, &body)?;
     match begin(&app, account, key.as_deref(), &wanted).await? {
         Some(order) => place(&app, order).await,
