@@ -288,6 +288,8 @@ pub enum Sweep {
     WebhookSecrets(Format),
     /// Mail the owners of keys at model providers that were kept for long.
     ByokKeys(Format),
+    /// Forget the idempotency keys that are good no more.
+    Idempotency(Format),
     /// End the crypto orders that have waited for long, as the processor says, and the paid periods that are over.
     CryptoOrders(Format),
 }

@@ -104,6 +104,11 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
                 )
             })?;
         }
+        Order::Sweep(Sweep::Idempotency(format)) => {
+            let pool = database.pool(config).await?;
+            let forgotten = maintenance::sweep_idempotency(&pool, &config.retention.terms()).await?;
+            format.print(&json!({"forgotten": forgotten}), |_| format!("{forgotten} idempotency keys forgotten"))?;
+        }
         Order::Sweep(Sweep::PairHeartbeats(format)) => {
             let patience = config.agents.heartbeat_timeout;
             let swept = maintenance::sweep_pair_heartbeats(&database.pool(config).await?, patience).await?;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::oauth;
+use crate::support::crypto_processor::CryptoProcessor;
 use crate::support::routes::{Route, sample};
 use crate::support::{Answer, App, Client, at_once, members};
 
@@ -539,7 +540,8 @@ fn told(answer: &Answer) -> Value {
 /// 400. The lists are those whose contract has a cursor.
 #[tokio::test]
 async fn a_cursor_is_good_for_its_list_and_its_account_only() {
-    let app = App::simulated().with_second_factors().start().await;
+    let crypto = CryptoProcessor::start().await;
+    let app = App::simulated().with_second_factors().paid_in_crypto_at(&crypto.base_url).start().await;
     let contract = app.stranger().get("/openapi.json").await.expect(200).body;
     let lists = ROUTES.iter().filter(|route| {
         let operation = &contract["paths"][&route.path][route.method.as_str().to_lowercase()];
@@ -569,6 +571,7 @@ async fn a_cursor_is_good_for_its_list_and_its_account_only() {
             client.post("/v1/recipes", json!({"agent_session_id": agent, "label": "Down"})).await.expect(201);
             client.post(&format!("/v1/profiles/{profile}/snapshots"), json!({})).await.expect(201);
             client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201);
+            client.post("/v1/billing/crypto-checkout", json!({"product": "api_builder"})).await.expect(201);
             client.post(&format!("/v1/webhooks/{hook}/test"), json!({})).await.expect(202);
         }
         for list in &lists {

@@ -1,4 +1,4 @@
-//! Buying tiers with crypto currencies (contract: billing 40 to 55), by a processor on loopback.
+//! Buying tiers with crypto currencies (contract: billing 28 to 43), by a processor on loopback.
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;
@@ -75,7 +75,7 @@ impl App {
     }
 }
 
-/// Contract: billing 40 to 42. An order is what was wanted, the processor is asked in its own words, and its buyer is told where to pay.
+/// Contract: billing 28 to 30. An order is what was wanted, the processor is asked in its own words, and its buyer is told where to pay.
 #[tokio::test]
 async fn an_order_says_where_to_pay() {
     let (app, processor) = shop().await;
@@ -136,7 +136,7 @@ async fn an_order_says_where_to_pay() {
     app.stop().await;
 }
 
-/// Contract: billing 43. Of one key there is one order for ever, which is answered word for word, whatever is sent with it.
+/// Contract: billing 31. Of one key there is one order for ever, which is answered word for word, whatever is sent with it.
 #[tokio::test]
 async fn a_key_is_one_order_for_ever() {
     let (app, processor) = shop().await;
@@ -167,7 +167,7 @@ async fn a_key_is_one_order_for_ever() {
     app.stop().await;
 }
 
-/// Contract: billing 44. Of a processor that fails nothing is left, and the same key can be tried again.
+/// Contract: billing 32. Of a processor that fails nothing is left, and the same key can be tried again.
 #[tokio::test]
 async fn a_processor_that_fails_leaves_nothing() {
     let (app, processor) = shop().await;
@@ -208,7 +208,7 @@ async fn a_processor_that_fails_leaves_nothing() {
     app.stop().await;
 }
 
-/// Contract: billing 45. Whoever asked the processor and did not live to tell is followed by the next of the same key.
+/// Contract: billing 33. Whoever asked the processor and did not live to tell is followed by the next of the same key.
 #[tokio::test]
 async fn an_order_that_was_being_made_when_its_process_died_is_made_by_the_next() {
     let (app, processor) = shop().await;
@@ -219,10 +219,19 @@ async fn an_order_that_was_being_made_when_its_process_died_is_made_by_the_next(
     assert_eq!(client.get(ORDERS).await.expect(200).body["data"], json!([]));
     let answer = check_out(&client, json!({"product": "api_starter"}), Some("key")).await.expect(201);
     assert_eq!((&answer.body["product"], processor.asked().len()), (&json!("api_builder"), 1));
+    // One that nobody asks about again goes, and so does its key.
+    let older = half_made.replace("'key'", "'old'").replace("'1 minute'", "'2 days'");
+    sqlx::query(sqlx::AssertSqlSafe(older)).bind(account.as_uuid()).execute(&app.database.pool).await.expect("a row");
+    sqlx::query("update crypto_orders set created_at = asked_at")
+        .execute(&app.database.pool)
+        .await
+        .expect("a statement");
+    let swept = app.run(&["sweep", "idempotency", "--json"]).await.code(0).json();
+    assert_eq!((swept, app.count("select count(*) from crypto_orders").await), (json!({"forgotten": 1}), 1));
     app.stop().await;
 }
 
-/// Contract: billing 46, 48, 49; events. Who pays gets the tier at once and for a period; the event, the change in the log and the tier are
+/// Contract: billing 34, 36, 37; events. Who pays gets the tier at once and for a period; the event, the change in the log and the tier are
 /// there once, however often it is told.
 #[tokio::test]
 async fn what_is_paid_moves_the_account_once() {
@@ -289,7 +298,7 @@ async fn what_is_paid_moves_the_account_once() {
     app.stop().await;
 }
 
-/// Contract: billing 48. What is not what was asked for is not paid, and staff are told.
+/// Contract: billing 36. What is not what was asked for is not paid, and staff are told.
 #[tokio::test]
 async fn less_or_other_money_pays_nothing() {
     let (app, _processor) = shop().await;
@@ -317,7 +326,7 @@ async fn less_or_other_money_pays_nothing() {
     app.stop().await;
 }
 
-/// Contract: billing 48, 50; events. What the processor gives up has failed, and what comes later is flagged and changes nothing.
+/// Contract: billing 36, 38; events. What the processor gives up has failed, and what comes later is flagged and changes nothing.
 #[tokio::test]
 async fn a_payment_that_fails_ends_the_order() {
     let (app, _processor) = shop().await;
@@ -342,7 +351,7 @@ async fn a_payment_that_fails_ends_the_order() {
     app.stop().await;
 }
 
-/// Contract: billing 47, 55; operators. A notice is judged in one order, and each outcome is counted.
+/// Contract: billing 35, 43; operators. A notice is judged in one order, and each outcome is counted.
 #[tokio::test]
 async fn a_notice_is_believed_when_it_is_signed() {
     let (app, _processor) = shop().await;
@@ -393,7 +402,7 @@ async fn a_notice_is_believed_when_it_is_signed() {
     app.stop().await;
 }
 
-/// Contract: billing 51, 52; staff. Staff end what nobody has paid in time, and take for paid what was; each once.
+/// Contract: billing 39, 40; staff. Staff end what nobody has paid in time, and take for paid what was; each once.
 #[tokio::test]
 async fn staff_expire_and_settle_orders() {
     let (app, _processor) = shop().await;
@@ -451,7 +460,7 @@ async fn staff_expire_and_settle_orders() {
     app.stop().await;
 }
 
-/// Contract: billing 19, 54. A subscription that is renewed does not take what was paid for with a crypto currency.
+/// Contract: billing 19, 42. A subscription that is renewed does not take what was paid for with a crypto currency.
 #[tokio::test]
 async fn a_renewal_leaves_what_was_paid_for_on_its_own() {
     let (processor, cards) = (CryptoProcessor::start().await, CardProvider::start().await);
@@ -476,7 +485,7 @@ async fn a_renewal_leaves_what_was_paid_for_on_its_own() {
     app.stop().await;
 }
 
-/// Contract: billing 53, 54; command-line. A sweep asks about what has waited for long, and ends it; and ends what was paid for a period.
+/// Contract: billing 41, 42; command-line. A sweep asks about what has waited for long, and ends it; and ends what was paid for a period.
 #[tokio::test]
 async fn a_sweep_ends_what_waited_and_what_lapsed() {
     let (app, processor) = shop().await;

@@ -1,4 +1,4 @@
-//! Crypto orders that nobody tells of, and periods that are over (contract: billing 53, 54).
+//! Crypto orders that nobody tells of, and periods that are over (contract: billing 41, 42).
 
 use kitfleet_domain::billing::ipn::Notice;
 use kitfleet_domain::billing::orders::{self, Stale};

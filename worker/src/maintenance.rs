@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use apalis::prelude::BoxDynError;
 use futures_util::future::BoxFuture;
-use kitfleet_domain::agents::{self, lanes};
+use kitfleet_domain::agents::{self, creates, lanes};
 use kitfleet_domain::area::Chain;
 use kitfleet_domain::areas;
-use kitfleet_domain::billing::orders;
+use kitfleet_domain::billing::{card, orders};
 use kitfleet_domain::byok::{self, OldKey};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
@@ -293,6 +293,19 @@ pub async fn sweep_retention(db: &PgPool, stores: &Stores, profiles: Retention, 
         }
     }
     Ok(purged)
+}
+
+/// Forgets the idempotency keys of creates and purchases that are not good any more (contract: agents 5; billing 6, 33). Receipts of
+/// messages go with their agent session alone. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn sweep_idempotency(db: &PgPool, terms: &Terms) -> sqlx::Result<u64> {
+    let creates =
+        until_none(|| async { creates::purge(&mut *db.acquire().await?, terms.agent_sessions, BATCH).await }).await?;
+    let by_card = until_none(|| async { card::purge_keys(&mut *db.acquire().await?, BATCH).await }).await?;
+    let orders = until_none(|| async { orders::purge_unanswered(&mut *db.acquire().await?, BATCH).await }).await?;
+    Ok(creates + by_card + orders)
 }
 
 async fn purge_profiles(db: &PgPool, retention: Retention, purged: &mut Purged) -> sqlx::Result<()> {

@@ -72,10 +72,16 @@ struct Address {
     connections: HashMap<u64, Arc<Activity>>,
 }
 
+/// How much is under way, and since when nothing is.
+struct Busy {
+    /// Requests, and what a connection has become.
+    under_way: usize,
+    idle_since: Instant,
+}
+
 /// What a connection is doing, as far as it matters to others.
 pub struct Activity {
-    /// Since when no request has been under way; a connection begins so.
-    idle_since: Mutex<Option<Instant>>,
+    busy: Mutex<Busy>,
     /// Whether an answer is on its way whose reader is slow.
     is_sending: AtomicBool,
     end: CancellationToken,
@@ -84,7 +90,7 @@ pub struct Activity {
 impl Activity {
     fn new() -> Self {
         Self {
-            idle_since: Mutex::new(Some(Instant::now())),
+            busy: Mutex::new(Busy { under_way: 0, idle_since: Instant::now() }),
             is_sending: AtomicBool::new(false),
             end: CancellationToken::new(),
         }
@@ -95,7 +101,12 @@ impl Activity {
         if self.is_sending.load(Ordering::Relaxed) {
             return None;
         }
-        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner)
+        let busy = self.busy();
+        (busy.under_way == 0).then_some(busy.idle_since)
+    }
+
+    fn busy(&self) -> MutexGuard<'_, Busy> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nobody would miss it.
@@ -110,17 +121,13 @@ impl Activity {
 
     /// A request begins; it is under way until the value is dropped.
     pub fn begin(self: &Arc<Self>) -> UnderWay {
-        self.set_idle(None);
+        self.busy().under_way += 1;
         UnderWay(Arc::clone(self))
     }
 
     /// Resolves when the connection has to make place for another.
     pub async fn told_to_end(&self) {
         self.end.cancelled().await;
-    }
-
-    fn set_idle(&self, since: Option<Instant>) {
-        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 }
 
@@ -129,7 +136,9 @@ pub struct UnderWay(Arc<Activity>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.set_idle(Some(Instant::now()));
+        let mut busy = self.0.busy();
+        busy.under_way -= 1;
+        busy.idle_since = Instant::now();
     }
 }
 

@@ -11,11 +11,9 @@ const CONSEQUENCES: &[&str] = &[
     "approve",
     "authorize",
     "bid",
-    "book",
     "buy",
     "cancel",
     "checkout",
-    "close",
     "confirm",
     "consent",
     "deactivate",
@@ -24,7 +22,6 @@ const CONSEQUENCES: &[&str] = &[
     "discard",
     "donate",
     "erase",
-    "finish",
     "invite",
     "order",
     "pay",
@@ -32,7 +29,6 @@ const CONSEQUENCES: &[&str] = &[
     "post",
     "publish",
     "purchase",
-    "register",
     "release",
     "remove",
     "reply",
@@ -41,7 +37,6 @@ const CONSEQUENCES: &[&str] = &[
     "save",
     "send",
     "share",
-    "sign",
     "submit",
     "subscribe",
     "transfer",
@@ -136,7 +131,20 @@ mod tests {
         ] {
             assert!(is_consequential(name), "{name}");
         }
-        for name in ["", "Next", "Details", "Posture", "Payload", "Menu", "Address", "Senders' guild", "Back"] {
+        for name in [
+            "",
+            "Next",
+            "Details",
+            "Posture",
+            "Payload",
+            "Menu",
+            "Address",
+            "Senders' guild",
+            "Back",
+            "Sign in",
+            "Close",
+            "Books",
+        ] {
             assert!(!is_consequential(name), "{name}");
         }
     }

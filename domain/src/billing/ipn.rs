@@ -56,7 +56,7 @@ impl Notice {
         serde_json::from_slice(body)
     }
 
-    /// What it means for the order that it is about (contract: billing 48).
+    /// What it means for the order that it is about (contract: billing 36).
     #[must_use]
     pub fn means(&self, order: &Order) -> Meaning {
         match self.payment_status.as_str() {

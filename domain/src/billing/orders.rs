@@ -1,4 +1,4 @@
-//! Crypto orders (contract: billing 40 to 54): a tier that is paid for once, and lasts for a period.
+//! Crypto orders (contract: billing 28 to 42): a tier that is paid for once, and lasts for a period.
 //!
 //! An order ends once: whoever ends it holds its row, and then the account's. What comes later changes nothing, and is flagged.
 

@@ -1,4 +1,4 @@
-//! What comes of what the crypto processor tells, of staff's word, and of time (contract: billing 46 to 54).
+//! What comes of what the crypto processor tells, of staff's word, and of time (contract: billing 34 to 42).
 //!
 //! An order's row is locked first, and then its account's. Whoever finds the order pending ends it, along with its event and what
 //! becomes of the tier.

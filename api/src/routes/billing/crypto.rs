@@ -1,4 +1,4 @@
-//! Buying a tier with a crypto currency (contract: billing 40 to 46).
+//! Buying a tier with a crypto currency (contract: billing 28 to 34).
 
 use std::time::{Duration, Instant};
 
@@ -288,7 +288,7 @@ fn location(id: OrderId) -> String {
     format!("/v1/billing/crypto-orders/{id}")
 }
 
-/// Contract: billing 41.
+/// Contract: billing 29.
 fn wanted(app: &App, body: &NewOrder) -> Result<Wanted, Invalid> {
     let tier = body.product.parse().ok().filter(|tier| *tier != Tier::Free);
     let bought = tier.and_then(|tier| Some((tier, i32::try_from(app.config.prices.of(tier)?).ok()?)));

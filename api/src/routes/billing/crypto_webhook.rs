@@ -1,4 +1,4 @@
-//! What the crypto processor tells us (contract: billing 47 to 50, 55).
+//! What the crypto processor tells us (contract: billing 35 to 38, 43).
 
 use axum::Json as Answer;
 use axum::body::Bytes;
@@ -81,7 +81,7 @@ async fn take(State(app): State<App>, request: Request) -> Result<Answer<Receive
     Ok(Answer(Received { received: true }))
 }
 
-/// Contract: billing 47.
+/// Contract: billing 35.
 fn judge(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<Notice, (CryptoWebhook, Problem)> {
     if body.is_empty() {
         return Err((CryptoWebhook::EmptyBody, Problem::bad_request("the request has no body")));
