@@ -180,12 +180,13 @@ pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Re
     Ok(admissions.iter().copied().filter(|id| !holding.contains(id)).collect())
 }
 
-/// Deletes tickets that expired a day ago, and by which nobody watches a session that lives, up to `limit`. Answers how many.
+/// Deletes tickets that expired a day ago, or of a link just now, and by which nobody watches a session that lives, up to `limit`. Answers
+/// how many.
 async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from live_tickets where id = any(array(
              select t.id from live_tickets t
-             where t.expires_at < now() - interval '1 day'
+             where t.expires_at < now() - case when t.link_id is null then interval '1 day' else interval '0' end
                and (t.used_at is null or not exists (select from sessions s where s.id = t.session_id and s.live))
              order by t.expires_at limit $1 for update skip locked))",
         limit,

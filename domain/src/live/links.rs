@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::columns_of;
+use super::{columns_of, withdrawn};
 use crate::credentials::Credential;
 use crate::ids::{AccountId, LiveLinkId, SessionId};
 use crate::timestamp::Timestamp;
@@ -112,7 +112,8 @@ pub async fn take_back(conn: &mut PgConnection, account: AccountId, id: LiveLink
 }
 
 /// A ticket to watch by, for whoever has the address of a link; and which session it is to, and until when it is good. `None` when no
-/// link is good that has this secret. Whether its maker may still see the session is judged when the ticket is used.
+/// link is good that has this secret, or whoever made it may not see the session any more. `conn` is in a transaction, which is to be
+/// taken back then.
 ///
 /// # Errors
 /// When the database fails.
@@ -123,18 +124,20 @@ pub async fn ticket(
 ) -> sqlx::Result<Option<(SessionId, Token, Timestamp)>> {
     let ticket = Token::generate();
     let issued = sqlx::query!(
-        "insert into live_tickets (ticket_hash, session_id, role, acting_account_id, api_key_id, web_session_id, oauth_client_id,
-                                   link_id, expires_at)
-         select $1, s.id, 'viewer', l.acting_account_id, l.api_key_id, l.web_session_id, l.oauth_client_id, l.id,
-                now() + make_interval(secs => $3)
-         from live_links l join sessions s on s.id = l.session_id and s.live
-         where l.secret_hash = $2 and l.revoked_at is null and l.expires_at > now()
-         returning session_id as \"session_id: SessionId\", expires_at",
+        r#"insert into live_tickets (ticket_hash, session_id, role, acting_account_id, api_key_id, web_session_id, oauth_client_id,
+                                     link_id, expires_at)
+           select $1, s.id, 'viewer', l.acting_account_id, l.api_key_id, l.web_session_id, l.oauth_client_id, l.id,
+                  now() + make_interval(secs => $3)
+           from live_links l join sessions s on s.id = l.session_id and s.live
+           where l.secret_hash = $2 and l.revoked_at is null and l.expires_at > now()
+           returning id, session_id as "session_id: SessionId", expires_at"#,
         ticket.hash(),
         tokens::hash(secret),
         ttl.as_secs_f64(),
     );
-    Ok(issued.fetch_optional(conn).await?.map(|row| (row.session_id, ticket, row.expires_at)))
+    let Some(issued) = issued.fetch_optional(&mut *conn).await? else { return Ok(None) };
+    let holds = withdrawn(conn, &[issued.id]).await?.is_empty();
+    Ok(holds.then_some((issued.session_id, ticket, issued.expires_at)))
 }
 
 /// Deletes links that were good until a day ago, up to `limit`. Answers how many.

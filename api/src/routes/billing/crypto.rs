@@ -121,7 +121,7 @@ pub struct CryptoOrder {
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     failed_at: Option<Timestamp>,
     /// Why
-    #[schema(schema_with = reason)]
+    #[schema(schema_with = reason, required = true)]
     reason: Option<&'static str>,
 }
 
@@ -130,7 +130,7 @@ fn status() -> RefOr<Schema> {
 }
 
 fn reason() -> RefOr<Schema> {
-    or_null(named("CryptoOrderFailure", one_of(Reason::NAMES, None)))
+    or_null(named("CryptoOrderFailedReason", one_of(Reason::NAMES, None)))
 }
 
 impl From<Order> for CryptoOrder {

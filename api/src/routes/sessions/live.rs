@@ -75,7 +75,7 @@ fn role() -> RefOr<Schema> {
 
 /// A ticket to a session's live view
 #[derive(Serialize, ToSchema)]
-pub(super) struct LiveTicket {
+pub struct LiveTicket {
     /// Good once. Offer `ticket.` and this as a WebSocket subprotocol beside `kitfleet.live.v1`
     #[schema(example = "pX2l…")]
     ticket: String,

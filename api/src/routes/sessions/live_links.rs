@@ -72,14 +72,16 @@ struct LiveLink {
 
 /// A new link to a session's live view
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "lnk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "session_id": "ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f",
+    "created_at": "2026-11-20T18:05:00.123Z", "expires_at": "2026-11-20T19:05:00.123Z",
+    "url": "https://fleet.example.com/live/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f#pX2lq0b6T7wYb1l2mC3nD4oE5pF6qG7rH8sI9tJ0uK1",
+}))]
 struct NewlyMadeLiveLink {
     #[serde(flatten)]
     link: LiveLink,
     /// The page to open. It is shown this once
-    #[schema(
-        format = "uri",
-        example = "https://fleet.example.com/live/ses_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f#pX2lq0b6T7wYb1l2mC3nD4oE5pF6qG7rH8sI9tJ0uK1"
-    )]
+    #[schema(format = "uri")]
     url: String,
 }
 
@@ -194,8 +196,9 @@ async fn follow(
     OpenJson(body): OpenJson<FollowLiveLink>,
 ) -> Result<(StatusCode, Answer<LiveTicket>)> {
     app.rate_limits.check(Bucket::Verify, &client).await?;
-    let mut conn = app.db.acquire().await?;
-    let issued = links::ticket(&mut conn, &body.link, app.config.live.ticket_ttl).await?;
+    let mut tx = app.db.begin().await?;
+    let issued = links::ticket(&mut tx, &body.link, app.config.live.ticket_ttl).await?;
     let (session, ticket, expires_at) = issued.ok_or_else(not_found::<LiveLinkId>)?;
+    tx.commit().await?;
     Ok((StatusCode::CREATED, Answer(live_ticket(&app, session, &ticket, expires_at))))
 }

@@ -27,6 +27,13 @@ pub fn routes() -> Routes {
 
 /// A customer's crypto order
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "flagged": true, "flag": "it was paid after it had failed",
+    "id": "ord_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2", "status": "failed", "product": "api_builder", "price_cents": 9900,
+    "price_currency": "usd", "pay_address": "bc1qxy2kgdygjrsqtzq2n0yrf2493p83kkfjhx0wlh", "pay_amount": 0.001_042, "pay_currency": "btc",
+    "payment_id": "5745459419", "expires_at": "2026-11-20T19:05:00.123Z", "created_at": "2026-11-20T18:05:00.123Z",
+    "paid_at": null, "paid_until": null, "failed_at": "2026-11-20T19:30:00.123Z", "reason": "expired",
+}))]
 struct CustomerOrder {
     /// Whose it is
     #[schema(value_type = String)]

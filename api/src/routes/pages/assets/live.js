@@ -7,6 +7,8 @@ import { ask, Refusal } from './service.js';
 const SCALE = 2;
 /** Fingers that there are. */
 const FINGERS = 10;
+/** Tries without a picture after which it is given up. */
+const MOST_TRIES = 10;
 /** The longest pause before it is tried again, which doubles each time. */
 const LONGEST_PAUSE_MS = 5_000;
 const PROTOCOL = 'kitfleet.live.v1';
@@ -29,6 +31,7 @@ const DRIVERS = { you: 'You drive.', agent: 'The agent drives.', other: 'Somebod
 
 let socket;
 let tries = 0;
+let seen = false;
 let controls = false;
 let mayAct = false;
 let size = [0, 0];
@@ -40,9 +43,14 @@ function say(text) {
 }
 
 async function connect() {
-  let offered;
+  let offered = ticket;
+  seen = false;
   try {
-    offered = ticket || (await ask('POST', '/v1/live-links/follow', { body: { link: given } })).ticket;
+    if (!ticket) {
+      const followed = await ask('POST', '/v1/live-links/follow', { body: { link: given } });
+      if (!followed.url.endsWith(`/v1/sessions/${session}/live`)) return say('This address was put together wrongly.');
+      offered = followed.ticket;
+    }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     if (error.status === 404 || error.status === 400) return say('This link is good no more.');
@@ -66,6 +74,7 @@ async function connect() {
 }
 
 function again(why) {
+  if (tries === MOST_TRIES) return say(`${why} It cannot be watched now. Reload the page to try once more.`);
   const pause = Math.min(LONGEST_PAUSE_MS, 200 * 2 ** tries);
   tries += 1;
   say(`${why} Trying again…`);
@@ -85,8 +94,9 @@ async function draw(message) {
   context.drawImage(picture, left, top, width, height);
   picture.close();
   send({ type: 'ack', seq: head.getUint32(16, true) });
+  if (!seen) say('');
+  seen = true;
   tries = 0;
-  say('');
 }
 
 function hear(said) {
