@@ -43,6 +43,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
             with(of("ses").replace("{challenge_id}", &unknown_id("chl")), json!({}))
         }
         ["v1", "sessions", _, "live"] => with(of("ses"), json!({})),
+        ["v1", "sessions", _, "live-links"] => with(of("ses"), json!({"expires_in": 60})),
         ["v1", "live-links", "follow"] => with(of(""), json!({"link": "x"})),
         ["v1", "live-links", ..] => with(of("lnk"), json!({})),
         ["live", ..] => with(of("ses"), json!({})),
