@@ -22,7 +22,7 @@ use super::operations::READ_STATE;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
-use crate::http::json::{Json, OpenJson};
+use crate::http::json::{Json, OpenJson, Unused};
 use crate::http::kinds;
 use crate::http::lists::{List, Listed};
 use crate::http::openapi::{AnotherLink, Body, Database, EndedSession, NoLink, NoSession, RateLimited, Restricted};
@@ -168,7 +168,7 @@ async fn list(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -
     params(IdPath<LiveLinkId>),
     responses((status = 204, description = "It is good no more"), Restricted, NoLink, Database),
 )]
-async fn delete(caller: Caller, State(app): State<App>, path: IdPath<LiveLinkId>) -> Result<StatusCode> {
+async fn delete(caller: Caller, State(app): State<App>, path: IdPath<LiveLinkId>, _body: Unused) -> Result<StatusCode> {
     let taken = links::take_back(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
     if taken { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<LiveLinkId>()) }
 }
