@@ -65,6 +65,7 @@ async fn up_on(
     incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let others = live_workers(&db).await?;
 
+    count()?;
     let worker_config = worker(config, &base_url)?;
     let (stop_api, stop_worker) = (CancellationToken::new(), CancellationToken::new());
     let (api_config, wakeups) = (api(config, &base_url)?, wakeups(config, &db)?);
@@ -134,6 +135,7 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     let wakeups = wakeups(config, &db)?;
     let health = match config.worker.listen {
         Some(address) => {
+            count()?;
             let listener = listen(address, "worker.listen").await?;
             let (config, wakeups) = (api(config, &base_url)?, wakeups.clone());
             let served = kitfleet_api::serve_health(listener, config, db.clone(), wakeups, stop.clone());
@@ -148,6 +150,12 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     }
     database.close().await;
     ended
+}
+
+/// Makes the process count before a worker does, which says as it starts what its browsers are.
+fn count() -> Result<()> {
+    kitfleet_api::install_metrics().map_err(ServeError::Metrics)?;
+    Ok(())
 }
 
 /// Runs one incarnation of the worker after the other, until `stop`. When the very first finds that this machine cannot

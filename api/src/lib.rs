@@ -17,6 +17,7 @@ mod routes;
 
 pub use http::card_provider::CardConfig;
 pub use http::connections::ConnectionLimits;
+pub use http::metrics::install as install_metrics;
 pub use http::providers::ProviderConfig;
 pub use http::rate_limits::RateLimits;
 pub use http::state::{ApiConfig, AuthConfig, LiveConfig, ServeError};

@@ -220,10 +220,8 @@ async fn a_link_is_good_for_whoever_has_it_until_it_is_taken_back() {
     for _ in 0..2 {
         let ticket = follow(&app, secret).await.expect(201).body;
         assert_eq!(ticket["url"], format!("{}/v1/sessions/{session}/live", app.base_url.replace("http://", "ws://")));
-        // This session's browser is simulated.
-        watch(&app, &session, opening(ticket["ticket"].as_str().expect("a ticket")))
-            .await
-            .problem(503, "driver-not-integrated");
+        let watched = watch(&app, &session, opening(ticket["ticket"].as_str().expect("a ticket"))).await;
+        assert_eq!(watched.status, 101);
     }
     assert_eq!(app.count("select count(*) from live_tickets where role <> 'viewer'").await, 0);
     for wrong in ["x", &"x".repeat(128), &session] {

@@ -384,7 +384,10 @@ pub fn count_panic() {
     counter!(PANICS).increment(1);
 }
 
-/// Makes this process count, once; whoever calls it again gets the same counters.
+/// Makes this process count, once; whoever calls it again gets the same counters. What is counted before is lost.
+///
+/// # Errors
+/// When somebody else's recorder is installed.
 pub fn install() -> std::result::Result<PrometheusHandle, String> {
     static HANDLE: LazyLock<std::result::Result<PrometheusHandle, String>> = LazyLock::new(|| {
         let builder = PrometheusBuilder::new().set_buckets(&SECONDS).map_err(|error| error.to_string())?;
