@@ -1,6 +1,7 @@
 //! Sessions on real WebKit: what the engine does with each operation.
 
 mod agents;
+mod backup;
 mod bursts;
 mod captures;
 mod challenges;

@@ -84,7 +84,7 @@ fn unprivileged() -> Result<Option<User>> {
 }
 
 /// Where the newest PostgreSQL of this machine has its programs.
-fn programs() -> Result<PathBuf> {
+pub fn programs() -> Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql")?.flatten().map(|version| version.path().join("bin"));
     let version = |path: &PathBuf| path.parent().and_then(Path::file_name)?.to_str()?.parse::<u32>().ok();
     versions

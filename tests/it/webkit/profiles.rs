@@ -19,11 +19,11 @@ use crate::support::{App, Client, Role, Site, eventually, given};
 use crate::webkit::{text, until_status};
 
 /// A service, a site, and a customer with a profile.
-struct Scene {
-    app: App,
+pub struct Scene {
+    pub app: App,
     site: Site,
-    client: Client,
-    profile: String,
+    pub client: Client,
+    pub profile: String,
 }
 
 impl Scene {
@@ -36,23 +36,23 @@ impl Scene {
         Self::of(App::webkit().roles(&[Role::Api, Role::Worker]).start().await).await
     }
 
-    async fn of(app: App) -> Self {
+    pub async fn of(app: App) -> Self {
         let (site, client) = (Site::start().await, app.client().await);
         let profile = client.profile().await;
         Self { app, site, client, profile }
     }
 
     /// A session with the profile.
-    async fn launch(&self) -> String {
+    pub async fn launch(&self) -> String {
         self.client.session_with(json!({"profile_id": self.profile})).await
     }
 
-    async fn destroy(&self, session: &str) {
+    pub async fn destroy(&self, session: &str) {
         self.client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
 
     /// Has the site keep a name in every way that it has.
-    async fn sign_in(&self, session: &str, name: &str) {
+    pub async fn sign_in(&self, session: &str, name: &str) {
         self.client.navigate(session, &self.site.url(&format!("/sign-in?name={name}"))).await;
         self.until_shown(session, "#done", name).await;
     }
@@ -85,7 +85,7 @@ impl Scene {
     }
 
     /// Asserts that the site knows the person of this name, in every way that it has.
-    async fn assert_remembered(&self, session: &str, name: &str) {
+    pub async fn assert_remembered(&self, session: &str, name: &str) {
         self.assert_remembered_with(session, name, name).await;
     }
 
@@ -137,7 +137,7 @@ impl Scene {
             .expect("the profile")
     }
 
-    async fn until_saved(&self, generation: i64) {
+    pub async fn until_saved(&self, generation: i64) {
         eventually(Duration::from_secs(10), "the profile is saved", async || {
             (self.stored_generation().await == generation).then_some(())
         })
