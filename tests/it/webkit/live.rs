@@ -51,7 +51,8 @@ async fn what_changes_is_seen() {
     assert!(patch.base != 0 && left <= 40 && top <= 60 && width < 200 && height < 200, "{patch:?}");
     assert!(bytes < 8_000, "{bytes}");
 
-    // What rests is sent no more.
+    // What rests is sent once more, sharply, and then no more.
+    viewer.until("a sharp picture", |viewer| viewer.last.filter(|(picture, _)| picture.sharp)).await;
     viewer.read_for(Duration::from_millis(500)).await;
     let (pictures, said) = (viewer.pictures, viewer.said.len());
     viewer.read_for(Duration::from_secs(1)).await;

@@ -267,5 +267,8 @@ at('dialog').addEventListener('submit', (event) => {
 });
 at('dismiss').addEventListener('click', () => act({ type: 'answer', accept: false }));
 
+// Another link to the same session, opened in the same tab, changes nothing but what stands behind the #.
+addEventListener('hashchange', () => location.reload());
+
 if (given) connect();
 else say('There is nothing to watch by in this address. Ask for a link.');
