@@ -189,9 +189,11 @@ impl Upgrade {
     /// Agrees, and carries what either side says until one of them has ended, or the process stops.
     fn carry(self, app: &App, mut stream: Box<dyn Stream>) -> Response {
         let (underlying, stopping, place) = (self.underlying, app.tunnels_cut.clone(), self.place);
+        // Before the request has ended, so that at no moment the connection counts as one that nobody would miss.
+        let busy = place.as_ref().map(|place| place.activity.begin());
         app.tunnels.spawn(stopping.run_until_cancelled_owned(async move {
+            let (_place, _busy) = (place, busy);
             if let Ok(upgraded) = underlying.await {
-                let _busy = place.as_ref().map(|place| place.activity.begin());
                 // However it ends, there is nobody left to tell.
                 let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
             }
