@@ -97,7 +97,7 @@ async fn scans(app: &App) -> Vec<(String, i64)> {
 const WORKERS: usize = 4;
 /// Statements a second that each of them may send while chains of a minute are due: of fewer workers each runs more of those, of many
 /// next to none. A fifth of one is the look for checks of proxies, of which each worker has a queue.
-const IDLE: f64 = 3.7;
+const IDLE: f64 = 4.2;
 /// How long they are counted.
 const WINDOW: Duration = Duration::from_secs(24);
 
