@@ -40,6 +40,7 @@ mod operation_path;
 mod operations;
 mod orchestration;
 mod outages;
+mod packages;
 mod pages;
 mod profiles;
 mod proxies;
