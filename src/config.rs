@@ -24,6 +24,7 @@ mod status;
 mod teams;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod values;
 mod webhooks;
 
@@ -59,6 +60,7 @@ use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
 use self::status::Status;
 use self::teams::Teams;
+pub use self::traces::Traces;
 use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, warm_pool, word};
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
@@ -90,6 +92,8 @@ pub struct Config {
     pub redis: Redis,
     /// What is logged, and how.
     pub log: Log,
+    /// Traces of what is done, and for whom they are.
+    pub traces: Traces,
     /// What sessions may do.
     pub sessions: Sessions,
     /// The worker of this process.
@@ -146,6 +150,7 @@ impl Default for Config {
             database: Database::default(),
             redis: Redis::default(),
             log: Log::default(),
+            traces: Traces::default(),
             sessions: Sessions::default(),
             worker: Worker::default(),
             retention: Retention::default(),

@@ -14,6 +14,7 @@ mod operators;
 mod output;
 mod owner;
 mod roles;
+mod traces;
 mod welcome;
 
 use std::io::{Write as _, stderr};
@@ -57,9 +58,11 @@ async fn run(cli: Cli) -> Result<()> {
     // First of all: defaults of the configuration follow from it.
     let raised = descriptors::raise();
     let config = Config::load(cli.config.as_deref())?;
+    let mut told = None;
     match &cli.command {
         Command::Up | Command::Api | Command::Worker => {
-            logging::for_a_role(&config.log);
+            told = traces::begin(&config.traces)?;
+            logging::for_a_role(&config.log, told.as_ref());
             match raised {
                 Ok((before, now)) => tracing::info!(before, now, "files that this process may open"),
                 Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
@@ -67,7 +70,7 @@ async fn run(cli: Cli) -> Result<()> {
         }
         _ => logging::for_a_command(),
     }
-    match cli.command {
+    let done = match cli.command {
         Command::Up => up(&config, &roles::told_to_stop()?, output::line).await,
         Command::Api => roles::api_only(&config).await,
         Command::Worker => roles::worker_only(&config).await,
@@ -83,7 +86,11 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Deliveries(order) => operators::obey(&config, Order::Deliveries(order)).await,
         Command::Profiles(order) => operators::obey(&config, Order::Profiles(order)).await,
         Command::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
+    };
+    if let Some(traces) = told {
+        traces.end().await;
     }
+    done
 }
 
 async fn migrate(config: &Config, format: Format) -> Result<()> {

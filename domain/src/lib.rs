@@ -52,6 +52,7 @@ pub mod status;
 pub mod teams;
 pub mod timestamp;
 pub mod tokens;
+pub mod trace_parent;
 pub mod turns;
 pub mod usage;
 pub mod validation;

@@ -312,8 +312,8 @@ async fn write(
                select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20
                from slot where worker_id is not null returning id, worker_id, created_at
            ), intent as (
-               insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id)
-               select $4, id, worker_id, 'open', $18, $12, $13 from session
+               insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id, trace_parent)
+               select $4, id, worker_id, 'open', $18, $12, $13, $21 from session
            )
            select live as "live!", allowed as "allowed!", worker_id as "worker_id?: WorkerId",
                   created_at as "created_at?: Timestamp", case when id is not null then write_audit($19) end as line
@@ -339,6 +339,7 @@ async fn write(
         json!(open),
         line.columns,
         open.proxy_id as _,
+        reply.trace_parent.map(|parent| parent.to_string()),
     )
     .fetch_optional(&mut *conn)
     .await?

@@ -20,6 +20,7 @@ pub mod proxies;
 pub mod replies;
 pub mod staff;
 pub mod status;
+pub mod traces;
 pub mod wakeups;
 pub mod webhooks;
 

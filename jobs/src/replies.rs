@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::traces;
 use crate::wakeups::Wakeups;
 
 /// How often rows are looked up, and how long a waiter waits before its own is.
@@ -71,10 +72,10 @@ impl Replies {
         }))
     }
 
-    /// Where outcomes of `request` have to go.
+    /// Where outcomes of `request` have to go, which the caller's span asks for.
     #[must_use]
     pub fn address<'a>(&'a self, request_id: &'a str) -> ReplyTo<'a> {
-        ReplyTo { channel: &self.0.channel, request_id }
+        ReplyTo { channel: &self.0.channel, request_id, trace_parent: traces::here() }
     }
 
     /// Call this before the intent is committed: from then on its outcome may come at any time.

@@ -47,6 +47,7 @@ impl Config {
                 "worker.session_connections",
                 "must be at least 24",
             ),
+            ((0.0..=1.0).contains(&self.traces.ratio), "traces.ratio", "must be 0 to 1"),
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
             (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),

@@ -57,6 +57,7 @@ mod support;
 mod teams;
 mod teams_keys;
 mod timing;
+mod traces;
 mod usage;
 mod web_sessions;
 mod webhooks;

@@ -179,7 +179,10 @@ async fn an_operation_that_no_worker_was_told_of_is_carried_out() {
 async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> IntentId {
     let condition = Condition::Time { ms: 1 };
     let operation = Operation::Wait(Wait { condition, timeout: Duration::from_secs(1), on_timeout: OnTimeout::Fail });
-    let (whose, reply) = ((account, SessionId::from(uuid_of(session))), ReplyTo { channel: "nobody", request_id: "" });
+    let (whose, reply) = (
+        (account, SessionId::from(uuid_of(session))),
+        ReplyTo { channel: "nobody", request_id: "", trace_parent: None },
+    );
     let intent = IntentId::generate();
     let claim = intents::claim(conn, whose, intent, &operation, None, reply).await;
     assert!(matches!(claim, Ok(Claim::Won { .. })), "{claim:?}");

@@ -12,14 +12,14 @@ use tempfile::TempDir;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Every value that the chart asks for, and everything in it that is switched on.
-const VALUES: &str = r#"
+const VALUES: &str = "
 baseUrl: https://fleet.example.com
 existingSecret: kitfleet
 settings: { KITFLEET_EMAIL__TRANSPORT: smtp }
 ingress: { enabled: true, className: nginx, tlsSecret: fleet-tls }
 worker: { nodeSelector: { pool: browsers }, tolerations: [{ key: browsers, operator: Exists }] }
 networkPolicy: { from: [{ namespaceSelector: { matchLabels: { name: ingress } } }] }
-"#;
+";
 
 /// A file of the project.
 fn path(name: &str) -> PathBuf {

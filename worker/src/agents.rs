@@ -22,14 +22,16 @@ use kitfleet_domain::ids::{IntentId, StepId, TurnId};
 use kitfleet_domain::operations::Candidate;
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::replies::{Work, tell_of_end};
+use kitfleet_jobs::traces;
 use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use self::steps::{Found, Went};
 use crate::Context;
 
 pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), BoxDynError> {
     let id = job.turn;
-    let running = tokio::spawn(run(id, Arc::clone(&context)).instrument(tracing::info_span!("turn", turn = %id)));
+    let running = tokio::spawn(run(id, Arc::clone(&context)));
     let failure: BoxDynError = match running.await {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => error.into(),
@@ -54,18 +56,10 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
     let sealer = context.sealer.get_or_try_init(|| persist("fetch what turns are sealed with", fetch)).await?;
     let read = || async { carrying::waiting(&mut *context.db.acquire().await?, sealer, id).await };
     let Some(waiting) = persist("read a message", read).await? else { return Ok(()) };
+    let span = tracing::info_span!("turn", turn = %id, request_id = waiting.request_id, trace_id = Empty);
+    traces::follow(&span, waiting.trace_parent);
     let turn = Turn { context: &context, sealer, waiting, since: Instant::now() };
-    let ending = if !turn.waiting.request.approvals.is_empty() {
-        turn.go_on().await?
-    } else if let Some(means) = turn.means().await? {
-        turn.consult(means).await?
-    } else {
-        turn.obey().await?
-    };
-    match ending {
-        Some(ending) => turn.end(&ending).await,
-        None => Ok(()),
-    }
+    turn.answer().instrument(span).await
 }
 
 /// What a message comes to that no model reads.
@@ -95,6 +89,21 @@ struct Ran {
 }
 
 impl Turn<'_> {
+    /// Does what the message says, and tells how that ended.
+    async fn answer(&self) -> sqlx::Result<()> {
+        let ending = if !self.waiting.request.approvals.is_empty() {
+            self.go_on().await?
+        } else if let Some(means) = self.means().await? {
+            self.consult(means).await?
+        } else {
+            self.obey().await?
+        };
+        match ending {
+            Some(ending) => self.end(&ending).await,
+            None => Ok(()),
+        }
+    }
+
     /// Reads the message by the grammar, and does what it says. `None` when somebody else has begun the turn.
     async fn obey(&self) -> sqlx::Result<Option<Ending>> {
         let message = &self.waiting.request.message;

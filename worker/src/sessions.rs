@@ -19,15 +19,18 @@ use kitfleet_domain::operations::{Failure, FailureClass, Operation, Outcome};
 use kitfleet_domain::sessions::intents::{self, Ending, Notice, OpenRequest, Request, Started};
 use kitfleet_domain::sessions::keeping::{self, Held, Reason};
 use kitfleet_domain::sessions::leftovers;
+use kitfleet_domain::trace_parent::TraceParent;
 use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_egress::Way;
 use kitfleet_jobs::operations::OperationJob;
+use kitfleet_jobs::traces;
 use kitfleet_profiles::{SaveError, Saved};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use self::watch::Watch;
 use crate::Context;
@@ -146,11 +149,11 @@ impl Sessions {
 /// Does what a caller wanted of one of this worker's browsers, or has its actor do it.
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
-        Ok(Started { session, request: Request::Open(wanted), request_id, .. }) => {
-            open(&context, intent, session, wanted, span(session, intent, "open", &request_id));
+        Ok(Started { session, request: Request::Open(wanted), request_id, trace_parent, .. }) => {
+            open(&context, intent, session, wanted, span(session, intent, "open", &request_id, trace_parent));
         }
-        Ok(Started { session, request: Request::Operate(operation), sealed, request_id }) => {
-            let span = span(session, intent, operation.kind(), &request_id);
+        Ok(Started { session, request: Request::Operate(operation), sealed, request_id, trace_parent }) => {
+            let span = span(session, intent, operation.kind(), &request_id, trace_parent);
             operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
         }
         Err(error) => {
@@ -191,14 +194,11 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: Op
         measuring: None,
         watch: wanted.detect_challenges.then(|| Watch::new(session, context.config.challenge_confidence)),
     };
-    context.sessions.actors.spawn(
-        async move {
-            if let Some(browser) = actor.open(intent, wanted).await {
-                actor.run(browser).await;
-            }
+    context.sessions.actors.spawn(async move {
+        if let Some(browser) = actor.open(intent, wanted).instrument(span).await {
+            actor.run(browser).instrument(tracing::info_span!("actor", %session)).await;
         }
-        .instrument(span),
-    );
+    });
 }
 
 /// Hands an operation to its session's actor.
@@ -223,8 +223,16 @@ async fn operate(context: &Context, session: SessionId, mut order: Order, sealed
     }
 }
 
-fn span(session: SessionId, intent: IntentId, operation: &str, request_id: &str) -> tracing::Span {
-    tracing::info_span!("session", %session, %intent, operation, request_id)
+fn span(
+    session: SessionId,
+    intent: IntentId,
+    operation: &str,
+    request_id: &str,
+    asked: Option<TraceParent>,
+) -> tracing::Span {
+    let span = tracing::info_span!("session", %session, %intent, operation, request_id, trace_id = Empty);
+    traces::follow(&span, asked);
+    span
 }
 
 struct Actor {

@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use kitfleet_jobs::traces;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
@@ -22,7 +23,8 @@ pub async fn requests(mut request: Request, next: Next) -> Response {
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    let span = tracing::info_span!("request", request_id = %id.0, method, route, account = Empty, session = Empty, profile = Empty);
+    let span = tracing::info_span!("request", request_id = %id.0, method, route, trace_id = Empty, account = Empty, session = Empty, profile = Empty);
+    traces::name(&span);
 
     let mut response = next.run(request).instrument(span.clone()).await;
 

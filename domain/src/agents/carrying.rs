@@ -14,6 +14,7 @@ use super::turns::{self, Decomposer, Request, Said, TurnKind};
 use super::{Sealer, consulting, receipts};
 use crate::audit::{self, Actor, Entry, Line};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId};
+use crate::trace_parent::TraceParent;
 use crate::vault::Vault;
 
 /// A turn that waits for its worker.
@@ -31,6 +32,8 @@ pub struct Waiting {
     pub request: Request,
     /// The HTTP request, for the logs.
     pub request_id: String,
+    /// What of that asked, if it is told of.
+    pub trace_parent: Option<TraceParent>,
     /// The key of its receipt.
     pub receipt: Option<String>,
 }
@@ -41,7 +44,7 @@ pub struct Waiting {
 /// When the database fails, or it was sealed with a key that this process does not have.
 pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<Waiting>> {
     let row = sqlx::query!(
-        r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.receipt_key, a.account_id,
+        r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.trace_parent, t.receipt_key, a.account_id,
                   a.session_id
            from agent_turns t join agent_sessions a on a.id = t.agent_session_id
            where t.id = $1 and t.status = 'queued' and t.sealed_request is not null"#,
@@ -57,6 +60,7 @@ pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sq
             driver: row.session_id,
             request: sealer.open(&id.to_string(), &row.sealed_request)?,
             request_id: row.request_id,
+            trace_parent: row.trace_parent.and_then(|parent| parent.parse().ok()),
             receipt: row.receipt_key,
         })
     })

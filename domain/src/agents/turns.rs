@@ -255,8 +255,8 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
     sqlx::query!(
         "with turn as (
              insert into agent_turns
-                 (id, agent_session_id, worker_id, sealed_request, sealed_said, receipt_key, reply_channel, request_id)
-             values ($1, $2, $3, $4, $5, $6, $7, $8)
+                 (id, agent_session_id, worker_id, sealed_request, sealed_said, receipt_key, reply_channel, request_id, trace_parent)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
          )
          update agent_sessions set turn_id = $1, turns = turns + 1, updated_at = clock_timestamp() where id = $2
          returning set_config('synchronous_commit', 'off', true)",
@@ -268,6 +268,7 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
         new.receipt.map(|receipt| receipt.key.as_str()),
         new.reply.channel,
         new.reply.request_id,
+        new.reply.trace_parent.map(|parent| parent.to_string()),
     )
     .fetch_one(conn)
     .await?;

@@ -21,6 +21,7 @@ use crate::heavy::heavy;
 use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::operations::{Failure, Operation, Outcome, StoredResult};
 use crate::timestamp::Timestamp;
+use crate::trace_parent::TraceParent;
 use crate::workers;
 
 /// Where the outcome of an intent is waited for.
@@ -30,6 +31,8 @@ pub struct ReplyTo<'a> {
     pub channel: &'a str,
     /// The HTTP request, for the logs of both sides.
     pub request_id: &'a str,
+    /// What asked, if that is told of.
+    pub trace_parent: Option<TraceParent>,
 }
 
 /// What became of a claim.
@@ -167,8 +170,8 @@ async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Res
                  and (s.challenge is null or $10)
                returning s.id, s.worker_id
            ), intent as (
-               insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id)
-               select $3, id, worker_id, $4, $5, $6, $7, $8 from claimed
+               insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id, trace_parent)
+               select $3, id, worker_id, $4, $5, $6, $7, $8, $11 from claimed
            )
            select status as "status: SessionStatus", worker_id as worker, stands as "stands!", heard as "heard!",
                   challenge as "challenge: Json<Standing>",
@@ -186,6 +189,7 @@ async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Res
         wanted.reply.request_id,
         workers::LEASE.as_secs_f64(),
         wanted.goes_on,
+        wanted.reply.trace_parent.map(|parent| parent.to_string()),
     )
     .fetch_optional(conn)
     .await
@@ -213,6 +217,8 @@ pub struct Started {
     pub sealed: Option<Vec<u8>>,
     /// The HTTP request that asked for it.
     pub request_id: String,
+    /// What of that asked, if it is told of.
+    pub trace_parent: Option<TraceParent>,
 }
 
 /// What an intent is for.
@@ -257,7 +263,7 @@ pub async fn take(
                select id from intents where worker_id = $1 and status = 'queued' and ($2::uuid is null or id = $2)
                order by id limit $3 for update skip locked
            )
-           returning id, session_id, kind, request, sealed, request_id, started_at as at"#,
+           returning id, session_id, kind, request, sealed, request_id, trace_parent, started_at as at"#,
         worker as _,
         only as _,
         limit,
@@ -275,6 +281,7 @@ pub async fn take(
             request,
             sealed: row.sealed,
             request_id: row.request_id,
+            trace_parent: row.trace_parent.and_then(|parent| parent.parse().ok()),
         });
         Taken { intent: row.id, at: row.at, started: started.map_err(|error| sqlx::Error::Decode(error.into())) }
     });

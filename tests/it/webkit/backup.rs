@@ -1,4 +1,4 @@
-//! What is kept of a deployment, and what comes back of that (contract: operators 8).
+//! What is kept of a deployment, and what comes back of that (contract: operators 9).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -122,7 +122,7 @@ async fn use_everything(app: &App, client: &Client, sink: &Sink) -> Value {
     hook
 }
 
-/// Contract: operators 8. A dump of the database and the key that is kept elsewhere are a whole deployment: on an empty machine everything
+/// Contract: operators 9. A dump of the database and the key that is kept elsewhere are a whole deployment: on an empty machine everything
 /// that could be read reads as before, credentials are good, and what was sealed opens, profiles too.
 #[tokio::test]
 async fn a_dump_and_the_key_are_all_there_is_to_keep() {

@@ -39,7 +39,7 @@ impl Acting {
             .fetch_one(database)
             .await
             .expect("a session");
-        let (intent, reply) = (IntentId::generate(), ReplyTo { channel: "nobody", request_id: "" });
+        let (intent, reply) = (IntentId::generate(), ReplyTo { channel: "nobody", request_id: "", trace_parent: None });
         let (whose, mut conn) =
             ((account.into(), SessionId::from(session)), database.acquire().await.expect("a connection"));
         let claim = intents::claim(&mut conn, whose, intent, operation, None, reply).await;

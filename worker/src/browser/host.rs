@@ -25,6 +25,7 @@ use tokio::time::sleep;
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::Instrument as _;
 
 use super::bounds::{Verdict, Watchdog};
 use super::confinement::Confinement;
@@ -250,6 +251,11 @@ impl Line {
     /// When the host refuses, or has ended.
     pub async fn call<T: DeserializeOwned>(&self, command: Command) -> Result<T, CallError> {
         let name = command.name();
+        let span = tracing::info_span!("browser", command = name);
+        self.send(name, command).instrument(span).await
+    }
+
+    async fn send<T: DeserializeOwned>(&self, name: &str, command: Command) -> Result<T, CallError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = serde_json::to_string(&Request { id, command }).expect("commands have string keys");
         let reply = self.replies.expect(id);
