@@ -21,6 +21,7 @@ mod connections;
 mod contract;
 mod crypto;
 mod devices;
+mod draining;
 mod egress;
 mod emails;
 mod faults;

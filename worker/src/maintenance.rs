@@ -13,10 +13,10 @@ use kitfleet_domain::billing::{card, orders};
 use kitfleet_domain::byok::{self, OldKey};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
-use kitfleet_domain::ids::{AccountId, ProfileId, SessionId};
+use kitfleet_domain::ids::ProfileId;
 use kitfleet_domain::profiles::{self, Retention};
 use kitfleet_domain::retention::Terms;
-use kitfleet_domain::sessions::{self, Cause, Destroyed, leftovers};
+use kitfleet_domain::sessions::{self, Aged, Ages, Destroyed, leftovers};
 use kitfleet_domain::status::{self, components, history};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
 use kitfleet_domain::webhooks::{self, deliveries, requeues};
@@ -41,7 +41,7 @@ type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 /// How each area's chain is run.
 const CHAINS: [(Chain, Run); 13] = [
     (sessions::SWEEP_FREE_TIER, |context| {
-        Box::pin(async move { sweep_free_tier(&context.db, context.config.free_tier_cap).await.map(drop) })
+        Box::pin(async move { sweep_old_sessions(&context.db, context.config.session_ages).await.map(drop) })
     }),
     (sessions::PURGE_FINISHED, |context| {
         let WorkerConfig { result_retention: results, retention: Terms { jobs, .. }, .. } = context.config;
@@ -85,35 +85,36 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
     Ok(run(context).await?)
 }
 
-/// Destroys every free-tier session older than `cap` (contract: sessions 20), each in a transaction of its own. Answers how
-/// many.
+/// Destroys every session that has reached its age (contract: sessions 20, 26), each in a transaction of its own. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sweep_free_tier(db: &PgPool, cap: Duration) -> sqlx::Result<u64> {
+pub async fn sweep_old_sessions(db: &PgPool, ages: Ages) -> sqlx::Result<u64> {
     let (mut swept, mut after) = (0, None);
     loop {
-        let over = sessions::over_free_tier_cap(&mut *db.acquire().await?, cap, after, BATCH).await?;
-        let Some((_, last)) = over.last() else { return Ok(swept) };
-        after = Some(*last);
-        for (account, session) in over {
-            match end_of_free_tier(db, account, session).await {
+        let old = sessions::over_age(&mut *db.acquire().await?, ages, after, BATCH).await?;
+        let Some(last) = old.last() else { return Ok(swept) };
+        after = Some(last.id);
+        for session in old {
+            match destroy(db, &session).await {
                 Ok(Some(Destroyed::Now { .. })) => {
-                    tracing::info!(%account, %session, "free-tier session reached its age and was destroyed");
+                    tracing::info!(account = %session.account, session = %session.id, "a session reached its age and was destroyed");
                     swept += 1;
                 }
                 Ok(_) => {}
                 Err(error) if may_pass(&error) => return Err(error),
                 // Those behind it are not to live on for it.
-                Err(error) => tracing::error!(%error, %session, "a session that reached its age cannot be destroyed"),
+                Err(error) => {
+                    tracing::error!(%error, session = %session.id, "a session that reached its age cannot be destroyed");
+                }
             }
         }
     }
 }
 
-async fn end_of_free_tier(db: &PgPool, account: AccountId, session: SessionId) -> sqlx::Result<Option<Destroyed>> {
+async fn destroy(db: &PgPool, session: &Aged) -> sqlx::Result<Option<Destroyed>> {
     let mut tx = db.begin().await?;
-    let destroyed = browser::destroy(&mut tx, account, session, &Cause::FreeTierCap).await?;
+    let destroyed = browser::destroy(&mut tx, session.account, session.id, &session.cause()).await?;
     tx.commit().await?;
     Ok(destroyed)
 }
