@@ -88,7 +88,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let pool = database.pool(config).await?;
             let stores = Stores::new(pool.clone(), config.stores()?).await?;
             let (profiles, terms) = (config.retention.profiles(), config.retention.terms());
-            let purged = maintenance::sweep_retention(&pool, &stores, profiles, &terms).await?;
+            let purged = maintenance::sweep_retention(&pool, &stores, profiles, &terms).await;
             format.print(&purged, |Purged { profiles, snapshots, stores, rows, .. }| {
                 let purged = rows.iter().filter(|(_, rows)| **rows > 0).map(|(arm, rows)| format!(", {rows} of {arm}"));
                 let purged: String = purged.collect();
@@ -128,7 +128,11 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             })?;
         }
     }
-    Ok(conn.close().await?)
+    // It is done, also when the connection has broken since.
+    if let Err(error) = conn.close().await {
+        tracing::debug!(%error, "the connection was gone");
+    }
+    Ok(())
 }
 
 async fn account(conn: &mut PgConnection, order: Account, limits: &Limits) -> Result<()> {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::support::commands::{Ran, run};
 use crate::support::records::uuid_of;
-use crate::support::{App, Client, Role, at_once, eventually, unknown_id};
+use crate::support::{App, Client, Role, eventually, unknown_id};
 
 /// How long a process may take to end that waits for nothing any more.
 const AT_ONCE: Duration = Duration::from_secs(8);
@@ -163,29 +163,35 @@ async fn a_stop_in_the_middle_of_creates_fails_none() {
     let mut app = builder.set("worker.drain_timeout", "60s").start().await;
     until_active(&app, 1).await;
     let client = app.client().await;
-    let pid = app.pid(1);
-    let creates = (0..24_u64).map(|number| {
-        let client = client.clone();
-        async move {
-            tokio::time::sleep(Duration::from_millis(number * 2)).await;
-            if number == 8 {
-                kill(pid, Signal::SIGTERM).expect("it runs");
+    // As long as it lives there is a worker, which has no room.
+    let first = client.session().await;
+    let served = Arc::new(AtomicUsize::new(0));
+    let mut customers: JoinSet<()> = JoinSet::new();
+    for _ in 0..6 {
+        let (client, served) = (client.clone(), Arc::clone(&served));
+        customers.spawn(async move {
+            loop {
+                let answer = client.post("/v1/sessions", json!({})).await;
+                if answer.status != 201 {
+                    answer.problem(503, "capacity-exhausted");
+                    break;
+                }
+                let session = answer.body["id"].as_str().expect("an id");
+                client.operate(session, "interact", tap()).await.expect(200);
+                client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+                served.fetch_add(1, Ordering::Relaxed);
             }
-            client.post("/v1/sessions", json!({})).await
-        }
-    });
-    let mut served = 0;
-    for answer in at_once(creates).await {
-        if answer.status == 201 {
-            let session = answer.body["id"].as_str().expect("an id");
-            client.operate(session, "interact", tap()).await.expect(200);
-            client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-            served += 1;
-        } else {
-            answer.problem(503, "capacity-exhausted");
-        }
+        });
     }
-    assert!(served > 0, "the stop came before every create");
+    eventually(Duration::from_secs(20), "sessions come and go", async || {
+        (served.load(Ordering::Relaxed) > 10).then_some(())
+    })
+    .await;
+    kill(app.pid(1), Signal::SIGTERM).expect("it runs");
+    while let Some(customer) = customers.join_next().await {
+        customer.expect("nothing fails");
+    }
+    client.delete(&format!("/v1/sessions/{first}")).await.expect(204);
     until_ended(&mut app, 1).await;
     assert_eq!(app.count(ERRORED).await, 0);
     app.stop().await;
@@ -257,7 +263,10 @@ async fn an_operator_drains_a_worker_and_waits() {
     until_draining(&app).await;
     client.delete(&format!("/v1/sessions/{first}")).await.expect(204);
     app.count(TERMINATE_ALL).await;
-    client.operate(&second, "interact", tap()).await.expect(200);
+    eventually(Duration::from_secs(10), "the session is served again", async || {
+        (client.operate(&second, "interact", tap()).await.status == 200).then_some(())
+    })
+    .await;
     assert!(!draining.is_finished(), "a session lives");
     client.delete(&format!("/v1/sessions/{second}")).await.expect(204);
     let said = said(&draining.await.expect("a task").code(0));

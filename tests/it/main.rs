@@ -44,6 +44,7 @@ mod outages;
 mod pages;
 mod profiles;
 mod proxies;
+mod purges;
 mod rate_limits;
 mod recipes;
 mod retention;
