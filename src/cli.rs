@@ -1,6 +1,7 @@
 //! The command line (contract: command-line).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use kitfleet_domain::accounts::Tier;
@@ -9,6 +10,7 @@ use kitfleet_domain::ids::{AccountId, ApiKeyId, DeliveryId, StaffCredentialId, W
 use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
 use kitfleet_jobs::inspect;
 
+use crate::config::parse_duration;
 use crate::output::Format;
 
 /// Self-hosted mobile browser sessions on real WebKit, over plain HTTP.
@@ -178,14 +180,27 @@ pub enum Workers {
         #[command(flatten)]
         format: Format,
     },
-    /// Give a worker no more sessions; those it has live on.
-    Drain {
-        /// The worker's id or name.
-        #[arg(value_parser = worker)]
-        worker: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    /// Give a worker no more sessions; those it has live on, until they end or the deadline.
+    Drain(Drain),
+}
+
+/// `kitfleet workers drain`
+#[derive(Debug, Args)]
+pub struct Drain {
+    /// The worker's id or name.
+    #[arg(value_parser = worker, required_unless_present = "this", conflicts_with = "this")]
+    pub worker: Option<String>,
+    /// The worker that runs on this `data_dir`, instead of a named one.
+    #[arg(long = "self")]
+    pub this: bool,
+    /// Wait until no session lives on it, and say how far it has come. A worker that drains already is waited for, too.
+    #[arg(long)]
+    pub wait: bool,
+    /// End what still lives on it after so long, such as 30m; 0s ends it at once.
+    #[arg(long, value_name = "DURATION", value_parser = deadline)]
+    pub deadline: Option<Duration>,
+    #[command(flatten)]
+    pub format: Format,
 }
 
 /// `kitfleet jobs`
@@ -301,6 +316,12 @@ fn worker(id_or_name: &str) -> Result<String, String> {
         return Err("neither an id, wrk_…, nor a name".to_owned());
     }
     Ok(id_or_name.to_owned())
+}
+
+fn deadline(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_hours(30 * 24);
+    let deadline = parse_duration(text)?;
+    if deadline <= LONGEST { Ok(deadline) } else { Err("longer than 30d".to_owned()) }
 }
 
 /// What `kitfleet key revoke` can revoke.

@@ -41,6 +41,7 @@ use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::retention::Terms;
+use kitfleet_domain::sessions::Ages;
 use kitfleet_domain::workers::{Driver, Placement};
 use kitfleet_worker::config::{Clock, Sandbox, WarmPool};
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,10 @@ use self::rate_limits::RateLimitsTable;
 use self::status::Status;
 use self::teams::Teams;
 pub use self::traces::Traces;
-use self::values::{BaseUrl, DatabaseUrl, duration, networks, optional_word, secret, warm_pool, word};
+pub use self::values::duration::parse as parse_duration;
+use self::values::{
+    BaseUrl, DatabaseUrl, duration, networks, optional_duration, optional_word, secret, warm_pool, word,
+};
 pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
 use crate::descriptors;
@@ -300,6 +304,9 @@ pub struct Sessions {
     /// The age at which a free-tier session is destroyed.
     #[serde(with = "duration")]
     pub free_tier_cap: Duration,
+    /// The age at which any session is destroyed.
+    #[serde(with = "optional_duration")]
+    pub max_age: Option<Duration>,
     /// Whether a session needs the customer's own way out to the network.
     pub require_customer_egress: bool,
     /// Whether a browser may reach loopback, link-local and private addresses.
@@ -326,6 +333,7 @@ impl Default for Sessions {
     fn default() -> Self {
         Self {
             free_tier_cap: Duration::from_mins(20),
+            max_age: None,
             require_customer_egress: false,
             allow_private_targets: false,
             allow_networks: Vec::new(),
@@ -339,6 +347,11 @@ impl Default for Sessions {
 }
 
 impl Sessions {
+    /// The ages at which they are destroyed.
+    pub fn ages(&self) -> Ages {
+        Ages { free_tier: self.free_tier_cap, any: self.max_age }
+    }
+
     /// Where browsers may go.
     pub fn destinations(&self) -> Destinations {
         Destinations {
@@ -392,7 +405,7 @@ pub struct Worker {
     pub session_disk_bytes: u64,
     /// What has to stay free there, in bytes: below it the session that wrote most is ended.
     pub free_disk_bytes: u64,
-    /// How long running operations are waited for when a process stops, a worker or an API.
+    /// How long a worker that stops waits for the sessions that live on it, and an API for the operations under way.
     #[serde(with = "duration")]
     pub drain_timeout: Duration,
 }

@@ -32,6 +32,7 @@ pub use crate::logging::to as log_to;
 use crate::operators::Order;
 use crate::output::Format;
 pub use crate::roles::up;
+pub use kitfleet_worker::Shutdown;
 
 /// What the program does with its arguments, and the exit code that it ends with.
 pub async fn main() -> ExitCode {

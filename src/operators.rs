@@ -1,12 +1,14 @@
 //! The operators' commands: each connects, does one thing in one transaction, and says what it did.
 
+mod draining;
+
 use std::io::{BufRead as _, stdin};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::api_keys::{self, ApiKey, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
-use kitfleet_domain::ids::{AccountId, DeliveryId, IntentId, WorkerId};
+use kitfleet_domain::ids::{AccountId, DeliveryId, IntentId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::staff::{self, StaffCredential};
@@ -59,7 +61,12 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
     match order {
         Order::Account(order) => account(&mut conn, order, &config.limits).await?,
         Order::Key(order) => key(&mut conn, order).await?,
-        Order::Workers(order) => worker(&mut conn, order).await?,
+        Order::Workers(Workers::List { all, format }) => {
+            let columns =
+                ["id", "name", "status", "driver", "live_sessions", "max_sessions", "started_at", "last_seen_at"];
+            format.table(&workers::list(&mut conn, all).await?, &columns)?;
+        }
+        Order::Workers(Workers::Drain(order)) => draining::drain(config, database, &mut conn, &order).await?,
         Order::Jobs(order) => job(&mut conn, order).await?,
         Order::Deliveries(order) => delivery(&mut conn, order).await?,
         Order::Profiles(Profiles::RotateKeys(format)) => {
@@ -74,15 +81,14 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             );
         }
         Order::Sweep(Sweep::FreeTier(format)) => {
-            let swept =
-                maintenance::sweep_free_tier(&database.pool(config).await?, config.sessions.free_tier_cap).await?;
+            let swept = maintenance::sweep_old_sessions(&database.pool(config).await?, config.sessions.ages()).await?;
             format.print(&json!({"destroyed": swept}), |_| format!("{swept} sessions destroyed"))?;
         }
         Order::Sweep(Sweep::Retention(format)) => {
             let pool = database.pool(config).await?;
             let stores = Stores::new(pool.clone(), config.stores()?).await?;
             let (profiles, terms) = (config.retention.profiles(), config.retention.terms());
-            let purged = maintenance::sweep_retention(&pool, &stores, profiles, &terms).await?;
+            let purged = maintenance::sweep_retention(&pool, &stores, profiles, &terms).await;
             format.print(&purged, |Purged { profiles, snapshots, stores, rows, .. }| {
                 let purged = rows.iter().filter(|(_, rows)| **rows > 0).map(|(arm, rows)| format!(", {rows} of {arm}"));
                 let purged: String = purged.collect();
@@ -122,7 +128,11 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             })?;
         }
     }
-    Ok(conn.close().await?)
+    // It is done, also when the connection has broken since.
+    if let Err(error) = conn.close().await {
+        tracing::debug!(%error, "the connection was gone");
+    }
+    Ok(())
 }
 
 async fn account(conn: &mut PgConnection, order: Account, limits: &Limits) -> Result<()> {
@@ -231,39 +241,6 @@ async fn mint_key(
     let (ApiKey { id, .. }, secret) = api_keys::mint(&mut tx, account, &Actor::System, new).await?;
     tx.commit().await?;
     format.print(&json!({"id": id, "key": secret.reveal()}), |_| secret.reveal().to_owned())
-}
-
-async fn worker(conn: &mut PgConnection, order: Workers) -> Result<()> {
-    match order {
-        Workers::List { all, format } => {
-            let columns =
-                ["id", "name", "status", "driver", "live_sessions", "max_sessions", "started_at", "last_seen_at"];
-            format.table(&workers::list(conn, all).await?, &columns)
-        }
-        Workers::Drain { worker, format } => {
-            let id = worker_called(conn, &worker).await?;
-            if !workers::drain(conn, id).await? {
-                let alive = workers::list(conn, false).await?;
-                ensure!(!alive.iter().any(|alive| alive.id == id), "{worker} is draining already");
-                bail!("no worker {worker} is active");
-            }
-            format.print(&json!({"id": id, "status": "draining"}), |_| format!("{id} takes no more sessions"))
-        }
-    }
-}
-
-/// The worker of this id or, when it is the only one alive, of this name.
-async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<WorkerId> {
-    if let Ok(id) = id_or_name.parse() {
-        return Ok(id);
-    }
-    let alive = workers::list(conn, false).await?;
-    let mut named = alive.iter().filter(|worker| worker.name == id_or_name).map(|worker| worker.id);
-    match (named.next(), named.next()) {
-        (Some(id), None) => Ok(id),
-        (None, _) => bail!("no worker {id_or_name} is alive"),
-        (Some(_), Some(_)) => bail!("several workers are called {id_or_name}: name one by its id"),
-    }
 }
 
 async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {

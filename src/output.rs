@@ -20,6 +20,11 @@ impl Format {
         if self.json { line(&json(value)?) } else { line(&text(value)) }
     }
 
+    /// Prints one of several that come one after the other: `value` as a line of JSON, or what `text` makes of it.
+    pub fn report<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
+        if self.json { line(&serde_json::to_string(value)?) } else { line(&text(value)) }
+    }
+
     /// Prints `value` as JSON, or each of its fields on a line.
     pub fn describe<T: Serialize>(self, value: &T) -> Result<()> {
         let fields = serde_json::to_value(value)?;

@@ -1,8 +1,8 @@
 //! The roles that run until they are told to stop: everything, the API, or a worker.
 //!
-//! The API and the worker stop at the same time. The API takes no more requests; the worker waits for the operations
-//! under way, but not for ever, and then fails them, so that the API has an answer for everybody who waits. Both need the
-//! database for that, which stops last.
+//! The worker stops first. It waits for the sessions that live, but not for ever, and then fails them, and the API serves them
+//! meanwhile, so that it has an answer for everybody who waits. Then it takes no more requests. Both need the database for that,
+//! which stops last.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_worker::config::Bounds;
-use kitfleet_worker::{RunError, WorkerConfig, incarnations};
+use kitfleet_worker::{RunError, Shutdown, WorkerConfig, incarnations};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,6 +31,8 @@ const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// How long connections in use may take to come back when everything else has ended.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// How long a process may take to end that was told so twice.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that lived so long starts again after the first pause.
 const STEADY: Duration = Duration::from_mins(1);
 
@@ -39,11 +41,13 @@ const STEADY: Duration = Duration::from_mins(1);
 ///
 /// # Errors
 /// When something cannot be started, or ends unasked. What had been started has been stopped by then.
-pub async fn up(config: &Config, stop: &CancellationToken, greet: impl FnOnce(&str) -> Result<()>) -> Result<()> {
+pub async fn up(config: &Config, stop: &Shutdown, greet: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     warn_of_what_is_unused(config);
     warn_of_what_does_not_fit(config);
     let listener = listen(config.server.listen, "server.listen").await?;
-    let Some(database) = stop.run_until_cancelled(Database::start(config)).await.transpose()? else { return Ok(()) };
+    let Some(database) = stop.drain.run_until_cancelled(Database::start(config)).await.transpose()? else {
+        return Ok(());
+    };
     let served = up_on(config, listener, &database, stop, greet).await;
     database.close().await;
     served
@@ -53,7 +57,7 @@ async fn up_on(
     config: &Config,
     listener: TcpListener,
     database: &Database,
-    stop: &CancellationToken,
+    stop: &Shutdown,
     greet: impl FnOnce(&str) -> Result<()>,
 ) -> Result<()> {
     database.migrate().await?;
@@ -67,13 +71,14 @@ async fn up_on(
 
     count()?;
     let worker_config = worker(config, &base_url)?;
-    let (stop_api, stop_worker) = (CancellationToken::new(), CancellationToken::new());
+    let stop_api = CancellationToken::new();
+    let stop_worker = Shutdown { drain: CancellationToken::new(), now: stop.now.clone() };
     let (api_config, wakeups) = (api(config, &base_url)?, wakeups(config, &db)?);
     let served = kitfleet_api::serve(listener, api_config, db.clone(), wakeups.clone(), stop_api.clone());
     let mut api = tokio::spawn(served);
     let mut worker = tokio::spawn(keep_working(worker_config, db.clone(), wakeups, stop_worker.clone()));
     let ended = tokio::select! {
-        () = stop.cancelled() => Ok(()),
+        () = stop.drain.cancelled() => Ok(()),
         ended = &mut api => unasked_end(ended),
         ended = &mut worker => ended.unwrap_or_else(|panic| Err(panic.into())),
         Err(error) = async {
@@ -83,9 +88,14 @@ async fn up_on(
         } => Err(error),
     };
     tracing::info!("stopping");
+    stop_worker.drain.cancel();
+    if api.is_finished() {
+        // There is nobody any more by whom sessions could be used.
+        stop_worker.now.cancel();
+    }
+    join(worker).await;
     stop_api.cancel();
-    stop_worker.cancel();
-    tokio::join!(join(api), join(worker));
+    join(api).await;
     close(&db).await;
     ended
 }
@@ -119,7 +129,9 @@ pub async fn api_only(config: &Config) -> Result<()> {
     tracing::info!(base_url, "listening");
     let db = database.pool(config).await?;
     let wakeups = wakeups(config, &db)?;
-    kitfleet_api::serve(listener, api(config, &base_url)?, db, wakeups, stop).await?;
+    let served = kitfleet_api::serve(listener, api(config, &base_url)?, db, wakeups, stop.drain);
+    // Its operations go on without it, and their callers can ask another API process.
+    stop.now.run_until_cancelled(served).await.transpose()?;
     database.close().await;
     Ok(())
 }
@@ -133,18 +145,19 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     let base_url = config.server.base_url_at(config.server.listen);
     let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);
     let wakeups = wakeups(config, &db)?;
+    let stop_health = CancellationToken::new();
     let health = match config.worker.listen {
         Some(address) => {
             count()?;
             let listener = listen(address, "worker.listen").await?;
             let (config, wakeups) = (api(config, &base_url)?, wakeups.clone());
-            let served = kitfleet_api::serve_health(listener, config, db.clone(), wakeups, stop.clone());
+            let served = kitfleet_api::serve_health(listener, config, db.clone(), wakeups, stop_health.clone());
             Some(tokio::spawn(served))
         }
         None => None,
     };
-    let ended = keep_working(worker, db, wakeups, stop.clone()).await;
-    stop.cancel();
+    let ended = keep_working(worker, db, wakeups, stop).await;
+    stop_health.cancel();
     if let Some(health) = health {
         join(health).await;
     }
@@ -160,7 +173,7 @@ fn count() -> Result<()> {
 
 /// Runs one incarnation of the worker after the other, until `stop`. When the very first finds that this machine cannot
 /// run browsers there is no point in trying again.
-async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: CancellationToken) -> Result<()> {
+async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: Shutdown) -> Result<()> {
     let mut pause = PAUSES.0;
     for incarnation in 1_u64.. {
         let started = Instant::now();
@@ -176,7 +189,7 @@ async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: 
         if started.elapsed() > STEADY {
             pause = PAUSES.0;
         }
-        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+        if stop.drain.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             break;
         }
         pause = (pause * 2).min(PAUSES.1);
@@ -184,26 +197,27 @@ async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: 
     Ok(())
 }
 
-/// Cancelled by the first SIGTERM or Ctrl-C. The second ends the process there and then: the kernel ends its browsers,
-/// its display and its database with it.
-pub fn told_to_stop() -> Result<CancellationToken> {
+/// Drains by the first SIGTERM or Ctrl-C, and ends what is left by the second (contract: workers 22). Whoever has not ended soon after
+/// that is ended there and then, as by a third: the kernel ends its browsers, its display and its database with it.
+pub fn told_to_stop() -> Result<Shutdown> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let stop = CancellationToken::new();
+    let stop = Shutdown::default();
     let told = stop.clone();
     tokio::spawn(async move {
-        for patient in [true, false] {
+        let mut signalled = async || {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            if patient {
-                told.cancel();
-            } else {
-                tracing::warn!("told twice to stop: ending at once");
-                std::process::exit(130);
-            }
-        }
+        };
+        signalled().await;
+        told.drain.cancel();
+        signalled().await;
+        tracing::warn!("told twice to stop: ending at once");
+        told.now.cancel();
+        let _ = tokio::time::timeout(ENDS_WITHIN, signalled()).await;
+        std::process::exit(130);
     });
     Ok(stop)
 }
@@ -326,7 +340,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         challenge_confidence: config.sessions.challenge_confidence,
         open_timeout: config.sessions.open_timeout,
         drain_timeout: config.worker.drain_timeout,
-        free_tier_cap: config.sessions.free_tier_cap,
+        session_ages: config.sessions.ages(),
         result_retention: config.retention.operation_results,
         outbox_retention: config.retention.outbox,
         retention: config.retention.terms(),

@@ -55,6 +55,8 @@ impl Service {
         let mut settings: Vec<_> =
             settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         settings.push(("DATA_DIR".to_owned(), folder.path().join("data").display().to_string()));
+        // Sessions are left behind, and nobody uses them any more.
+        settings.push(("WORKER__DRAIN_TIMEOUT".to_owned(), "0s".to_owned()));
         settings.push(("LOG__FILTER".to_owned(), "warn".to_owned()));
         Ok(Self { base_urls: Vec::new(), processes: Vec::new(), settings, folder })
     }

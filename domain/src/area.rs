@@ -67,19 +67,30 @@ pub struct Purge {
     pub table: &'static str,
     /// How.
     pub purge: PurgeRows,
+    /// How many rows are left that have reached their term, where somebody wants to know it.
+    pub left: Option<CountRows>,
 }
 
 impl Purge {
     /// What `purge` deletes of `table`, as a part of `arm`.
     #[must_use]
     pub const fn new(arm: &'static str, table: &'static str, purge: PurgeRows) -> Self {
-        Self { arm, table, purge }
+        Self { arm, table, purge, left: None }
+    }
+
+    /// The same, whose rows that have reached their term are counted by `left`.
+    #[must_use]
+    pub const fn counting(self, left: CountRows) -> Self {
+        Self { left: Some(left), ..self }
     }
 }
 
 /// Deletes rows that have reached their term, up to a number. Answers how many: none when there is nothing to do, or somebody
 /// else does it.
 pub type PurgeRows = for<'a> fn(&'a mut PgConnection, &'a Terms, i64) -> BoxFuture<'a, sqlx::Result<u64>>;
+
+/// Counts rows that have reached their term.
+pub type CountRows = for<'a> fn(&'a mut PgConnection, &'a Terms) -> BoxFuture<'a, sqlx::Result<u64>>;
 
 /// Takes from an account that is being deleted what it loses, in the transaction of that; the account's row is locked. The actor
 /// is who deletes it.

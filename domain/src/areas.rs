@@ -9,7 +9,6 @@ use sqlx::PgConnection;
 use crate::area::{Area, Chain, Purge};
 use crate::audit::Actor;
 use crate::ids::AccountId;
-use crate::retention::Terms;
 use crate::{
     accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
     livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, sessions, sign_ins, staff, status,
@@ -91,22 +90,15 @@ pub fn arms() -> Vec<Arm> {
 }
 
 impl Arm {
+    /// What of it is purged, in an order in which it can be.
+    #[must_use]
+    pub fn purges(&self) -> &[Purge] {
+        &self.purges
+    }
+
     /// The tables whose rows they are.
     pub fn tables(&self) -> impl Iterator<Item = &'static str> {
         self.purges.iter().map(|purge| purge.table)
-    }
-
-    /// Deletes what has reached its term, up to `limit` rows of each table. Answers how many: none when there is nothing to
-    /// do, or somebody else does it.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn purge(&self, conn: &mut PgConnection, terms: &Terms, limit: i64) -> sqlx::Result<u64> {
-        let mut purged = 0;
-        for table in &self.purges {
-            purged += (table.purge)(&mut *conn, terms, limit).await?;
-        }
-        Ok(purged)
     }
 }
 

@@ -23,7 +23,8 @@ pub(crate) const AREA: Area = Area {
     kept: &[("bundled_llm_consents", "one an account")],
     purges: &[Purge::new("byok", "byok_keys", |conn, terms, limit| {
         Box::pin(purge_lost(conn, terms.deleted_account_secrets, limit))
-    })],
+    })
+    .counting(|conn, terms| Box::pin(count_lost(conn, terms.deleted_account_secrets)))],
     actions: &[
         "account.byok_provider_key_set",
         "account.byok_provider_key_cleared",
@@ -373,13 +374,22 @@ async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx:
     let purged = sqlx::query!(
         "delete from byok_keys where (account_id, provider) in (
              select account_id, provider from byok_keys where lost_at < now() - make_interval(secs => $1)
-             order by lost_at limit $2)",
+             order by lost_at limit $2 for update skip locked)",
         age.as_secs_f64(),
         limit,
     )
     .execute(conn)
     .await?;
     Ok(purged.rows_affected())
+}
+
+/// How many of those keys there are.
+async fn count_lost(conn: &mut PgConnection, age: Duration) -> sqlx::Result<u64> {
+    let count = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from byok_keys where lost_at < now() - make_interval(secs => $1)"#,
+        age.as_secs_f64(),
+    );
+    Ok(count.fetch_one(conn).await?.unsigned_abs())
 }
 
 #[cfg(test)]

@@ -503,6 +503,15 @@ pub struct Retention {
     pub of_deleted_accounts: Duration,
 }
 
+/// A profile that was in the recycle bin for long enough.
+#[derive(Debug)]
+pub struct Due {
+    /// Which.
+    pub profile: ProfileId,
+    /// How many snapshots it has.
+    pub snapshots: i64,
+}
+
 /// Profiles that were in the recycle bin for long enough, at most `limit`, beginning behind `after`.
 ///
 /// # Errors
@@ -512,13 +521,16 @@ pub async fn due_for_purge(
     retention: Retention,
     after: Option<ProfileId>,
     limit: i64,
-) -> sqlx::Result<Vec<ProfileId>> {
-    sqlx::query_scalar!(
-        "select p.id from profiles p join accounts a on a.id = p.account_id
+) -> sqlx::Result<Vec<Due>> {
+    sqlx::query_as!(
+        Due,
+        r#"select p.id as "profile: ProfileId",
+                  (select count(*) from profile_snapshots s where s.profile_id = p.id) as "snapshots!"
+         from profiles p join accounts a on a.id = p.account_id
          where p.deleted_at is not null and ($3::uuid is null or p.id > $3)
            and p.deleted_at <= now() - case when a.status = 'deleted' then make_interval(secs => $1)
                                             else make_interval(secs => $2) end
-         order by p.id limit $4",
+         order by p.id limit $4"#,
         retention.of_deleted_accounts.as_secs_f64(),
         retention.deleted.as_secs_f64(),
         after as _,

@@ -34,7 +34,8 @@ pub(crate) const AREA: Area = Area {
     ],
     purges: &[Purge::new("proxy_secrets", "proxies", |conn, terms, limit| {
         Box::pin(purge_lost(conn, terms.deleted_account_secrets, limit))
-    })],
+    })
+    .counting(|conn, terms| Box::pin(count_lost(conn, terms.deleted_account_secrets)))],
     actions: &["proxy.created", "proxy.updated", "proxy.deleted"],
     losses: &[|conn, account, _| Box::pin(lose(conn, account))],
     ..Area::named("proxies")
@@ -397,11 +398,21 @@ async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
 async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from proxies where id = any(array(
-             select id from proxies where lost_at < now() - make_interval(secs => $1) order by lost_at limit $2))",
+             select id from proxies where lost_at < now() - make_interval(secs => $1)
+             order by lost_at limit $2 for update skip locked))",
         age.as_secs_f64(),
         limit,
     )
     .execute(conn)
     .await?;
     Ok(purged.rows_affected())
+}
+
+/// How many of those proxies there are.
+async fn count_lost(conn: &mut PgConnection, age: Duration) -> sqlx::Result<u64> {
+    let count = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from proxies where lost_at < now() - make_interval(secs => $1)"#,
+        age.as_secs_f64(),
+    );
+    Ok(count.fetch_one(conn).await?.unsigned_abs())
 }

@@ -471,6 +471,8 @@ pub enum Cause {
     Customer(Actor),
     /// A free-tier session reached its age.
     FreeTierCap,
+    /// Any other reached its age.
+    MaxAge,
     /// The account was suspended.
     AccountSuspended,
 }
@@ -479,7 +481,7 @@ impl Cause {
     fn actor(&self) -> &Actor {
         match self {
             Self::Customer(actor) => actor,
-            Self::FreeTierCap | Self::AccountSuspended => &Actor::System,
+            Self::FreeTierCap | Self::MaxAge | Self::AccountSuspended => &Actor::System,
         }
     }
 
@@ -488,6 +490,7 @@ impl Cause {
         match self {
             Self::Customer(_) => None,
             Self::FreeTierCap => Some("auto-destroyed: free-tier session duration cap"),
+            Self::MaxAge => Some("auto-destroyed: session duration cap"),
             Self::AccountSuspended => Some("account suspended"),
         }
     }
@@ -623,28 +626,61 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Free-tier sessions older than `cap`, at most `limit`, beginning behind `after` (contract: sessions 20).
+/// The ages at which sessions are destroyed (contract: sessions 20, 26).
+#[derive(Debug, Clone, Copy)]
+pub struct Ages {
+    /// Those of the free tier.
+    pub free_tier: Duration,
+    /// All of them; `None` when they may become as old as they like.
+    pub any: Option<Duration>,
+}
+
+/// A session that has reached its age.
+#[derive(Debug)]
+pub struct Aged {
+    /// Which.
+    pub id: SessionId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// Whether it is that of the free tier.
+    free_tier: bool,
+}
+
+impl Aged {
+    /// Why it is destroyed.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        if self.free_tier { Cause::FreeTierCap } else { Cause::MaxAge }
+    }
+}
+
+/// Sessions that have reached their age, at most `limit`, beginning behind `after`.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn over_free_tier_cap(
+pub async fn over_age(
     conn: &mut PgConnection,
-    cap: Duration,
+    ages: Ages,
     after: Option<SessionId>,
     limit: i64,
-) -> sqlx::Result<Vec<(AccountId, SessionId)>> {
-    let rows = sqlx::query!(
-        "with live as materialized (
-             select account_id, id, created_at from sessions where live
-         )
-         select s.account_id, s.id from live s join accounts a on a.id = s.account_id
-         where a.tier = 'free' and s.created_at <= now() - make_interval(secs => $1) and ($3::uuid is null or s.id > $3)
-         order by s.id limit $2",
-        cap.as_secs_f64(),
+) -> sqlx::Result<Vec<Aged>> {
+    sqlx::query_as!(
+        Aged,
+        r#"with live as materialized (
+               select account_id, id, created_at from sessions where live
+           ), judged as (
+               select s.id, s.account_id, a.tier = 'free' and s.created_at <= now() - make_interval(secs => $1) as free_tier,
+                      s.created_at <= now() - make_interval(secs => $4) as too_old
+               from live s join accounts a on a.id = s.account_id
+           )
+           select id as "id: SessionId", account_id as "account: AccountId", free_tier as "free_tier!" from judged
+           where (free_tier or too_old) and ($3::uuid is null or id > $3)
+           order by id limit $2"#,
+        ages.free_tier.as_secs_f64(),
         limit,
         after as _,
+        ages.any.map(|age| age.as_secs_f64()),
     )
     .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.account_id, row.id)).collect())
+    .await
 }

@@ -202,21 +202,33 @@ pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<Chosen>> {
     .await
 }
 
-/// Renews a worker's lease. `false` when it was declared lost, or stopped: it must not go on.
+/// What a worker hears when it renews its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// It takes no more sessions.
+    pub draining: bool,
+    /// What still lives on it is to be ended, by the database's time.
+    pub overdue: bool,
+}
+
+/// Renews a worker's lease. `None` when it was declared lost, or stopped: it must not go on.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
-    let renewed = sqlx::query!(
-        "update workers set last_seen_at = now() where id = $1 and status in ('active', 'draining')",
+pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Lease>> {
+    sqlx::query_as!(
+        Lease,
+        r#"update workers set last_seen_at = now() where id = $1 and status in ('active', 'draining')
+           returning status = 'draining' as "draining!",
+                     status = 'draining' and coalesce(drain_by <= now(), false) as "overdue!""#,
         id as _,
     )
-    .execute(conn)
-    .await?;
-    Ok(renewed.rows_affected() == 1)
+    .fetch_optional(conn)
+    .await
 }
 
-/// Takes no more sessions; those it has live on. `false` when no such worker is active.
+/// Takes no more sessions; those it has live on (contract: workers 11, 20). Creates that had a slot of it in their hands are done
+/// when this is. `false` when no such worker is active.
 ///
 /// # Errors
 /// When the database fails.
@@ -225,6 +237,68 @@ pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> 
         .execute(conn)
         .await?;
     Ok(drained.rows_affected() == 1)
+}
+
+/// Says when what still lives on a worker that drains is ended (contract: workers 20), in place of what was said before. `false`
+/// when no such worker drains.
+///
+/// # Errors
+/// When the database fails.
+pub async fn drain_within(conn: &mut PgConnection, id: WorkerId, within: Duration) -> sqlx::Result<bool> {
+    let said = sqlx::query!(
+        "update workers set drain_by = now() + make_interval(secs => $2) where id = $1 and status = 'draining'",
+        id as _,
+        within.as_secs_f64(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(said.rows_affected() == 1)
+}
+
+/// How far a worker has come that drains, by the database's time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Drained {
+    /// Which.
+    pub id: WorkerId,
+    /// `active`, `draining`, `stopped` or `lost`.
+    pub status: String,
+    /// Live sessions now.
+    pub live_sessions: i64,
+    /// Sessions that it failed since it was to end what still lived.
+    pub ended_sessions: i64,
+    /// When that is, or was.
+    pub drain_by: Option<Timestamp>,
+}
+
+/// How far a worker has come that drains. `None` when there is no such worker.
+///
+/// # Errors
+/// When the database fails.
+pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Drained>> {
+    sqlx::query_as!(
+        Drained,
+        r#"select w.id, w.status, w.drain_by,
+                  (select count(*) from sessions s where s.worker_id = w.id and s.live) as "live_sessions!",
+                  (select count(*) from sessions s
+                   where s.worker_id = w.id and not s.live and s.ended = 'errored' and s.ended_at >= w.drain_by) as "ended_sessions!"
+           from workers w where w.id = $1"#,
+        id as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Whether a worker has no live session.
+///
+/// # Errors
+/// When the database fails.
+pub async fn is_empty(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select not exists(select from sessions where worker_id = $1 and live) as "empty!""#,
+        id as _,
+    )
+    .fetch_one(conn)
+    .await
 }
 
 /// Ended in an orderly way.

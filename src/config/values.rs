@@ -278,7 +278,7 @@ pub mod duration {
         parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 
-    pub(super) fn parse(text: &str) -> Result<Duration, String> {
+    pub fn parse(text: &str) -> Result<Duration, String> {
         humantime::parse_duration(text)
             .map_err(|error| format!("{text:?} is not a duration such as 10s, 20m, 24h or 60d: {error}"))
     }
@@ -325,6 +325,25 @@ pub mod warm_pool {
             WarmPool::Auto => serializer.serialize_str("auto"),
             WarmPool::Exactly(count) => serializer.serialize_u32(count),
         }
+    }
+}
+
+/// A [`duration`], or none.
+pub mod optional_duration {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use super::duration;
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| duration::parse(&text).map_err(D::Error::custom)).transpose()
+    }
+
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        duration.map(duration::spelled).serialize(serializer)
     }
 }
 

@@ -789,6 +789,7 @@ impl Up {
         let file = fs::File::create(&log).expect("a file");
         let mut command = alone(folder, &["up"]);
         command.env("KITFLEET_DATA_DIR", folder.join("data")).env("KITFLEET_WORKER__DRIVER", "simulated");
+        command.env("KITFLEET_WORKER__DRAIN_TIMEOUT", "100ms");
         command.env("KITFLEET_SERVER__LISTEN", format!("127.0.0.1:{port}"));
         command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
         let child = tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("the binary starts");

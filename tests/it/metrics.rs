@@ -11,7 +11,8 @@ use crate::webhooks;
 
 pub const TOKEN: &str = "scrape";
 
-fn scraped(builder: Builder) -> Builder {
+/// A service whose metrics [`value`] reads.
+pub fn scraped(builder: Builder) -> Builder {
     builder.set("metrics.scrape_token", TOKEN)
 }
 

@@ -317,9 +317,9 @@ async fn an_idle_session_of_a_dead_worker_does_not_stay_for_ever() {
         lost.fetch_optional(&app.database.pool).await.expect("workers")
     })
     .await;
-    // Whoever drives it first is told what has happened, for ten minutes.
+    // Whoever drives it first is told what has happened, for two minutes.
     assert_eq!(client.status(&session).await, "ready");
-    let long_ago = sqlx::query("update workers set last_seen_at = now() - interval '11 minutes' where id = $1");
+    let long_ago = sqlx::query("update workers set last_seen_at = now() - interval '3 minutes' where id = $1");
     long_ago.bind(worker).execute(&app.database.pool).await.expect("time passes");
     eventually(RESCUE, "the session ends", async || (client.status(&session).await == "errored").then_some(())).await;
     let events = app.events(&session).await;

@@ -527,7 +527,7 @@ async fn retention_purges_what_was_deleted_long_ago() {
 
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let text = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
-    for arm in ["profiles", "snapshots", "sessions"] {
+    for arm in ["profiles", "snapshots"] {
         for outcome in ["purged", "failed", "skipped"] {
             let labels =
                 [format!("arm=\"{arm}\",outcome=\"{outcome}\""), format!("outcome=\"{outcome}\",arm=\"{arm}\"")];

@@ -9,6 +9,7 @@ use kitfleet_domain::agents::Settings;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
+use kitfleet_domain::sessions::Ages;
 use kitfleet_domain::status;
 use kitfleet_domain::vault::Vault;
 use kitfleet_domain::webhooks::deliveries::Schedule;
@@ -60,10 +61,10 @@ pub struct WorkerConfig {
     pub challenge_confidence: f64,
     /// How long a browser may take to open.
     pub open_timeout: Duration,
-    /// How long running operations are waited for when the worker stops.
+    /// How long the sessions that live are waited for when the worker stops.
     pub drain_timeout: Duration,
-    /// The age at which a free-tier session is destroyed.
-    pub free_tier_cap: Duration,
+    /// The ages at which sessions are destroyed.
+    pub session_ages: Ages,
     /// How long an operation's result is kept after its caller was answered.
     pub result_retention: Duration,
     /// How long mails are kept that are files.

@@ -84,6 +84,26 @@ async fn end_what_is_left(conn: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// The incarnations that live on this `data_dir`.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn living(data_dir: &Path) -> io::Result<Vec<WorkerId>> {
+    let mut living = Vec::new();
+    for (id, path) in named(data_dir)? {
+        match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Shared, so that nobody who looks at the same time takes this look for its life.
+            opened => match opened?.try_lock_shared() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => living.push(id),
+                Err(TryLockError::Error(error)) => return Err(error),
+            },
+        }
+    }
+    Ok(living)
+}
+
 fn named(data_dir: &Path) -> io::Result<Vec<(WorkerId, PathBuf)>> {
     let entries = match fs::read_dir(folder(data_dir)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -8,6 +8,7 @@ pub mod browser;
 mod clock;
 pub mod config;
 pub mod crypto_orders;
+mod draining;
 pub mod emails;
 pub mod incarnations;
 mod live;
@@ -27,8 +28,7 @@ use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::seldom::Seldom;
-use kitfleet_domain::sessions::leftovers;
-use kitfleet_domain::workers::{self, Driver, NewWorker};
+use kitfleet_domain::workers::{self, Driver, Lease, NewWorker};
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::backend::{QueueBackend, lazy_pool};
 use kitfleet_jobs::browser::queue_of;
@@ -52,6 +52,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::browser::Pool;
 pub use crate::config::WorkerConfig;
+use crate::draining::Drained;
+pub use crate::draining::Shutdown;
 use crate::emails::Mailer;
 use crate::incarnations::Living;
 use crate::live::Live;
@@ -71,9 +73,6 @@ const GATHERED_FOR: Duration = Duration::from_millis(5);
 
 /// How long it may take to be written that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
-
-/// How often a worker that stops looks whether anything is still under way.
-const IDLE_POLL: Duration = Duration::from_millis(50);
 
 /// Why a worker ended without having been told to.
 #[derive(Debug, thiserror::Error)]
@@ -128,17 +127,12 @@ pub(crate) struct Context {
     pub(crate) stopping: CancellationToken,
 }
 
-/// Runs jobs until `shutdown`, then drains: takes no more, waits for the operations under way, and ends every session
-/// it owns, so that no process, socket or busy slot is left.
+/// Runs jobs until `shutdown`, then drains: takes no more sessions, serves those that live for as long as is configured, and ends
+/// those that are left, so that no process, socket or busy slot is.
 ///
 /// # Errors
 /// When it cannot start, or was declared lost. Its browsers are gone then too.
-pub async fn run(
-    config: WorkerConfig,
-    db: PgPool,
-    wakeups: Wakeups,
-    shutdown: CancellationToken,
-) -> Result<(), RunError> {
+pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: Shutdown) -> Result<(), RunError> {
     incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
     metrics::gauge!("service_worker_sandboxed").set(u8::from(browsers.is_confined()));
@@ -152,7 +146,7 @@ async fn run_with(
     db: PgPool,
     wakeups: Wakeups,
     browsers: Pool,
-    shutdown: CancellationToken,
+    shutdown: Shutdown,
 ) -> Result<(), RunError> {
     let (id, opener) = (WorkerId::generate(), Opener::generate());
     let _living = Living::begin(&config.data_dir, id)?;
@@ -230,13 +224,13 @@ async fn run_with(
     queues.spawn(webhooks::deliver(delivering));
 
     let ended = tokio::select! {
-        () = shutdown.cancelled() => Ok(()),
+        () = shutdown.drain.cancelled() => Ok(()),
         lost = keep_lease(&context) => Err(lost),
         Some(ended) = queues.join_next() => Err(RunError::Queue(format!("{ended:?}"))),
     };
     let ended = match ended {
         Ok(()) => tokio::select! {
-            () = drain_and_close(&context) => Ok(()),
+            () = drain_and_close(&context, &shutdown.now) => Ok(()),
             // Until the last profile is saved, others have to know that this worker lives.
             lost = keep_lease(&context) => Err(lost),
         },
@@ -338,12 +332,12 @@ async fn keep_time(context: &Context, ticking: Sender<()>) {
 
 /// Renews the lease, for as long as it holds.
 async fn keep_lease(context: &Context) -> RunError {
-    let failed = Seldom::new();
+    let (failed, mut drained) = (Seldom::new(), Drained::default());
     loop {
         let mut pause = workers::HEARTBEAT;
-        match heartbeat(context).await {
-            Ok(true) => {}
-            Ok(false) => return RunError::Lost,
+        match heartbeat(context, &mut drained).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return RunError::Lost,
             // Nobody can declare this worker lost while the database is away, so it may wait for it; but soon afterwards.
             Err(error) => {
                 failed.say(|held_back| tracing::warn!(%error, held_back, "no heartbeat"));
@@ -354,31 +348,19 @@ async fn keep_lease(context: &Context) -> RunError {
     }
 }
 
-async fn heartbeat(context: &Context) -> sqlx::Result<bool> {
+async fn heartbeat(context: &Context, drained: &mut Drained) -> sqlx::Result<Option<Lease>> {
     let mut conn = context.lazy.acquire().await?;
-    let holds = workers::heartbeat(&mut conn, context.id).await?;
+    let lease = workers::heartbeat(&mut conn, context.id).await?;
     drop(conn);
+    if let Some(lease) = lease {
+        drained.heed(lease, context).await?;
+    }
     context.sessions.close_ended(context).await?;
-    Ok(holds)
+    Ok(lease)
 }
 
-/// Waits for what was claimed before the stop, also for what is still on its way here, but no longer than configured.
-async fn wait_until_idle(context: &Context) -> sqlx::Result<()> {
-    let any_open = || async { leftovers::any_open(&mut *context.lazy.acquire().await?, context.id).await };
-    let idle = async {
-        while persist("see what is under way", any_open).await? {
-            tokio::time::sleep(IDLE_POLL).await;
-        }
-        Ok(())
-    };
-    tokio::time::timeout(context.config.drain_timeout, idle).await.unwrap_or_else(|_| {
-        tracing::warn!("operations are still under way; they are given up");
-        Ok(())
-    })
-}
-
-async fn drain_and_close(context: &Context) {
-    drain(context).await;
+async fn drain_and_close(context: &Context, now: &CancellationToken) {
+    draining::drain(context, now).await;
     close(context).await;
 }
 
@@ -391,28 +373,6 @@ async fn close(context: &Context) {
     }
     if tokio::time::timeout(CLOSE_LIMIT, context.live.ended()).await.is_err() {
         tracing::error!("some viewers did not leave in time");
-    }
-}
-
-/// Takes no more sessions, waits for the operations under way, and ends the sessions that are left. A connection that breaks
-/// meanwhile is no reason to leave any.
-async fn drain(context: &Context) {
-    let begin_to = || async { workers::drain(&mut *context.db.acquire().await?, context.id).await };
-    let end_what_is_left = || async {
-        let mut tx = begin(&context.db).await?;
-        leftovers::fail_sessions_of(&mut tx, context.id).await?;
-        tx.commit().await
-    };
-    context.browsers.wind_down();
-    let result = async {
-        persist("begin to drain", begin_to).await?;
-        wait_until_idle(context).await?;
-        persist("end the sessions that are left", end_what_is_left).await
-    };
-    match tokio::time::timeout(context.config.drain_timeout + Duration::from_secs(5), result).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "could not drain in good order; others will end what is left"),
-        Err(_) => tracing::error!("draining took too long; others will end what is left"),
     }
 }
 

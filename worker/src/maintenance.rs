@@ -8,15 +8,15 @@ use apalis::prelude::BoxDynError;
 use futures_util::future::BoxFuture;
 use kitfleet_domain::agents::{self, creates, lanes};
 use kitfleet_domain::area::Chain;
-use kitfleet_domain::areas;
+use kitfleet_domain::areas::{self, Arm};
 use kitfleet_domain::billing::{card, orders};
 use kitfleet_domain::byok::{self, OldKey};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
-use kitfleet_domain::ids::{AccountId, ProfileId, SessionId};
-use kitfleet_domain::profiles::{self, Retention};
-use kitfleet_domain::retention::Terms;
-use kitfleet_domain::sessions::{self, Cause, Destroyed, leftovers};
+use kitfleet_domain::ids::ProfileId;
+use kitfleet_domain::profiles::{self, Due, Retention};
+use kitfleet_domain::retention::{Fate, Terms};
+use kitfleet_domain::sessions::{self, Aged, Ages, Destroyed, leftovers};
 use kitfleet_domain::status::{self, components, history};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
 use kitfleet_domain::webhooks::{self, deliveries, requeues};
@@ -41,7 +41,7 @@ type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 /// How each area's chain is run.
 const CHAINS: [(Chain, Run); 13] = [
     (sessions::SWEEP_FREE_TIER, |context| {
-        Box::pin(async move { sweep_free_tier(&context.db, context.config.free_tier_cap).await.map(drop) })
+        Box::pin(async move { sweep_old_sessions(&context.db, context.config.session_ages).await.map(drop) })
     }),
     (sessions::PURGE_FINISHED, |context| {
         let WorkerConfig { result_retention: results, retention: Terms { jobs, .. }, .. } = context.config;
@@ -74,7 +74,8 @@ const CHAINS: [(Chain, Run); 13] = [
     (profiles::SWEEP_RETENTION, |context| {
         Box::pin(async move {
             let WorkerConfig { profile_retention, retention, .. } = &context.config;
-            sweep_retention(&context.db, &context.stores, *profile_retention, retention).await.map(drop)
+            sweep_retention(&context.db, &context.stores, *profile_retention, retention).await;
+            Ok(())
         })
     }),
 ];
@@ -85,35 +86,36 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
     Ok(run(context).await?)
 }
 
-/// Destroys every free-tier session older than `cap` (contract: sessions 20), each in a transaction of its own. Answers how
-/// many.
+/// Destroys every session that has reached its age (contract: sessions 20, 26), each in a transaction of its own. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sweep_free_tier(db: &PgPool, cap: Duration) -> sqlx::Result<u64> {
+pub async fn sweep_old_sessions(db: &PgPool, ages: Ages) -> sqlx::Result<u64> {
     let (mut swept, mut after) = (0, None);
     loop {
-        let over = sessions::over_free_tier_cap(&mut *db.acquire().await?, cap, after, BATCH).await?;
-        let Some((_, last)) = over.last() else { return Ok(swept) };
-        after = Some(*last);
-        for (account, session) in over {
-            match end_of_free_tier(db, account, session).await {
+        let old = sessions::over_age(&mut *db.acquire().await?, ages, after, BATCH).await?;
+        let Some(last) = old.last() else { return Ok(swept) };
+        after = Some(last.id);
+        for session in old {
+            match destroy(db, &session).await {
                 Ok(Some(Destroyed::Now { .. })) => {
-                    tracing::info!(%account, %session, "free-tier session reached its age and was destroyed");
+                    tracing::info!(account = %session.account, session = %session.id, "a session reached its age and was destroyed");
                     swept += 1;
                 }
                 Ok(_) => {}
                 Err(error) if may_pass(&error) => return Err(error),
                 // Those behind it are not to live on for it.
-                Err(error) => tracing::error!(%error, %session, "a session that reached its age cannot be destroyed"),
+                Err(error) => {
+                    tracing::error!(%error, session = %session.id, "a session that reached its age cannot be destroyed");
+                }
             }
         }
     }
 }
 
-async fn end_of_free_tier(db: &PgPool, account: AccountId, session: SessionId) -> sqlx::Result<Option<Destroyed>> {
+async fn destroy(db: &PgPool, session: &Aged) -> sqlx::Result<Option<Destroyed>> {
     let mut tx = db.begin().await?;
-    let destroyed = browser::destroy(&mut tx, account, session, &Cause::FreeTierCap).await?;
+    let destroyed = browser::destroy(&mut tx, session.account, session.id, &session.cause()).await?;
     tx.commit().await?;
     Ok(destroyed)
 }
@@ -263,7 +265,7 @@ pub struct Purged {
     pub snapshots: u64,
     /// Stores that nobody referred to any more, for whatever reason.
     pub stores: u64,
-    /// Rows of everything else that is kept for a term, by [`Arm`](areas::Arm).
+    /// Rows of everything else that is kept for a term, by [`Arm`].
     pub rows: BTreeMap<&'static str, u64>,
     /// Profiles that could not be purged now, and arms that could not be to their end.
     pub failed: u64,
@@ -271,28 +273,50 @@ pub struct Purged {
 
 /// Purges what was kept for its term (contract: retention 1): the profiles that were in the recycle bin for long enough, and
 /// their snapshots with them, each in a transaction of its own, the stores that nobody refers to then, and the rows of every
-/// [`Arm`](areas::Arm). What cannot be purged keeps nothing else from it. Answers how many.
-///
-/// # Errors
-/// When the database fails.
-pub async fn sweep_retention(db: &PgPool, stores: &Stores, profiles: Retention, terms: &Terms) -> sqlx::Result<Purged> {
+/// [`Arm`]. What cannot be purged keeps nothing else from it, and is tried again by the next sweep. Answers how many.
+pub async fn sweep_retention(db: &PgPool, stores: &Stores, profiles: Retention, terms: &Terms) -> Purged {
     let mut purged = Purged::default();
-    purge_profiles(db, profiles, &mut purged).await?;
-    purged.stores = remove_stores(stores).await?;
-    for arm in areas::arms() {
-        match until_none(|| async { arm.purge(&mut *db.acquire().await?, terms, BATCH).await }).await {
-            Ok(rows) => {
-                count_purged(arm.name, "purged", rows);
-                purged.rows.insert(arm.name, rows);
-            }
-            Err(error) => {
-                tracing::error!(%error, arm = arm.name, "what has reached its term cannot be purged");
-                count_purged(arm.name, "failed", 1);
-                purged.failed += 1;
-            }
+    if let Err(error) = purge_profiles(db, profiles, &mut purged).await {
+        tracing::error!(%error, "profiles that have reached their term cannot be found");
+        count_purge("profiles", Fate::Failed, 1);
+        purged.failed += 1;
+    }
+    match remove_stores(stores).await {
+        Ok(removed) => purged.stores = removed,
+        Err(error) => {
+            tracing::error!(%error, "what profiles held cannot be removed");
+            purged.failed += 1;
         }
     }
-    Ok(purged)
+    for arm in areas::arms() {
+        let mut rows = 0;
+        if let Err(error) = purge_arm(db, &arm, terms, &mut rows).await {
+            tracing::error!(%error, arm = arm.name, "what has reached its term cannot be purged");
+            count_purge(arm.name, Fate::Failed, 1);
+            purged.failed += 1;
+        }
+        count_purge(arm.name, Fate::Purged, rows);
+        purged.rows.insert(arm.name, rows);
+    }
+    purged
+}
+
+/// Deletes rows in batches, each with a connection of its own: a long purge is in nobody's way. What was deleted before something
+/// fails is counted in `rows`, too.
+async fn purge_arm(db: &PgPool, arm: &Arm, terms: &Terms, rows: &mut u64) -> sqlx::Result<()> {
+    loop {
+        let before = *rows;
+        for part in arm.purges() {
+            *rows += (part.purge)(&mut *db.acquire().await?, terms, BATCH).await?;
+        }
+        if *rows == before {
+            break;
+        }
+    }
+    for left in arm.purges().iter().filter_map(|part| part.left) {
+        count_purge(arm.name, Fate::Skipped, left(&mut *db.acquire().await?, terms).await?);
+    }
+    Ok(())
 }
 
 /// Forgets the idempotency keys of creates and purchases that are not good any more (contract: agents 5; billing 6, 33). Receipts of
@@ -313,23 +337,24 @@ async fn purge_profiles(db: &PgPool, retention: Retention, purged: &mut Purged) 
     loop {
         let due = profiles::due_for_purge(&mut *db.acquire().await?, retention, after, BATCH).await?;
         let Some(last) = due.last() else { return Ok(()) };
-        after = Some(*last);
-        for profile in due {
-            match purge_profile(db, retention, profile).await {
+        after = Some(last.profile);
+        for Due { profile, snapshots } in due {
+            let (outcome, snapshots) = match purge_profile(db, retention, profile).await {
                 Ok(Some(snapshots)) => {
                     tracing::info!(%profile, snapshots, "a deleted profile reached its age and was purged");
-                    count_purged("profiles", "purged", 1);
-                    count_purged("snapshots", "purged", snapshots);
                     purged.profiles += 1;
                     purged.snapshots += snapshots;
+                    (Fate::Purged, snapshots)
                 }
-                Ok(None) => count_purged("profiles", "skipped", 1),
+                Ok(None) => (Fate::Skipped, snapshots.unsigned_abs()),
                 Err(error) => {
                     tracing::error!(%error, %profile, "a deleted profile could not be purged");
-                    count_purged("profiles", "failed", 1);
                     purged.failed += 1;
+                    (Fate::Failed, snapshots.unsigned_abs())
                 }
-            }
+            };
+            count_purge("profiles", outcome, 1);
+            count_purge("snapshots", outcome, snapshots);
         }
     }
 }
@@ -341,8 +366,8 @@ async fn purge_profile(db: &PgPool, retention: Retention, profile: ProfileId) ->
     Ok(snapshots)
 }
 
-fn count_purged(arm: &'static str, outcome: &'static str, count: u64) {
-    metrics::counter!("service_retention_purge_total", "arm" => arm, "outcome" => outcome).increment(count);
+fn count_purge(arm: &'static str, outcome: Fate, count: u64) {
+    metrics::counter!(Fate::metric(arm), "arm" => arm, "outcome" => outcome.name()).increment(count);
 }
 
 /// Removes what profiles held and nobody refers to any more, and what was written in vain. Answers how many stores.

@@ -9,6 +9,7 @@ use kitfleet_domain::byok::TestOutcome;
 use kitfleet_domain::challenges;
 use kitfleet_domain::emails::{Outcome, Template};
 use kitfleet_domain::livekit::RoomRole;
+use kitfleet_domain::retention::Fate;
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
 use kitfleet_domain::workers::Slots;
@@ -32,7 +33,6 @@ const ADMIN_AUDIT: &str = "service_admin_audit_emit_total";
 const EMAILS: &str = "service_email_send_total";
 const ATTEMPTS: &str = "service_webhook_delivery_attempt_total";
 const DELIVERIES: &str = "service_webhook_delivery_terminal_total";
-const PURGED: &str = "service_retention_purge_total";
 const CREATES_WAITING: &str = "service_session_creates_waiting";
 const CREATES_REFUSED: &str = "service_session_create_refusal_total";
 const BROWSERS_HOT: &str = "service_browsers_hot";
@@ -403,7 +403,11 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(ADMIN_AUDIT, "Deeds of staff that were logged, by the prefix of their action.");
         describe_counter!(EMAILS, "Attempts to send a mail, by template and outcome.");
         describe_counter!(ATTEMPTS, "Attempts to deliver a webhook, by outcome.");
-        describe_counter!(PURGED, "What retention has ended, by what it was and how that went.");
+        describe_counter!(
+            Fate::metric("profiles"),
+            "What customers entrusted that retention ended, by what it was and how that went."
+        );
+        describe_counter!(Fate::metric(""), "Rows that retention deleted, by what they were; and how often it failed.");
         describe_counter!(DELIVERIES, "Webhook deliveries that ended, by how.");
         describe_gauge!(CREATES_WAITING, "Creates that wait for a browser to become free.");
         describe_counter!(CREATES_REFUSED, "Creates that got no browser because all were taken, by reason.");
@@ -490,8 +494,8 @@ fn start_at_zero() {
         counter!(DELIVERIES, "terminal_state" => state.name()).absolute(0);
     }
     for arm in ["profiles", "snapshots"].into_iter().chain(areas::arms().iter().map(|arm| arm.name)) {
-        for outcome in ["purged", "failed", "skipped"] {
-            counter!(PURGED, "arm" => arm, "outcome" => outcome).absolute(0);
+        for outcome in Fate::possible(arm) {
+            counter!(Fate::metric(arm), "arm" => arm, "outcome" => outcome.name()).absolute(0);
         }
     }
     for (prefix, actor) in [

@@ -21,11 +21,11 @@ pub fn worker_gone() -> Failure {
 
 /// How long a `ready` session of a dead worker is left to its next operation, which is told what has happened. It takes a slot, and
 /// perhaps a profile, and so it is not left for ever.
-const PATIENCE: Duration = Duration::from_mins(10);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Ends what dead workers left behind (contract: workers 4, 7): a session whose browser never opened, or whose operation never
 /// started, or in which a person acted, is errored; an operation under way has an unknown outcome and its session stays busy; a `ready` session is left to
-/// its next operation, and errored when none comes for ten minutes. Of workers that stopped in good order nothing is left,
+/// its next operation, and errored when none comes for two minutes. Of workers that stopped in good order nothing is left,
 /// whatever kept them from seeing to it. What ended sessions had in hand is lost. Answers how many intents were ended. `conn`
 /// is in a transaction.
 ///
@@ -94,25 +94,11 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
     }
 }
 
-/// Whether anything is claimed and not ended on a worker's sessions, begun or not.
+/// Errors every session that still lives on a worker that stops in an orderly way, so that no slot stays taken. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn any_open(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(
-        r#"select exists(select from sessions s join intents i on i.id = s.operation_id
-                         where s.worker_id = $1 and s.live and i.status <> 'done') as "open!""#,
-        worker as _,
-    )
-    .fetch_one(conn)
-    .await
-}
-
-/// Errors every session that still lives on a worker that stops in an orderly way, so that no slot stays taken.
-///
-/// # Errors
-/// When the database fails.
-pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<()> {
+pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<usize> {
     let failure = Failure {
         class: FailureClass::NotIntegrated,
         detail: "the worker that owned the session's browser was stopped".to_owned(),
@@ -125,7 +111,7 @@ async fn fail_sessions(
     worker: WorkerId,
     statuses: &[&str],
     failure: &Failure,
-) -> sqlx::Result<()> {
+) -> sqlx::Result<usize> {
     // Locked first: a claim that comes meanwhile waits, and then finds the session errored. By account, as in [`rescue`]:
     // an account gets one mail about its first failure, and two workers that stop must not wait for each other's.
     let live = sqlx::query!(
@@ -138,7 +124,7 @@ async fn fail_sessions(
     )
     .fetch_all(&mut *conn)
     .await?;
-    for session in live {
+    for session in &live {
         let ending = Outcome::Failed { failure: failure.clone() }.into();
         if let Some(operation) = session.operation_id
             && finish_and_tell(&mut *conn, operation, &ending).await?
@@ -154,7 +140,7 @@ async fn fail_sessions(
         let of = Concerned { session: session.id, account: session.account_id, duration_ms: session.duration_ms };
         record_failure(&mut *conn, &of, "unknown", failure).await?;
     }
-    Ok(())
+    Ok(live.len())
 }
 
 /// Errors an idle session whose browser died on `worker`, by itself or with it, and tells that `operation` found it so. `false` when

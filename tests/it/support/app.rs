@@ -408,8 +408,10 @@ impl Drop for App {
 
 impl Builder {
     fn new() -> Self {
+        // Most tests leave sessions behind when they stop, and nobody ends those meanwhile.
+        let settings = BTreeMap::from([("worker.drain_timeout".to_owned(), "100ms".to_owned())]);
         Self {
-            settings: BTreeMap::new(),
+            settings,
             roles: vec![Role::Up],
             in_processes: false,
             embedded: false,

@@ -9,11 +9,10 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 use std::{panic, thread};
 
-use kitfleet::Config;
+use kitfleet::{Config, Shutdown};
 use kitfleet_worker::config::Clock;
 use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::app::STOPS_WITHIN;
 use super::eventually;
@@ -28,7 +27,7 @@ static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 pub struct Service {
     /// Its own, so that what it leaves behind can be counted.
     runtime: Option<Runtime>,
-    stop: CancellationToken,
+    stop: Shutdown,
     up: JoinHandle<anyhow::Result<()>>,
 }
 
@@ -42,7 +41,7 @@ impl Service {
         kitfleet::log_to(&config, || Line);
         let runtime = runtime::Builder::new_multi_thread().thread_name("service").enable_all().build();
         let runtime = runtime.expect("threads");
-        let stop = CancellationToken::new();
+        let stop = Shutdown::default();
         let told = stop.clone();
         let up = runtime.spawn(async move {
             let greet = |text: &str| Ok(writeln!(Line, "{text}")?);
@@ -63,7 +62,7 @@ impl Service {
 
     /// Tells it to stop, as a signal does.
     pub fn tell_to_stop(&self) {
-        self.stop.cancel();
+        self.stop.drain.cancel();
     }
 
     /// Waits until it has stopped, and asserts that it has nothing under way then: no task, no blocking call.

@@ -72,7 +72,8 @@ struct SessionCompleted {
 }
 
 fn destroyed_because() -> RefOr<Schema> {
-    let causes = ["auto-destroyed: free-tier session duration cap", "account suspended"];
+    let causes =
+        ["auto-destroyed: free-tier session duration cap", "auto-destroyed: session duration cap", "account suspended"];
     named("AutoDestroyReason", one_of(&causes, None))
 }
 

@@ -1,0 +1,117 @@
+//! Going out of service (contract: workers 10, 20 to 23): a worker that drains is given no more sessions and serves those that it
+//! has, until they have ended, or their time is over.
+//!
+//! An operator's command drains a worker by its row, of which the worker hears as it renews its lease; it then stays, until it is
+//! told to stop. A signal drains it and ends it.
+
+use std::io;
+use std::time::Duration;
+
+use kitfleet_domain::database::{begin, persist};
+use kitfleet_domain::sessions::leftovers;
+use kitfleet_domain::workers::{self, Lease};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::Context;
+
+/// How often a worker that stops looks whether a session still lives on it.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long it may take to write that what is left was ended.
+const ENDED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Tells a worker to stop.
+#[derive(Debug, Clone, Default)]
+pub struct Shutdown {
+    /// Take no more sessions, and stop when those that live have ended, or have had their time.
+    pub drain: CancellationToken,
+    /// Give them no more time.
+    pub now: CancellationToken,
+}
+
+/// What a worker has made of being drained by its row.
+#[derive(Debug, Default)]
+pub(crate) struct Drained {
+    begun: bool,
+    empty: bool,
+}
+
+impl Drained {
+    /// Does what the lease asks for.
+    ///
+    /// # Errors
+    /// When the database fails. The next heartbeat tries it again.
+    pub(crate) async fn heed(&mut self, lease: Lease, context: &Context) -> sqlx::Result<()> {
+        if !lease.draining || self.empty {
+            return Ok(());
+        }
+        if !self.begun {
+            tracing::info!(worker = %context.id, "draining: no more sessions are placed on this worker");
+            context.browsers.wind_down();
+            self.begun = true;
+        }
+        if lease.overdue {
+            let ended = end_what_lives(context).await?;
+            if ended > 0 {
+                tracing::warn!(worker = %context.id, ended, "sessions still lived when the time to drain was over");
+            }
+        }
+        self.empty = workers::is_empty(&mut *context.lazy.acquire().await?, context.id).await?;
+        if self.empty {
+            tracing::info!(worker = %context.id, "drained: no session lives on this worker any more, and it may be stopped");
+        }
+        Ok(())
+    }
+}
+
+/// Takes no more sessions, serves those that live until they have ended, and fails those that are left when their time is over. A
+/// connection that breaks meanwhile is no reason to leave any.
+pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
+    let limit = context.config.drain_timeout;
+    tracing::info!(worker = %context.id, ?limit, "draining before the stop");
+    context.browsers.wind_down();
+    let emptied = async {
+        persist("begin to drain", || begin_to_drain(context)).await?;
+        while !persist("see which sessions live", || is_empty(context)).await? {
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    };
+    let waited: sqlx::Result<()> = tokio::select! {
+        waited = timeout(limit, emptied) => waited.unwrap_or(Ok(())),
+        () = now.cancelled() => Ok(()),
+    };
+    if let Err(error) = waited {
+        tracing::error!(%error, "cannot wait for the sessions that live; they are ended");
+    }
+    let ending = persist("end the sessions that are left", || end_for_good(context));
+    match timeout(ENDED_WITHIN, ending).await.map_err(|late| sqlx::Error::Io(io::Error::from(late))) {
+        Ok(Ok(0)) => {}
+        Ok(Ok(ended)) => tracing::warn!(worker = %context.id, ended, "sessions still lived when the worker stopped"),
+        Ok(Err(error)) | Err(error) => {
+            tracing::error!(%error, "could not drain in good order; others will end what is left");
+        }
+    }
+}
+
+async fn begin_to_drain(context: &Context) -> sqlx::Result<bool> {
+    workers::drain(&mut *context.db.acquire().await?, context.id).await
+}
+
+async fn is_empty(context: &Context) -> sqlx::Result<bool> {
+    workers::is_empty(&mut *context.lazy.acquire().await?, context.id).await
+}
+
+/// It may be that nobody could be told yet that this worker drains.
+async fn end_for_good(context: &Context) -> sqlx::Result<usize> {
+    begin_to_drain(context).await?;
+    end_what_lives(context).await
+}
+
+async fn end_what_lives(context: &Context) -> sqlx::Result<usize> {
+    let mut tx = begin(&context.db).await?;
+    let ended = leftovers::fail_sessions_of(&mut tx, context.id).await?;
+    tx.commit().await?;
+    Ok(ended)
+}
