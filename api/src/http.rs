@@ -4,7 +4,6 @@ pub mod auth;
 pub mod board;
 pub mod body;
 pub mod buckets;
-pub mod card_provider;
 pub mod client;
 pub mod connections;
 pub mod deprecation;

@@ -15,7 +15,6 @@ mod rooms;
 mod router;
 mod routes;
 
-pub use http::card_provider::CardConfig;
 pub use http::connections::ConnectionLimits;
 pub use http::metrics::install as install_metrics;
 pub use http::providers::ProviderConfig;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use kitfleet_api::CardConfig;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::billing;
-use kitfleet_payments::CryptoConfig;
+use kitfleet_payments::{CardConfig, CryptoConfig};
 use serde::{Deserialize, Serialize};
 
 use super::values::{BaseUrl, Secret, duration, secret};

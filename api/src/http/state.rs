@@ -28,7 +28,7 @@ use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::replies::Replies;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_models::Models;
-use kitfleet_payments::{CryptoConfig, CryptoProcessor};
+use kitfleet_payments::{CardConfig, CardProvider, CryptoConfig, CryptoProcessor};
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -37,7 +37,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::http::board::Board;
-use crate::http::card_provider::{CardConfig, CardProvider};
 use crate::http::connections::ConnectionLimits;
 use crate::http::error::Problem;
 use crate::http::hashing::Hashing;

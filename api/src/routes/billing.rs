@@ -6,8 +6,11 @@ pub mod crypto;
 mod crypto_webhook;
 
 use kitfleet_domain::accounts::Tier;
+use kitfleet_payments::PaymentError;
 use utoipa::openapi::{RefOr, Schema};
 
+use crate::http::error::Problem;
+use crate::http::kinds;
 use crate::http::openapi::{named, one_of};
 use crate::http::routing::Routes;
 
@@ -22,4 +25,19 @@ pub fn routes() -> Routes {
 fn paid_tier() -> RefOr<Schema> {
     let names: Vec<_> = Tier::NAMES.iter().copied().filter(|name| *name != Tier::Free.name()).collect();
     named("PaidTier", one_of(&names, None))
+}
+
+impl From<PaymentError> for Problem {
+    fn from(error: PaymentError) -> Self {
+        let detail = error.to_string();
+        let failed = |detail: String| {
+            tracing::warn!(detail, "a payment provider did not do what it was asked");
+            Self::new(&kinds::DRIVER_ERROR, detail).titled("PaymentProviderError")
+        };
+        match error {
+            PaymentError::Unconfigured => Self::new(&kinds::FEATURE_UNAVAILABLE, detail),
+            PaymentError::Refused(status) => failed(detail).with("provider_status", status),
+            PaymentError::Unreachable | PaymentError::Late | PaymentError::Unusable => failed(detail),
+        }
+    }
 }

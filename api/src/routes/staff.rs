@@ -8,14 +8,20 @@ mod jobs;
 mod mac_nodes;
 mod workers;
 
+use axum::extract::{FromRequest, FromRequestParts as _, Request};
+use kitfleet_domain::staff::By;
 use kitfleet_jobs::staff::Refused;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::http::error::Problem;
+use crate::http::auth::staff::Staff;
+use crate::http::error::{Problem, Result};
+use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::lists::Query;
+use crate::http::path::{IdPath, Resource};
 use crate::http::routing::Routes;
+use crate::http::state::App;
 
 /// Entries of a list, at most. Staff look for something by filters and not by turning pages.
 const MOST_ENTRIES: u32 = 1_000;
@@ -39,6 +45,26 @@ struct Because {
     /// For the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
+}
+
+/// What staff do to the thing of a path's id, when all that is asked of them is why.
+struct Deed<T> {
+    /// To which.
+    id: T,
+    /// Who does it, and why.
+    by: By,
+}
+
+impl<T: Resource + Copy + Send> FromRequest<App> for Deed<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        let (mut parts, body) = request.into_parts();
+        let staff = Staff::from_request_parts(&mut parts, app).await?;
+        let Ok(path) = IdPath::<T>::from_request_parts(&mut parts, app).await;
+        let Json(Because { reason }) = Json::from_request(Request::from_parts(parts, body), app).await?;
+        Ok(Self { id: path.id()?, by: staff.because(&reason)? })
+    }
 }
 
 impl From<Refused> for Problem {

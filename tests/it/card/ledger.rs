@@ -1,13 +1,15 @@
 //! The ledger of payments (contract: billing 27): the service dies again and again while payment providers tell it what happened, each
-//! thing up to three times and in any order. Afterwards every account is where its provider's record has it, and everything was
-//! done once.
+//! thing up to three times and in any order, and while staff and sweeps end what nobody told of. Afterwards every account is
+//! where its providers' records have it, and everything was done once.
 //!
 //! What is left to chance comes from a seed, which is printed and which `KITFLEET_TEST_SEED` gives again. A long run is
 //! `KITFLEET_TEST_PAYMENT_KILLS=200 cargo nextest run -p kitfleet --test it card::ledger --no-capture`.
 
+mod orders;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
@@ -20,38 +22,60 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use self::orders::Buyer;
 use super::events::{checkout, subscription};
 use super::selling;
+use crate::support::app::STOPS_WITHIN;
 use crate::support::card_provider::{CardProvider, WEBHOOK_SECRET, event, now, signature};
-use crate::support::{App, Role, eventually, given, plain_http};
+use crate::support::crypto_processor::CryptoProcessor;
+use crate::support::sink::Sink;
+use crate::support::{App, Client, Role, eventually, given, plain_http};
 
 const START: i64 = 1_790_000_000;
 const TIERS: [&str; 3] = ["solo_manual", "api_starter", "api_builder"];
 /// Accounts whose providers tell at the same time.
 const AT_ONCE: usize = 6;
 
-/// Something that a provider tells until it is taken.
+/// Something that somebody tells until it is taken.
 struct Message {
-    path: &'static str,
+    path: String,
     body: String,
-    /// The header that signs the body when it is sent.
-    sign: fn(&str) -> (&'static str, String),
+    proof: Proof,
 }
 
-fn of_card(event: &Value) -> Message {
-    let sign = |body: &str| ("stripe-signature", signature(body, WEBHOOK_SECRET, now()));
-    Message { path: "/v1/billing/card-webhook", body: event.to_string(), sign }
+/// The header by which it is believed.
+enum Proof {
+    /// The card provider's signature, which says when it was sent.
+    Card,
+    /// The crypto processor's.
+    Crypto(String),
+    /// The credential of staff, who do not mind when it was done already.
+    Staff(String),
 }
 
-/// What a provider has written down of an account.
+impl Message {
+    fn of_card(event: &Value) -> Self {
+        Self { path: "/v1/billing/card-webhook".to_owned(), body: event.to_string(), proof: Proof::Card }
+    }
+
+    /// Whether this is an answer to it after which it need not be told again.
+    fn is_taken(&self, status: u16) -> bool {
+        status == 200 || status == 409 && matches!(self.proof, Proof::Staff(_))
+    }
+}
+
+/// What the providers have written down of an account.
 #[derive(Default)]
 struct Record {
+    /// What the card provider tells.
     messages: Vec<Message>,
     /// Where the account is to end.
     tier: String,
     receipts: i64,
     failures: i64,
     renewals: i64,
+    /// What it bought with crypto currencies besides.
+    buyer: Option<Buyer>,
 }
 
 /// A subscription that the provider keeps.
@@ -68,7 +92,7 @@ impl Course<'_> {
     fn tell(&mut self, kind: &str, object: &Value) {
         self.at += 1;
         let id = format!("evt_{}_{}", self.id, self.at - self.began);
-        self.record.messages.push(of_card(&event(&id, kind, self.at, object)));
+        self.record.messages.push(Message::of_card(&event(&id, kind, self.at, object)));
     }
 
     fn stand(&mut self, kind: &str, status: &str) {
@@ -152,47 +176,87 @@ fn record(account: AccountId, chance: &mut StdRng) -> Record {
     record
 }
 
-/// Tells it until it is taken.
-async fn deliver(http: &reqwest::Client, base_url: &str, message: &Message) {
-    loop {
-        let (name, value) = (message.sign)(&message.body);
-        let request =
-            http.post(format!("{base_url}{}", message.path)).header(name, value).timeout(Duration::from_secs(10));
-        match request.body(message.body.clone()).send().await {
-            Ok(answer) if answer.status() == 200 => return,
-            // Nothing that is good is ever refused for good.
-            Ok(answer) => assert!(answer.status().is_server_error(), "{}", answer.status()),
-            Err(_) => {}
-        }
-        sleep(Duration::from_millis(30)).await;
-    }
-}
-
-/// The providers of accounts that are made one after the other, until it is over.
-async fn tell(app: Rc<RefCell<Told>>, base_url: String, pool: sqlx::PgPool, mut chance: StdRng) {
-    let http = plain_http().build().expect("an HTTP client");
-    while !app.borrow().over {
-        let account = account(&pool).await;
-        let record = record(account, &mut chance);
-        let mut copies: Vec<_> =
-            (0..record.messages.len()).flat_map(|one| std::iter::repeat_n(one, chance.random_range(1..=3))).collect();
-        copies.shuffle(&mut chance);
-        // Two at once, so that what is the same meets itself.
-        for pair in copies.chunks(2) {
-            futures_util::future::join_all(pair.iter().map(|one| deliver(&http, &base_url, &record.messages[*one])))
-                .await;
-        }
-        let mut told = app.borrow_mut();
-        told.copies += copies.len();
-        told.records.insert(account.to_string(), (account, record));
-    }
+/// A service that dies, and those around it.
+struct Shop {
+    base_url: String,
+    pool: sqlx::PgPool,
+    http: reqwest::Client,
+    processor: CryptoProcessor,
+    sink: Sink,
+    /// A credential of staff.
+    staff: String,
+    told: RefCell<Told>,
 }
 
 #[derive(Default)]
 struct Told {
+    /// No account is begun any more.
     over: bool,
+    /// Nobody has anything to tell any more.
+    all: bool,
     copies: usize,
     records: BTreeMap<String, (AccountId, Record)>,
+}
+
+impl Shop {
+    /// Tells it until it is taken.
+    async fn deliver(&self, message: &Message) {
+        loop {
+            let request = self.http.post(format!("{}{}", self.base_url, message.path));
+            let request = match &message.proof {
+                Proof::Card => request.header("stripe-signature", signature(&message.body, WEBHOOK_SECRET, now())),
+                Proof::Crypto(signature) => request.header("x-nowpayments-sig", signature),
+                Proof::Staff(key) => request.bearer_auth(key).header("content-type", "application/json"),
+            };
+            match request.timeout(Duration::from_secs(10)).body(message.body.clone()).send().await {
+                Ok(answer) if message.is_taken(answer.status().as_u16()) => return,
+                // Nothing that is good is ever refused for good.
+                Ok(answer) => assert!(answer.status().is_server_error(), "{} to {}", answer.status(), message.body),
+                Err(_) => {}
+            }
+            sleep(Duration::from_millis(30)).await;
+        }
+    }
+
+    /// Tells all of it, each message one to three times, in any order.
+    async fn spread(&self, messages: &[Message], chance: &mut StdRng) {
+        let mut copies: Vec<_> =
+            messages.iter().flat_map(|one| std::iter::repeat_n(one, chance.random_range(1..=3))).collect();
+        copies.shuffle(chance);
+        // Two at once, so that what is the same meets itself.
+        for pair in copies.chunks(2) {
+            futures_util::future::join_all(pair.iter().map(|one| self.deliver(one))).await;
+        }
+        self.told.borrow_mut().copies += copies.len();
+    }
+
+    /// The providers of accounts that are made one after the other, until it is over.
+    async fn tell(&self, mut chance: StdRng) {
+        while !self.told.borrow().over {
+            let account = account(&self.pool).await;
+            let mut record = record(account, &mut chance);
+            self.spread(&record.messages, &mut chance).await;
+            if chance.random_ratio(1, 2) {
+                self.buy(account, &mut record, &mut chance).await;
+            }
+            self.told.borrow_mut().records.insert(account.to_string(), (account, record));
+        }
+    }
+}
+
+/// Sweeps again and again, and is killed now and then.
+async fn sweep(mut command: Command, told: &RefCell<Told>, mut chance: StdRng) {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    while !told.borrow().all {
+        let mut child = command.spawn().expect("the binary starts");
+        let dies = chance.random_ratio(1, 3);
+        if dies {
+            sleep(Duration::from_millis(chance.random_range(50..300))).await;
+            child.kill().expect("a child");
+        }
+        let ended = eventually(STOPS_WITHIN, "the sweep ends", async || child.try_wait().expect("a child")).await;
+        assert!(dies || ended.success(), "{ended}");
+    }
 }
 
 async fn account(pool: &sqlx::PgPool) -> AccountId {
@@ -208,17 +272,28 @@ async fn account(pool: &sqlx::PgPool) -> AccountId {
     account
 }
 
-/// Contract: billing 16, 17, 22 to 25, 27.
+/// Contract: billing 16, 17, 22 to 25, 27, 31, 33, 36 to 42.
 #[tokio::test]
 async fn a_service_that_dies_counts_nothing_twice() {
     let (kills, seed) = (given("KITFLEET_TEST_PAYMENT_KILLS", 5), given("KITFLEET_TEST_SEED", rand::random()));
     eprintln!("KITFLEET_TEST_SEED={seed}");
     let mut chance = StdRng::seed_from_u64(seed);
     let provider = CardProvider::start().await;
-    let mut app = selling(&provider).roles(&[Role::Api, Role::Worker]).start().await;
-    let told = Rc::new(RefCell::new(Told::default()));
-    let (base_url, pool) = (app.base_url.clone(), app.database.pool.clone());
+    let (processor, sink) = (CryptoProcessor::start().await, Sink::start().await);
+    let builder = selling(&provider).paid_in_crypto_at(&processor.base_url).delivering_to(&sink);
+    let mut app = builder.roles(&[Role::Api, Role::Worker]).start().await;
+    let shop = Shop {
+        base_url: app.base_url.clone(),
+        pool: app.database.pool.clone(),
+        http: plain_http().build().expect("an HTTP client"),
+        processor,
+        sink,
+        staff: app.staff().await.key.expect("a key"),
+        told: RefCell::default(),
+    };
     let began = Instant::now();
+    let command = app.command(&["sweep", "crypto-orders"]);
+    let sweeping = sweep(command, &shop.told, StdRng::seed_from_u64(seed.wrapping_sub(1)));
     let killing = async {
         let mut api = 0;
         for _ in 0..kills {
@@ -226,34 +301,36 @@ async fn a_service_that_dies_counts_nothing_twice() {
             app.signal(api, Signal::SIGKILL).await;
             api = app.start(Role::Api);
         }
-        told.borrow_mut().over = true;
+        shop.told.borrow_mut().over = true;
     };
-    let tellers = (0..AT_ONCE).map(|number| {
-        tell(
-            Rc::clone(&told),
-            base_url.clone(),
-            pool.clone(),
-            StdRng::seed_from_u64(seed.wrapping_add(1 + number as u64)),
-        )
-    });
-    tokio::join!(killing, futures_util::future::join_all(tellers));
-    let told = told.take();
+    let tellers = (0..AT_ONCE as u64).map(|number| shop.tell(StdRng::seed_from_u64(seed.wrapping_add(1 + number))));
+    let telling = async {
+        futures_util::future::join(killing, futures_util::future::join_all(tellers)).await;
+        shop.told.borrow_mut().all = true;
+    };
+    tokio::join!(telling, sweeping);
+    let told = shop.told.take();
     assert!(told.records.len() >= kills, "{} accounts in {:?}", told.records.len(), began.elapsed());
-    eventually(Duration::from_mins(2), "every mail is sent", async || {
-        (app.count("select count(*) from emails where status <> 'done'").await == 0).then_some(())
+    eventually(Duration::from_mins(2), "every mail and every event is sent", async || {
+        let mails = app.count("select count(*) from emails where status <> 'done'").await;
+        (mails + app.count("select count(*) from webhook_deliveries where status <> 'delivered'").await == 0)
+            .then_some(())
     })
     .await;
-    let mut sums = [0; 4];
+    let (mut sums, mut ends) = ([0; 4], BTreeMap::new());
     for (account, record) in told.records.values() {
         balance(&app, *account, record, &mut sums).await;
+        if let Some(buyer) = &record.buyer {
+            buyer.balance(&app, &shop.sink, &mut ends).await;
+        }
     }
     let messages: usize = told.records.values().map(|(_, record)| record.messages.len()).sum();
     let events = app.count("select count(*) from card_events").await;
     assert_eq!(usize::try_from(events), Ok(messages));
     let [moves, receipts, failures, renewals] = sums;
     eprintln!(
-        "{kills} deaths in {:?}: {} accounts, {messages} events told as {} copies; {moves} changes of tier, {receipts} receipts, \
-         {failures} failed payments, {renewals} renewals",
+        "{kills} deaths in {:?}: {} accounts, {messages} events of cards, all told as {} copies; {moves} changes of tier, \
+         {receipts} receipts, {failures} failed payments, {renewals} renewals; ends of crypto orders: {ends:?}",
         began.elapsed(),
         told.records.len(),
         told.copies,

@@ -9,6 +9,7 @@ use kitfleet_domain::accounts::{self, Account, Tier};
 use kitfleet_domain::billing::card::{self, Shown};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_payments::{Payer, Purchase};
 use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
@@ -16,7 +17,6 @@ use utoipa_axum::routes;
 
 use super::paid_tier;
 use crate::http::auth::Caller;
-use crate::http::card_provider::{Payer, Purchase};
 use crate::http::error::{Problem, Result};
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::json::Json;

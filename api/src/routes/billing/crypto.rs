@@ -15,7 +15,7 @@ use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, OrderId};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
-use kitfleet_payments::{PaymentError, Price};
+use kitfleet_payments::Price;
 use serde::{Deserialize, Serialize};
 use sqlx::Connection as _;
 use utoipa::ToSchema;
@@ -338,19 +338,4 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
 async fn get(caller: Caller, State(app): State<App>, path: IdPath<OrderId>) -> Result<Answer<CryptoOrder>> {
     let order = orders::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
     Ok(Answer(order.ok_or_else(not_found::<OrderId>)?.into()))
-}
-
-impl From<PaymentError> for Problem {
-    fn from(error: PaymentError) -> Self {
-        let detail = error.to_string();
-        let failed = |detail: String| {
-            tracing::warn!(detail, "a payment provider did not do what it was asked");
-            Self::new(&kinds::DRIVER_ERROR, detail).titled("PaymentProviderError")
-        };
-        match error {
-            PaymentError::Unconfigured => Self::new(&kinds::FEATURE_UNAVAILABLE, detail),
-            PaymentError::Refused(status) => failed(detail).with("provider_status", status),
-            PaymentError::Unreachable | PaymentError::Late | PaymentError::Unusable => failed(detail),
-        }
-    }
 }

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use super::{Because, filter, limit_of};
+use super::{Because, Deed, filter, limit_of};
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
@@ -140,13 +140,7 @@ async fn shown(conn: &mut PgConnection, id: AccountId) -> Result<Answer<Customer
         Unauthorized, Body, NoCustomer, OutOfPlace, Database,
     ),
 )]
-async fn suspend(
-    staff: Staff,
-    State(app): State<App>,
-    path: IdPath<AccountId>,
-    Json(body): Json<Because>,
-) -> Result<Answer<CustomerAccount>> {
-    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+async fn suspend(State(app): State<App>, Deed { id, by }: Deed<AccountId>) -> Result<Answer<CustomerAccount>> {
     let mut conn = app.db.acquire().await?;
     staff::suspend(&mut conn, id, &by).await?;
     shown(&mut conn, id).await
@@ -161,13 +155,7 @@ async fn suspend(
         Unauthorized, Body, NoCustomer, OutOfPlace, Database,
     ),
 )]
-async fn reactivate(
-    staff: Staff,
-    State(app): State<App>,
-    path: IdPath<AccountId>,
-    Json(body): Json<Because>,
-) -> Result<Answer<CustomerAccount>> {
-    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+async fn reactivate(State(app): State<App>, Deed { id, by }: Deed<AccountId>) -> Result<Answer<CustomerAccount>> {
     let mut conn = app.db.acquire().await?;
     staff::reactivate(&mut conn, id, &by).await?;
     shown(&mut conn, id).await

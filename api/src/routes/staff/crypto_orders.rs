@@ -10,10 +10,9 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Because, filter, limit_of};
+use super::{Because, Deed, filter, limit_of};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::json::Json;
 use crate::http::lists::{List, Listed, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoOrder, OutOfPlace, Unauthorized};
 use crate::http::path::{IdPath, not_found};
@@ -98,13 +97,7 @@ async fn shown(conn: &mut PgConnection, id: OrderId) -> Result<Answer<CustomerOr
         Unauthorized, Body, NoOrder, OutOfPlace, Database,
     ),
 )]
-async fn expire(
-    staff: Staff,
-    State(app): State<App>,
-    path: IdPath<OrderId>,
-    Json(body): Json<Because>,
-) -> Result<Answer<CustomerOrder>> {
-    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+async fn expire(State(app): State<App>, Deed { id, by }: Deed<OrderId>) -> Result<Answer<CustomerOrder>> {
     let mut conn = app.db.acquire().await?;
     staff::expire_order(&mut conn, id, &by).await?;
     shown(&mut conn, id).await
@@ -121,13 +114,7 @@ async fn expire(
         Unauthorized, Body, NoOrder, OutOfPlace, Database,
     ),
 )]
-async fn settle(
-    staff: Staff,
-    State(app): State<App>,
-    path: IdPath<OrderId>,
-    Json(body): Json<Because>,
-) -> Result<Answer<CustomerOrder>> {
-    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+async fn settle(State(app): State<App>, Deed { id, by }: Deed<OrderId>) -> Result<Answer<CustomerOrder>> {
     let mut conn = app.db.acquire().await?;
     staff::settle_order(&mut conn, id, app.crypto.config().period, &by).await?;
     shown(&mut conn, id).await

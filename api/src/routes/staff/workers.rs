@@ -10,10 +10,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Because, filter};
+use super::{Because, Deed, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::json::Json;
 use crate::http::lists::{List, Listed, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoWorker, OutOfPlace, Unauthorized};
 use crate::http::path::{IdPath, not_found};
@@ -100,13 +99,7 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<W
         Unauthorized, Body, NoWorker, OutOfPlace, Database,
     ),
 )]
-async fn drain(
-    staff: Staff,
-    State(app): State<App>,
-    path: IdPath<WorkerId>,
-    Json(body): Json<Because>,
-) -> Result<Answer<WorkerRow>> {
-    let (id, by) = (path.id()?, staff.because(&body.reason)?);
+async fn drain(State(app): State<App>, Deed { id, by }: Deed<WorkerId>) -> Result<Answer<WorkerRow>> {
     let mut conn = app.db.acquire().await?;
     staff::drain(&mut conn, id, &by).await?;
     let drained = workers::list(&mut conn, true).await?.into_iter().find(|worker| worker.id == id);

@@ -1,0 +1,382 @@
+//! What accounts of the ledger buy with crypto currencies, and what becomes of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kitfleet_domain::audit::Origin;
+use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::web_sessions;
+use rand::Rng as _;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Map, Value, json};
+use sqlx::PgPool;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::{Client, Message, Proof, Record, Shop};
+use crate::support::crypto_processor::{hmac, notice, sorted};
+use crate::support::sink::{Received, Sink};
+use crate::support::{Answer, App, eventually};
+
+const CHECKOUT: &str = "/v1/billing/crypto-checkout";
+const WAITING: [&str; 4] = ["waiting", "confirming", "sending", "partially_paid"];
+
+/// What happens to an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is paid.
+    Paid,
+    /// Too little comes, and then the rest by the same payment.
+    ToppedUp,
+    /// Too little comes, and then all of it by another payment.
+    InParts,
+    /// It is paid by two payments.
+    PaidTwice,
+    /// It is paid in another currency.
+    OtherMoney,
+    /// The same, and staff take that for paid.
+    Settled,
+    /// The processor gives it up.
+    Refused,
+    /// It is paid, and given back.
+    GivenBack,
+    /// Staff give it up.
+    Expired,
+    /// Staff give it up while it is paid.
+    ExpiredLate,
+    /// And staff take it for paid.
+    Disputed,
+    /// A sweep gives it up.
+    Swept,
+    /// A sweep finds that it was paid.
+    FoundPaid,
+    /// A sweep gives it up while it is paid.
+    SweptLate,
+}
+
+const FATES: [Fate; 14] = [
+    Fate::Paid,
+    Fate::ToppedUp,
+    Fate::InParts,
+    Fate::PaidTwice,
+    Fate::OtherMoney,
+    Fate::Settled,
+    Fate::Refused,
+    Fate::GivenBack,
+    Fate::Expired,
+    Fate::ExpiredLate,
+    Fate::Disputed,
+    Fate::Swept,
+    Fate::FoundPaid,
+    Fate::SweptLate,
+];
+
+/// How an order may stand in the end: its status, why it failed, and whether staff are to look at it.
+type End = (&'static str, Option<&'static str>, bool);
+
+impl Fate {
+    /// The ends that it may come to: where two are in a race, that of either.
+    fn ends(self) -> &'static [End] {
+        match self {
+            Self::Paid | Self::ToppedUp | Self::Settled | Self::FoundPaid => &[("paid", None, false)],
+            Self::InParts | Self::PaidTwice => &[("paid", None, true)],
+            Self::OtherMoney => &[("pending", None, true)],
+            Self::Refused => &[("failed", Some("ipn"), false)],
+            Self::GivenBack => &[("paid", None, true), ("failed", Some("ipn"), true)],
+            Self::Expired => &[("failed", Some("expired"), false)],
+            Self::ExpiredLate | Self::Disputed => &[("paid", None, false), ("failed", Some("expired"), true)],
+            Self::Swept => &[("failed", Some("swept"), false)],
+            Self::SweptLate => &[("paid", None, false), ("failed", Some("swept"), true)],
+        }
+    }
+
+    /// How old the order is when it happens.
+    fn age(self) -> &'static str {
+        match self {
+            Self::Expired | Self::ExpiredLate | Self::Disputed => "61 minutes",
+            Self::Swept | Self::FoundPaid | Self::SweptLate => "9 days",
+            _ => "0",
+        }
+    }
+
+    /// What the processor tells of it besides that it waits: the status, and what is not as it was asked for.
+    fn notices(self, order: &Value) -> Vec<(&'static str, Value)> {
+        let all = ("finished", json!({}));
+        let less = ("finished", json!({"actually_paid": 0.001}));
+        let other = ("finished", json!({"payment_id": payment(order) + 4_000_000_000_000}));
+        match self {
+            Self::Paid | Self::ExpiredLate | Self::Disputed | Self::SweptLate => vec![all],
+            Self::ToppedUp => vec![less, all],
+            Self::InParts => vec![less, other],
+            Self::PaidTwice => vec![all, other],
+            Self::OtherMoney | Self::Settled => vec![("finished", json!({"pay_currency": "doge"}))],
+            Self::Refused => vec![(["failed", "refunded", "expired"][order_number(order) % 3], json!({}))],
+            Self::GivenBack => vec![all, ("refunded", json!({}))],
+            Self::Expired | Self::Swept | Self::FoundPaid => Vec::new(),
+        }
+    }
+
+    fn deeds(self) -> &'static [&'static str] {
+        match self {
+            Self::Settled => &["settle"],
+            Self::Expired | Self::ExpiredLate => &["expire"],
+            Self::Disputed => &["expire", "settle"],
+            _ => &[],
+        }
+    }
+}
+
+fn payment(order: &Value) -> i64 {
+    order["payment_id"].as_str().and_then(|id| id.parse().ok()).expect("a number")
+}
+
+fn order_number(order: &Value) -> usize {
+    usize::try_from(payment(order)).expect("a number")
+}
+
+fn id_of(order: &Value) -> Uuid {
+    order["id"].as_str().and_then(|id| id.strip_prefix("ord_")).and_then(|id| id.parse().ok()).expect("an id")
+}
+
+/// As the processor's own script signs it: with an object for each array.
+fn without_arrays(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            let named = items.iter().enumerate().map(|(number, item)| (number.to_string(), without_arrays(item)));
+            Value::Object(named.collect::<Map<_, _>>())
+        }
+        Value::Object(members) => {
+            let named = members.iter().map(|(name, item)| (name.clone(), without_arrays(item)));
+            Value::Object(named.collect::<Map<_, _>>())
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+/// A notice, signed in one of the two ways.
+fn told(mut notice: Value, chance: &mut StdRng) -> Message {
+    notice["payin_extra"] = json!([{"zß": 1.5, "a": "é"}, [2, "x"]]);
+    let signed = if chance.random() { sorted(&notice) } else { sorted(&without_arrays(&notice)) };
+    let path = "/v1/billing/crypto-webhook".to_owned();
+    Message { path, body: notice.to_string(), proof: Proof::Crypto(hmac(&signed)) }
+}
+
+/// What an account bought, and whoever bought it.
+pub struct Buyer {
+    account: AccountId,
+    client: Client,
+    orders: Vec<Bought>,
+}
+
+struct Bought {
+    key: String,
+    /// What was answered.
+    order: Value,
+    fate: Fate,
+}
+
+impl Shop {
+    /// Buys something once or twice, one after the other, and sees what becomes of it.
+    pub async fn buy(&self, account: AccountId, record: &mut Record, chance: &mut StdRng) {
+        let client = self.sign_in(account).await;
+        self.listen(&client, account).await;
+        let mut buyer = Buyer { account, client, orders: Vec::new() };
+        let subscribed = record.tier.clone();
+        for number in 0..chance.random_range(1..=2) {
+            let product = ["api_starter", "api_builder"][chance.random_range(0..2)];
+            let key = format!("order-{number}");
+            let order = self.check_out(&buyer.client, product, &key).await;
+            let fate = *FATES.choose(chance).expect("some");
+            let found = if fate == Fate::FoundPaid { "finished" } else { "waiting" };
+            self.processor.stands(&notice(&order, found, &json!({})));
+            self.age(&order, fate.age()).await;
+            let messages = self.messages(&order, fate, chance);
+            self.spread(&messages, chance).await;
+            if self.ended(&order, fate).await == "paid" {
+                product.clone_into(&mut record.tier);
+            }
+            buyer.orders.push(Bought { key, order, fate });
+        }
+        if chance.random_ratio(1, 4) {
+            self.lapse(account).await;
+            record.tier = subscribed;
+        }
+        record.buyer = Some(buyer);
+    }
+
+    async fn sign_in(&self, account: AccountId) -> Client {
+        let mut conn = self.pool.acquire().await.expect("a connection");
+        let origin = Origin { ip_address: None, user_agent: None };
+        let begun = web_sessions::begin(&mut conn, account, &origin, Duration::from_hours(1), false).await;
+        Client::new(&self.base_url, Some(begun.expect("a web session").token.reveal()))
+    }
+
+    /// Asks until somebody lives to answer.
+    async fn ask(&self, request: impl Fn() -> RequestBuilder, mut died: impl AsyncFnMut()) -> Answer {
+        loop {
+            let answer = request().timeout(Duration::from_secs(10)).send().await;
+            if let Ok(answer) = answer
+                && !answer.status().is_server_error()
+            {
+                let (status, headers) = (answer.status(), answer.headers().clone());
+                if let Ok(body) = answer.json().await {
+                    return Answer { status, headers, body };
+                }
+            }
+            died().await;
+            sleep(Duration::from_millis(30)).await;
+        }
+    }
+
+    /// Has the account's events published to a path of its own.
+    async fn listen(&self, client: &Client, account: AccountId) {
+        let wanted =
+            json!({"url": self.sink.url(&path_of(account)), "events": ["crypto.order.paid", "crypto.order.failed"]});
+        loop {
+            let known = self.ask(|| client.request(Method::GET, "/v1/webhooks"), async || {}).await.expect(200).body;
+            if known["data"].as_array().is_some_and(|endpoints| !endpoints.is_empty()) {
+                return;
+            }
+            // Whoever did not live to answer may have made it.
+            let _ = client.request(Method::POST, "/v1/webhooks").json(&wanted).send().await;
+        }
+    }
+
+    async fn check_out(&self, client: &Client, product: &str, key: &str) -> Value {
+        let wanted = json!({"product": product});
+        let request = || client.request(Method::POST, CHECKOUT).header("idempotency-key", key).json(&wanted);
+        // Whoever follows the dead is not to wait for them.
+        let died = async || {
+            let later = "update crypto_orders set asked_at = asked_at - interval '1 hour' where answer is null and idempotency_key = $1";
+            sqlx::query(later).bind(key).execute(&self.pool).await.expect("a statement");
+        };
+        self.ask(request, died).await.expect(201).body
+    }
+
+    async fn age(&self, order: &Value, by: &str) {
+        let age = "update crypto_orders set created_at = created_at - $2::text::interval, expires_at = expires_at - $2::text::interval
+                   where id = $1";
+        sqlx::query(age).bind(id_of(order)).bind(by).execute(&self.pool).await.expect("a statement");
+    }
+
+    /// What processor and staff do about an order.
+    fn messages(&self, order: &Value, fate: Fate, chance: &mut StdRng) -> Vec<Message> {
+        let waits = [*WAITING.choose(chance).expect("some"), "waiting"].map(|status| (status, json!({})));
+        let notices = fate.notices(order).into_iter().chain(waits);
+        let notices = notices.map(|(status, otherwise)| told(notice(order, status, &otherwise), chance));
+        let deeds = fate.deeds().iter().map(|deed| Message {
+            path: format!("/v1/admin/crypto-orders/{}/{deed}", order["id"].as_str().expect("an id")),
+            body: json!({"reason": "as was agreed"}).to_string(),
+            proof: Proof::Staff(self.staff.clone()),
+        });
+        notices.collect::<Vec<_>>().into_iter().chain(deeds).collect()
+    }
+
+    /// How an order of which all was told stands, when no sweep is to find it any more.
+    async fn ended(&self, order: &Value, fate: Fate) -> String {
+        eventually(Duration::from_mins(1), "no sweep is awaited", async || {
+            let status = sqlx::query_scalar("select status from crypto_orders where id = $1").bind(id_of(order));
+            let status: String = status.fetch_one(&self.pool).await.expect("the order");
+            (status != "pending" || fate.age() != "9 days").then_some(status)
+        })
+        .await
+    }
+
+    /// Waits until a sweep has ended all that the account has paid for.
+    async fn lapse(&self, account: AccountId) {
+        let over = "update crypto_orders set paid_until = paid_until - interval '70 days' where account_id = $1";
+        sqlx::query(over).bind(account.as_uuid()).execute(&self.pool).await.expect("a statement");
+        eventually(Duration::from_mins(1), "what was paid for is over", async || {
+            let left =
+                "select count(*) from crypto_orders where account_id = $1 and status = 'paid' and lapsed_at is null";
+            let left: i64 =
+                sqlx::query_scalar(left).bind(account.as_uuid()).fetch_one(&self.pool).await.expect("a count");
+            (left == 0).then_some(())
+        })
+        .await;
+    }
+}
+
+fn path_of(account: AccountId) -> String {
+    format!("/ok/{account}")
+}
+
+impl Buyer {
+    /// Compares each order with what was told of it.
+    pub async fn balance(&self, app: &App, sink: &Sink, ends: &mut BTreeMap<String, usize>) {
+        let published = sink.received(&path_of(self.account));
+        let published: Vec<_> = published.iter().map(Received::json).collect();
+        let written = app.audited(self.account, "admin.support_note").await;
+        let written: Vec<_> = written.into_iter().map(|row| row.payload).collect();
+        for bought in &self.orders {
+            let id = &bought.order["id"];
+            let of_order = |rows: &[Value], member: &str| -> Vec<Value> {
+                rows.iter().filter(|row| row.pointer(member) == Some(id)).cloned().collect()
+            };
+            let (published, written) = (of_order(&published, "/data/order_id"), of_order(&written, "/order_id"));
+            let end = bought.balance(&self.client, &app.database.pool, &published, &written).await;
+            *ends.entry(end).or_default() += 1;
+        }
+        assert_eq!(published.len(), app.recorded(self.account).await, "{}", self.account);
+    }
+}
+
+impl App {
+    /// How many ends of orders the account's events tell.
+    async fn recorded(&self, account: AccountId) -> usize {
+        let events = "select count(*) from events where account_id = $1 and type like 'crypto.order.%'";
+        let events: i64 =
+            sqlx::query_scalar(events).bind(account.as_uuid()).fetch_one(&self.database.pool).await.expect("a count");
+        usize::try_from(events).expect("few")
+    }
+}
+
+impl Bought {
+    /// Compares the order with what was published and written of it. Answers its end.
+    async fn balance(&self, client: &Client, pool: &PgPool, published: &[Value], written: &[Value]) -> String {
+        let about = format!("{:?} {}: {published:?}", self.fate, self.order["id"]);
+        let path = format!("/v1/billing/crypto-orders/{}", self.order["id"].as_str().expect("an id"));
+        let now = client.get(&path).await.expect(200).body;
+        let flagged = sqlx::query_scalar("select flag is not null from crypto_orders where id = $1");
+        let flagged: bool = flagged.bind(id_of(&self.order)).fetch_one(pool).await.expect("the order");
+        let (status, reason) = (now["status"].as_str().expect("a status"), now["reason"].as_str());
+        assert!(self.fate.ends().contains(&(status, reason, flagged)), "{about} {now}");
+
+        let of_kind = |kind: &str| -> Vec<&Value> {
+            published.iter().filter(|event| event["type"] == kind).map(|event| &event["data"]).collect()
+        };
+        let (paid, failed) = (of_kind("crypto.order.paid"), of_kind("crypto.order.failed"));
+        assert_eq!(paid.len(), usize::from(status == "paid"), "{about}");
+        // What staff take for paid may have failed before.
+        let took_back = self.fate == Fate::Disputed && status == "paid" && failed.len() == 1;
+        assert_eq!(failed.len(), usize::from(status == "failed" || took_back), "{about}");
+        for told in &paid {
+            assert_eq!(told["paid_at"], now["paid_at"], "{about}");
+            assert!(self.fate == Fate::PaidTwice || told["payment_id"] == self.paying(), "{about}");
+        }
+        for told in failed.iter().filter(|_| !took_back) {
+            assert_eq!((&told["failed_at"], told["reason"].as_str()), (&now["failed_at"], reason), "{about}");
+        }
+
+        let of_deed = |deed: &str| written.iter().filter(|row| row["operation"] == deed).count();
+        let expired = failed.iter().filter(|told| told["reason"] == "expired").count();
+        assert_eq!(of_deed("crypto_order.expired"), expired, "{about}");
+        let settled = of_deed("crypto_order.settled");
+        assert!(settled >= usize::from(took_back || self.fate == Fate::Settled), "{about}");
+        assert!(settled <= usize::from(self.fate.deeds().contains(&"settle")), "{about}");
+
+        // The key is still this order's, and answered as it first was.
+        let again = client.request(Method::POST, CHECKOUT).header("idempotency-key", &self.key).json(&json!({}));
+        let again = client.send(again).await.expect(201);
+        assert_eq!((&again.body, again.headers["idempotent-replayed"].as_bytes()), (&self.order, b"1".as_slice()));
+        reason.unwrap_or(status).to_owned()
+    }
+
+    /// The payment by which the order is paid, if it is.
+    fn paying(&self) -> String {
+        let more = if self.fate == Fate::InParts { 4_000_000_000_000 } else { 0 };
+        (payment(&self.order) + more).to_string()
+    }
+}
