@@ -146,7 +146,7 @@ async fn a_purge_of_very_many_rows_is_in_nobodys_way() {
     app.database.pool.execute(watch).await.expect("a trigger");
 
     let over = Arc::new(AtomicBool::new(false));
-    let prober = tokio::spawn(probe(app.database.pool.clone(), patience, Arc::clone(&over)));
+    let asking = tokio::spawn(probe(app.database.pool.clone(), patience, Arc::clone(&over)));
     let customer = tokio::spawn({
         let (client, over) = (client.clone(), Arc::clone(&over));
         async move {
@@ -165,7 +165,7 @@ async fn a_purge_of_very_many_rows_is_in_nobodys_way() {
     let took = started.elapsed();
     over.store(true, Ordering::Relaxed);
     let (slowest, operations) = customer.await.expect("no operation fails");
-    let probes = prober.await.expect("nobody waits for longer than they may");
+    let probes = asking.await.expect("nobody waits for longer than they may");
     eprintln!(
         "{rows} rows in {took:?}; {probes} rows were asked for; of {operations} operations the slowest took {slowest:?}"
     );
