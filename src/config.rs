@@ -252,13 +252,15 @@ impl Server {
 pub struct Database {
     /// A PostgreSQL to share; by default a private one under `data_dir`.
     pub url: Option<DatabaseUrl>,
+    /// The same PostgreSQL without a pooler between, for what a connection has to keep; by default `url`.
+    pub listen_url: Option<DatabaseUrl>,
     /// Connections of this process's pool.
     pub max_connections: u32,
 }
 
 impl Default for Database {
     fn default() -> Self {
-        Self { url: None, max_connections: 32 }
+        Self { url: None, listen_url: None, max_connections: 32 }
     }
 }
 

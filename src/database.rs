@@ -19,18 +19,35 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Database(Source);
 
 enum Source {
-    Configured(Box<PgConnectOptions>),
+    Configured(Box<Configured>),
     /// Our own, to be stopped.
     Embedded(Cluster),
     /// Run by another process of ours on the same `data_dir`.
     Attached(Folder),
 }
 
+/// Two ways to one database.
+struct Configured {
+    /// Perhaps through a pooler, which gives each transaction another connection.
+    pooled: PgConnectOptions,
+    /// Without one between.
+    direct: PgConnectOptions,
+}
+
+impl Configured {
+    /// The configured database, if there is one.
+    fn of(config: &Config) -> Result<Option<Source>> {
+        let Some(url) = &config.database.url else { return Ok(None) };
+        let direct = config.database.listen_url.as_ref().unwrap_or(url).options()?;
+        Ok(Some(Source::Configured(Box::new(Self { pooled: url.options()?, direct }))))
+    }
+}
+
 impl Database {
     /// For `kitfleet up`: the configured database, or the embedded one, which this process then runs.
     pub async fn start(config: &Config) -> Result<Self> {
-        if let Some(url) = &config.database.url {
-            return Ok(Self(Source::Configured(Box::new(url.options()?))));
+        if let Some(configured) = Configured::of(config)? {
+            return Ok(Self(configured));
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -46,8 +63,8 @@ impl Database {
     /// For `kitfleet api` and `kitfleet worker`: the configured database, or the embedded one that `kitfleet up` runs on
     /// the same `data_dir`. Its schema has to be up to date: roles that run many times over leave that to one command.
     pub async fn join(config: &Config) -> Result<Self> {
-        let database = match &config.database.url {
-            Some(url) => Self(Source::Configured(Box::new(url.options()?))),
+        let database = match Configured::of(config)? {
+            Some(configured) => Self(configured),
             None => match attach(&config.data_dir).await {
                 Ok(folder) => Self(Source::Attached(folder)),
                 Err(error) => bail!(
@@ -78,8 +95,8 @@ impl Database {
 
     /// [`Database::reach`] for the command that migrates.
     pub async fn to_migrate(config: &Config) -> Result<Self> {
-        if let Some(url) = &config.database.url {
-            return Ok(Self(Source::Configured(Box::new(url.options()?))));
+        if let Some(configured) = Configured::of(config)? {
+            return Ok(Self(configured));
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -97,9 +114,17 @@ impl Database {
     /// How to connect.
     pub fn options(&self) -> PgConnectOptions {
         match &self.0 {
-            Source::Configured(options) => options.as_ref().clone(),
+            Source::Configured(configured) => configured.pooled.clone(),
             Source::Embedded(cluster) => cluster.options(),
             Source::Attached(folder) => folder.options(),
+        }
+    }
+
+    /// How to connect for what a connection has to keep from one transaction to the next: what it listens to, and locks.
+    pub fn direct_options(&self) -> PgConnectOptions {
+        match &self.0 {
+            Source::Configured(configured) => configured.direct.clone(),
+            Source::Embedded(_) | Source::Attached(_) => self.options(),
         }
     }
 
@@ -116,12 +141,9 @@ impl Database {
 
     fn unreachable(&self) -> String {
         match &self.0 {
-            Source::Configured(options) => {
-                format!(
-                    "the database at {}:{} (database.url) cannot be reached",
-                    options.get_host(),
-                    options.get_port()
-                )
+            Source::Configured(configured) => {
+                let (host, port) = (configured.pooled.get_host(), configured.pooled.get_port());
+                format!("the database at {host}:{port} (database.url) cannot be reached")
             }
             Source::Embedded(_) | Source::Attached(_) => "the embedded database cannot be reached".to_owned(),
         }
@@ -129,7 +151,8 @@ impl Database {
 
     /// Brings the schema up to date.
     pub async fn migrate(&self) -> Result<()> {
-        let mut conn = self.connect().await?;
+        // Of several that migrate one holds a lock meanwhile.
+        let mut conn = connect(&self.direct_options()).await.with_context(|| self.unreachable())?;
         kitfleet_jobs::migrate(&mut conn).await?;
         Ok(conn.close().await?)
     }

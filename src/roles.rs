@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use kitfleet_api::{ApiConfig, ConnectionLimits, LiveConfig, RateLimits, ServeError};
+use kitfleet_domain::database::watched;
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers;
 use kitfleet_jobs::wakeups::Wakeups;
@@ -73,7 +74,7 @@ async fn up_on(
     let worker_config = worker(config, &base_url)?;
     let stop_api = CancellationToken::new();
     let stop_worker = Shutdown { drain: CancellationToken::new(), now: stop.now.clone() };
-    let (api_config, wakeups) = (api(config, &base_url)?, wakeups(config, &db)?);
+    let (api_config, wakeups) = (api(config, &base_url)?, wakeups(config, database, &db)?);
     let served = kitfleet_api::serve(listener, api_config, db.clone(), wakeups.clone(), stop_api.clone());
     let mut api = tokio::spawn(served);
     let mut worker = tokio::spawn(keep_working(worker_config, db.clone(), wakeups, stop_worker.clone()));
@@ -128,7 +129,7 @@ pub async fn api_only(config: &Config) -> Result<()> {
     let base_url = config.server.base_url_at(listener.local_addr()?);
     tracing::info!(base_url, "listening");
     let db = database.pool(config).await?;
-    let wakeups = wakeups(config, &db)?;
+    let wakeups = wakeups(config, &database, &db)?;
     let served = kitfleet_api::serve(listener, api(config, &base_url)?, db, wakeups, stop.drain);
     // Its operations go on without it, and their callers can ask another API process.
     stop.now.run_until_cancelled(served).await.transpose()?;
@@ -144,7 +145,7 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(config.server.listen);
     let (worker, db) = (worker(config, &base_url)?, database.pool(config).await?);
-    let wakeups = wakeups(config, &db)?;
+    let wakeups = wakeups(config, &database, &db)?;
     let stop_health = CancellationToken::new();
     let health = match config.worker.listen {
         Some(address) => {
@@ -267,8 +268,9 @@ async fn join<T>(task: JoinHandle<T>) {
 }
 
 /// What tells processes that there is something for them.
-fn wakeups(config: &Config, db: &PgPool) -> Result<Wakeups> {
-    Ok(Wakeups::start(db.clone(), config.redis.url.as_ref().map(RedisUrl::client).transpose()?)?)
+fn wakeups(config: &Config, database: &Database, db: &PgPool) -> Result<Wakeups> {
+    let listening = watched(database.direct_options());
+    Ok(Wakeups::start(db, listening, config.redis.url.as_ref().map(RedisUrl::client).transpose()?)?)
 }
 
 fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {

@@ -37,7 +37,13 @@ const SESSION: [(&str, &str); 4] = [
 /// # Errors
 /// When the database cannot be reached.
 pub async fn connect(options: PgConnectOptions, size: u32) -> sqlx::Result<PgPool> {
-    pool_options(size).connect_with(options.options(SESSION)).await
+    pool_options(size).connect_with(watched(options)).await
+}
+
+/// A way to connect by which the server ends what nobody goes on with, and peers that are gone without a word.
+#[must_use]
+pub fn watched(options: PgConnectOptions) -> PgConnectOptions {
+    options.options(SESSION)
 }
 
 /// Begins a transaction, also for somebody who may be cancelled meanwhile.

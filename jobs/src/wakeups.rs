@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use ::redis::{Client, RedisResult};
 use kitfleet_domain::seldom::Seldom;
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -94,22 +95,24 @@ struct WakeUp {
 pub struct Wakeups(Arc<Hub>);
 
 struct Hub {
-    db: PgPool,
+    /// How a connection is made that listens.
+    listening: PgConnectOptions,
     redis: Option<Client>,
     listeners: Mutex<HashMap<String, Listener>>,
     outbox: mpsc::Sender<WakeUp>,
 }
 
 impl Wakeups {
-    /// Begins to carry. PostgreSQL is connected to when there is first something that it has to carry.
+    /// Begins to carry. PostgreSQL is connected to when there is first something that it has to carry, and for `listening` when
+    /// somebody listens, by a connection that no pooler takes back.
     ///
     /// # Errors
     /// When the connection to Redis could never be set up. One that is away is no reason.
-    pub fn start(db: PgPool, redis: Option<Client>) -> RedisResult<Self> {
+    pub fn start(db: &PgPool, listening: PgConnectOptions, redis: Option<Client>) -> RedisResult<Self> {
         let publisher = redis.as_ref().map(redis::Publisher::new).transpose()?;
         let (outbox, waiting) = mpsc::channel(OUTBOX);
-        tokio::spawn(carry(waiting, publisher, postgres::Notifier::new(&db)));
-        Ok(Self(Arc::new(Hub { db, redis, listeners: Mutex::default(), outbox })))
+        tokio::spawn(carry(waiting, publisher, postgres::Notifier::new(db)));
+        Ok(Self(Arc::new(Hub { listening, redis, listeners: Mutex::default(), outbox })))
     }
 
     /// Tells whoever listens on this channel, if that can be done. It waits for nothing.

@@ -23,6 +23,11 @@ impl Config {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         let rules = [
+            (
+                self.database.listen_url.is_none() || self.database.url.is_some(),
+                "database.listen_url",
+                "is another way to the database that database.url names, which is not set",
+            ),
             (self.database.max_connections >= 8, "database.max_connections", "must be at least 8"),
             ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
             (!self.worker.name.trim().is_empty(), "worker.name", "must not be empty"),
@@ -30,6 +35,11 @@ impl Config {
                 !self.worker.live_listen.ip().is_unspecified(),
                 "worker.live_listen",
                 "must be an address at which API processes reach this machine",
+            ),
+            (
+                self.sessions.max_age.is_none_or(|age| age >= Duration::from_secs(1)),
+                "sessions.max_age",
+                "must be at least a second",
             ),
             (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
             (

@@ -212,10 +212,19 @@ async fn a_create_under_way_comes_before_the_drain() {
                    where datname = current_database() and wait_event_type = 'Lock' and query ilike '%take_slot%'";
     eventually(Duration::from_secs(10), "the create waits", async || (app.count(waiting).await == 1).then_some(()))
         .await;
+    let command = app.command(&["workers", "drain", "--self", "--json"]);
+    let draining = tokio::spawn(async move { run(command, "").await });
+    let waits_too =
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+                     and query ilike 'update workers set status%'";
+    eventually(Duration::from_secs(10), "the drain waits for the create", async || {
+        (app.count(waits_too).await == 1).then_some(())
+    })
+    .await;
     holder.rollback().await.expect("an end");
     let (created, client) = create.await.expect("a task");
     let session = created.expect(201).body["id"].as_str().expect("an id").to_owned();
-    let drained = app.run(&["workers", "drain", &app.worker_of(&session).await, "--json"]).await.code(0).json();
+    let drained = draining.await.expect("a task").code(0).json();
     assert_eq!((&drained["status"], &drained["live_sessions"]), (&json!("draining"), &json!(1)));
     assert_eq!(app.count("select count(*) from worker_slots where session_id is null").await, 0);
     client.operate(&session, "interact", tap()).await.expect(200);
@@ -376,5 +385,30 @@ async fn no_session_becomes_older_than_it_may() {
     assert_eq!((kind.as_str(), &data["auto_destroyed"]), ("session.completed", &json!(true)));
     assert_eq!(data["reason"], "auto-destroyed: session duration cap");
     client.operate(&session, "interact", tap()).await.problem(410, "session-destroyed");
+    app.stop().await;
+}
+
+/// Contract: command-line 3. Versions work beside each other on one schema: a worker starts on one that is newer than itself, and not on
+/// one that is older, which it says.
+#[tokio::test]
+async fn a_worker_starts_on_a_schema_of_its_own_version_or_a_newer_one() {
+    let mut app = App::simulated().roles(&[Role::Api]).start().await;
+    let newest = "select max(version) from _sqlx_migrations";
+    let version = app.count(newest).await;
+    let renumber = async |from: i64, to: i64| {
+        let statement = sqlx::query("update _sqlx_migrations set version = $2 where version = $1").bind(from).bind(to);
+        statement.execute(&app.database.pool).await.expect("a statement");
+    };
+    let before = app
+        .count("select max(version) from _sqlx_migrations where version < (select max(version) from _sqlx_migrations)")
+        .await;
+    renumber(version, before + 1).await;
+    assert!(app.count(newest).await < version, "there is no number between the last two");
+    let ran = app.run(&["worker"]).await.code(1);
+    assert!(ran.stderr.contains("the database's schema is not up to date: run `kitfleet migrate`"), "{ran:?}");
+    assert_eq!(app.count("select count(*) from workers").await, 0);
+    renumber(before + 1, version + 1).await;
+    app.start(Role::Worker);
+    until_active(&app, 1).await;
     app.stop().await;
 }

@@ -59,7 +59,7 @@ impl Drained {
         }
         self.empty = workers::is_empty(&mut *context.lazy.acquire().await?, context.id).await?;
         if self.empty {
-            tracing::info!(worker = %context.id, "drained: no session lives on this worker any more, and it may be stopped");
+            tracing::info!(worker = %context.id, "drained: no session lives on this worker any more");
         }
         Ok(())
     }

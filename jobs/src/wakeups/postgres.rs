@@ -59,8 +59,7 @@ async fn hear_on_one_connection(
     standing: &watch::Sender<bool>,
 ) -> sqlx::Result<Infallible> {
     // A pool of its own: the shared one must not lose a connection for good.
-    let options = hub.db.connect_options().as_ref().clone();
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(options);
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(hub.listening.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.eager_reconnect(false);
     listener.listen_all(channels.iter().map(String::as_str)).await?;

@@ -24,6 +24,7 @@ use super::client::Client;
 use super::database::Database;
 use super::eventually;
 use super::here::Service;
+use super::pooler::Pooler;
 use super::postgres::Postgres;
 
 /// The processes that a test's service starts inherit this variable, so that a leftover can be found. What starts browsers
@@ -60,6 +61,7 @@ pub struct App {
     files: Option<(u32, u32)>,
     stopped: bool,
     /// Ends after all that uses it.
+    _pooler: Option<Pooler>,
     _postgres: Option<Postgres>,
 }
 
@@ -98,6 +100,7 @@ pub struct Builder {
     in_processes: bool,
     embedded: bool,
     counts_statements: bool,
+    pooled: bool,
     files: Option<(u32, u32)>,
 }
 
@@ -416,6 +419,7 @@ impl Builder {
             in_processes: false,
             embedded: false,
             counts_statements: false,
+            pooled: false,
             files: None,
         }
     }
@@ -459,6 +463,12 @@ impl Builder {
         self
     }
 
+    /// Has the service reach its database through a pooler, but for what listens.
+    pub fn pooled(mut self) -> Self {
+        self.pooled = true;
+        self
+    }
+
     /// Lets each process open so many files: softly, and at most.
     pub fn files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
@@ -481,6 +491,11 @@ impl Builder {
         settings.insert("server.listen".to_owned(), format!("127.0.0.1:{port}"));
         settings.insert("data_dir".to_owned(), data_dir.path().join("data").display().to_string());
         settings.entry("log.filter".to_owned()).or_insert_with(|| "info".to_owned());
+        let pooler = if self.pooled { Some(Pooler::start(database.server()).await) } else { None };
+        if let Some(pooler) = &pooler {
+            settings.insert("database.url".to_owned(), pooler.url(&database.name));
+            settings.insert("database.listen_url".to_owned(), database.url());
+        }
         let mut app = App {
             database,
             base_url: format!("http://127.0.0.1:{port}"),
@@ -492,6 +507,7 @@ impl Builder {
             embedded: self.embedded,
             files: self.files,
             stopped: false,
+            _pooler: pooler,
             _postgres: postgres,
         };
         if self.in_processes {

@@ -52,6 +52,11 @@ impl Database {
         Self { pool, name, server }
     }
 
+    /// The server that it is on.
+    pub fn server(&self) -> &PgConnectOptions {
+        &self.server
+    }
+
     /// Where the test's database is, for the service.
     pub fn url(&self) -> String {
         self.server.clone().database(&self.name).to_url_lossy().to_string()

@@ -15,6 +15,7 @@ pub mod model_provider;
 pub mod names;
 pub mod namespaces;
 pub mod people;
+pub mod pooler;
 pub mod postgres;
 pub mod postmark;
 pub mod proxy;

@@ -1,0 +1,105 @@
+//! Connections to the database: how many a process takes, and a pooler between (contract: workers 24, 25).
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::pooler::CONNECTIONS;
+use crate::support::sink::Sink;
+use crate::support::{App, Role, at_once, eventually};
+use crate::webhooks;
+
+fn tap() -> Value {
+    json!({"action": {"kind": "tap", "selector": "#button"}})
+}
+
+/// Connections to this database, the test's own too, and how many of them listen.
+async fn connections(app: &App) -> (i64, i64) {
+    sqlx::query_as(
+        "select count(*), count(*) filter (where query ilike 'listen%')
+         from pg_stat_activity where datname = current_database() and backend_type = 'client backend'",
+    )
+    .fetch_one(&app.database.pool)
+    .await
+    .expect("a look")
+}
+
+/// Contract: workers 25. Processes that share a pooler work as they do without one: sessions, operations across processes, webhooks,
+/// profiles, sweeps, migrations and drains; and they take no more connections of the server than it has, and those that listen.
+#[tokio::test]
+async fn pgbouncer_gives_each_transaction_another_connection() {
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).pooled();
+    let sink = Sink::start().await;
+    let mut app = builder.set("worker.drain_timeout", "20s").delivering_to(&sink).start().await;
+    eventually(Duration::from_secs(30), "both workers are there", async || {
+        (app.count("select count(*) from workers where status = 'active'").await == 2).then_some(())
+    })
+    .await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    webhooks::create(&client, &sink.url("/ok"), &["session.completed"]).await;
+    let profile = client.profile().await;
+    at_once((0..12).map(|_| {
+        let client = client.clone();
+        async move {
+            let session = client.session().await;
+            for round in 0..10 {
+                client.operate(&session, "interact", tap()).await.expect(200);
+                let url = format!("https://example.com/{round}?{}", "x".repeat(9_000));
+                assert_eq!(client.navigate(&session, &url).await.body["url"], url);
+            }
+            client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+        }
+    }))
+    .await;
+    client.post(&format!("/v1/profiles/{profile}/snapshots"), json!({})).await.expect(201);
+    let with_profile = client.session_with(json!({"profile_id": profile})).await;
+    let (all, listening) = connections(&app).await;
+    let pool = i64::from(app.database.pool.size());
+    assert!(listening >= 4, "only {listening} listen");
+    assert!(all - pool <= i64::from(CONNECTIONS) + listening, "{all} connections, of them {pool} the test's own");
+
+    app.run(&["migrate"]).await.code(0);
+    app.run(&["sweep", "retention"]).await.code(0);
+    let worker = app.worker_of(&with_profile).await;
+    client.delete(&format!("/v1/sessions/{with_profile}")).await.expect(204);
+    app.run(&["workers", "drain", &worker, "--wait"]).await.code(0);
+    let session = client.session().await;
+    assert_ne!(app.worker_of(&session).await, worker);
+    client.operate(&session, "interact", tap()).await.expect(200);
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    eventually(Duration::from_secs(20), "every delivery arrives", async || {
+        let delivered = "select count(*) from webhook_deliveries where status = 'delivered'";
+        (app.count(delivered).await == 14).then_some(())
+    })
+    .await;
+    for worker in [1, 2] {
+        app.signal(worker, Signal::SIGTERM).await;
+    }
+    assert_eq!(app.count("select count(*) from sessions where status = 'errored'").await, 0);
+    app.stop().await;
+}
+
+/// Contract: workers 24. However many customers there are, a process takes no more connections than it may.
+#[tokio::test]
+async fn a_process_takes_no_more_connections_than_it_may() {
+    let app = App::simulated().set("database.max_connections", "8").set("worker.max_sessions", "64").start().await;
+    let client = app.client().await;
+    let customers = (0..24).map(|_| {
+        let client = client.clone();
+        async move {
+            let session = client.session().await;
+            for _ in 0..10 {
+                client.operate(&session, "interact", tap()).await.expect(200);
+            }
+            client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+        }
+    });
+    at_once(customers).await;
+    let (all, listening) = connections(&app).await;
+    let pool = i64::from(app.database.pool.size());
+    assert_eq!(listening, 4);
+    assert!(all - pool <= 8 + 13, "{all} connections, of them {pool} the test's own");
+    app.stop().await;
+}
