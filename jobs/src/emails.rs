@@ -66,8 +66,7 @@ pub async fn send_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize
     .fetch_one(&mut *conn)
     .await?;
     let due = emails::take_due(&mut *conn, (limit - enqueued).max(0)).await?;
-    for email in &due {
-        crate::enqueue(&mut *conn, &EmailJob { email: *email }).await?;
-    }
+    let jobs: Vec<_> = due.iter().map(|email| EmailJob { email: *email }).collect();
+    crate::enqueue_all(conn, &jobs).await?;
     Ok(due.len())
 }

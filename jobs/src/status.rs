@@ -104,9 +104,12 @@ pub async fn resolve(conn: &mut PgConnection, id: IncidentId, message: Message, 
 pub async fn go_on_telling(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let more = notices::go_on(&mut tx, update_interval, limit).await?;
-    if more {
-        emails::send_due(&mut tx, limit).await?;
-    }
     tx.commit().await?;
+    if more {
+        // On its own, so that whoever unsubscribes does not wait for that, too. A mail whose process dies before is due all the same.
+        let mut tx = conn.begin().await?;
+        emails::send_due(&mut tx, limit).await?;
+        tx.commit().await?;
+    }
     Ok(more)
 }

@@ -11,6 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::metrics::{TOKEN, value};
 use crate::support::card_provider::{CardProvider, Reply};
 use crate::support::{Answer, App, Builder, Client, at_once, members};
 
@@ -134,15 +135,17 @@ async fn what_cannot_be_bought_is_refused() {
     app.stop().await;
 }
 
-/// Contract: billing 8. Without a provider nothing can be bought, and what the provider says is not believed.
+/// Contract: billing 8, 26. Without a provider nothing can be bought, and what the provider says is not believed.
 #[tokio::test]
 async fn without_a_provider_nothing_is_sold() {
-    let app = App::simulated().start().await;
+    let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
     let client = app.client().await;
     check_out(&client, "api_builder", None).await.problem(503, "feature-unavailable");
     client.post(PORTAL, json!({"return_url": "https://example.com/"})).await.problem(503, "feature-unavailable");
     client.get(SUBSCRIPTION).await.expect(200);
     app.told_by_card(&json!({})).await.problem(503, "feature-unavailable");
+    let errors = value(&app, "service_card_webhook_total{outcome=\"error\"}").await;
+    assert!((errors - 1.0).abs() < 0.5, "{errors}");
     app.stop().await;
 }
 

@@ -181,9 +181,10 @@ async fn a_processor_that_fails_leaves_nothing() {
     ]
     .map(|body| Reply::Json(201, body));
     for reply in failures.into_iter().chain(nonsense).chain([Reply::Hang]) {
+        let status = if let Reply::Json(status @ 400.., _) = reply { json!(status) } else { Value::Null };
         processor.answer(reply);
         let told = check_out(&client, bought(), Some("again")).await.problem(502, "driver-error");
-        assert_eq!(told.body["title"], "PaymentProviderError");
+        assert_eq!((&told.body["title"], &told.body["provider_status"]), (&json!("PaymentProviderError"), &status));
         assert_eq!(app.count("select count(*) from crypto_orders").await, 0);
     }
     check_out(&client, bought(), Some("again")).await.expect(201);
@@ -195,10 +196,12 @@ async fn a_processor_that_fails_leaves_nothing() {
     assert_eq!(app.count("select count(*) from crypto_orders").await, 0);
     app.stop().await;
 
-    let app = App::simulated().set("billing.prices.api_builder", "19900").start().await;
+    let app = App::simulated().set("billing.prices.api_builder", "19900").set("metrics.scrape_token", "scrape");
+    let app = app.start().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;
     check_out(&client, bought(), None).await.problem(503, "feature-unavailable");
     app.noticed("{}", Some("00")).await.problem(503, "feature-unavailable");
+    assert_eq!(app.notices().await, [0, 1, 0, 0, 0]);
     app.stop().await;
     // Who would not hear that it was paid sells nothing.
     let app =
@@ -383,6 +386,9 @@ async fn a_notice_is_believed_when_it_is_signed() {
         app.noticed(malformed, Some(&hmac(malformed))).await.problem(400, "bad-request");
         counted("malformed_event").await;
     }
+    let long = json!({"payment_id": 1, "more": "x".repeat(1 << 20)}).to_string();
+    app.noticed(&long, Some(&hmac(&long))).await.problem(413, "payload-too-large");
+    counted("malformed_event").await;
     assert_eq!(read(&client, &order).await["status"], "pending");
 
     // Unknown orders, and none, are taken and change nothing.

@@ -1,5 +1,7 @@
 //! What staff do over HTTP (contract: staff).
 
+mod requeueing;
+
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
@@ -7,6 +9,7 @@ use kitfleet_domain::ids::AccountId;
 use serde_json::{Value, json};
 
 use crate::authorization::{for_staff, protected};
+use crate::metrics::{TOKEN, value};
 use crate::oauth;
 use crate::support::events;
 use crate::support::sink::Sink;
@@ -107,6 +110,12 @@ async fn for_customers_the_routes_of_staff_do_not_exist() {
 }
 
 impl App {
+    /// How many deeds of this kind are counted.
+    async fn deeds(&self, prefix: &str) -> u64 {
+        let counted = value(self, &format!("service_admin_audit_emit_total{{prefix=\"{prefix}\"}}")).await;
+        format!("{counted}").parse().expect("a whole number")
+    }
+
     /// The rows of an account's log that staff wrote.
     async fn written_by_staff(&self, account: AccountId, action: &str) -> Vec<Value> {
         let mut rows = self.audited(account, action).await;
@@ -165,10 +174,10 @@ async fn an_account_is_suspended_once_and_reactivated_once() {
     app.stop().await;
 }
 
-/// Contract: staff 7 to 10. A tier, notes and refunds; what is wrong with a request is told, and then nothing is written.
+/// Contract: staff 6 to 10. A tier, notes and refunds; what is wrong with a request is told, and then nothing is written.
 #[tokio::test]
 async fn staff_change_tiers_and_write_notes_and_refunds() {
-    let app = App::simulated().start().await;
+    let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
     let account = app.account(Tier::Free).await;
     let staff = app.staff().await;
     let refund = json!({"amount_cents": 1900, "currency": "USD", "reference": "re_1", "reason": "charged twice"});
@@ -228,6 +237,8 @@ async fn staff_change_tiers_and_write_notes_and_refunds() {
     assert_eq!(app.written_by_staff(account, "admin.support_note").await, rows);
     let changed = app.audited(account, "subscription.tier_changed").await;
     assert_eq!((changed.len(), changed[0].actor_type.as_str()), (1, "system"));
+    // A tier that it has already is none of the three.
+    assert_eq!(app.deeds("admin").await, 3);
     let found = staff.get("/v1/admin/accounts?tier=api_builder&status=active").await.expect(200);
     assert_eq!(found.body["data"].as_array().map(Vec::len), Some(1), "{}", found.body);
     assert_eq!(found.body["data"][0]["id"], json!(account));
@@ -345,10 +356,10 @@ async fn dead_letters_are_sent_once_more() {
     app.stop().await;
 }
 
-/// Contract: staff 13, 14. Jobs and workers are seen and changed as by command.
+/// Contract: staff 6, 13, 14. Jobs and workers are seen and changed as by command.
 #[tokio::test]
 async fn staff_see_and_change_jobs_and_workers() {
-    let app = App::simulated().start().await;
+    let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let staff = app.staff().await;
     let session = client.session().await;
@@ -388,5 +399,6 @@ async fn staff_see_and_change_jobs_and_workers() {
         app.count("select count(*) from staff_log where operation in ('job.cancelled', 'worker.drained')").await,
         2
     );
+    assert_eq!((app.deeds("job").await, app.deeds("worker").await), (1, 1));
     app.stop().await;
 }

@@ -1,5 +1,7 @@
 //! The status page, incidents and subscribers (contract: status).
 
+mod mailing;
+
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;

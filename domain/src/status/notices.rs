@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::emails::{self, NOTICE_GOOD_FOR, Template};
 use crate::ids::{IncidentId, IncidentNoticeId, IncidentUpdateId, SubscriberId};
@@ -112,9 +113,10 @@ pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i6
     // Whoever unsubscribes meanwhile waits until their mail is written, which then goes with them.
     let readers = sqlx::query_scalar!(
         r#"select id as "id: SubscriberId" from status_subscribers
-           where confirmed_at <= $1 and ($2::uuid is null or id > $2) order by id limit $3 for key share"#,
+           where confirmed_at <= $1 and id > $2 order by id limit $3 for key share"#,
         begun.begun_at as _,
-        begun.after as _,
+        // Never null: an index is entered there.
+        begun.after.map_or(Uuid::nil(), |after| after.as_uuid()),
         limit,
     )
     .fetch_all(&mut *conn)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::dead_letters::{self, Refusal, RequeueError};
 use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
@@ -113,7 +114,7 @@ pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
     let Some(open) = open else { return Ok(false) };
     // Endpoints before deliveries, and in their order, as wherever dead letters are requeued.
     let endpoints = sqlx::query_scalar!(
-        r#"select id as "id: uuid::Uuid" from webhook_endpoints
+        r#"select id as "id: Uuid" from webhook_endpoints
            where account_id = $1 and disabled_at is null and ($2::uuid is null or id = $2) order by id for no key update"#,
         open.account_id as _,
         open.endpoint_id as _,
@@ -124,13 +125,14 @@ pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
         r#"select d.id as "id: DeliveryId" from unnest($1::uuid[]) e (id)
            cross join lateral (
                select id from webhook_deliveries
-               where endpoint_id = e.id and status = 'dlq' and ($2::uuid is null or id > $2)
+               where endpoint_id = e.id and status = 'dlq' and id > $2
                  and ($3::timestamptz is null or created_at >= $3) and created_at <= $4
                order by id limit $5
            ) d
            order by d.id limit $5"#,
         &endpoints,
-        open.after as _,
+        // Never null: an index is entered there, and not read past all that was sent before.
+        open.after.map_or(Uuid::nil(), |after| after.as_uuid()),
         open.since as _,
         open.created_at as _,
         limit,

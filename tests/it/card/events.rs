@@ -104,7 +104,9 @@ async fn each_end_of_an_event_is_counted() {
     for body in ["nonsense", "[]", "null", "{}", &no_id, &no_invoice] {
         app.told_by_somebody(body, Some(&sign(body))).await.problem(400, "bad-request");
     }
-    assert!((count("malformed_event").await - 6.0).abs() < 0.5);
+    let long = " ".repeat((1 << 20) + 1);
+    app.told_by_somebody(&long, Some(&sign(&long))).await.problem(413, "payload-too-large");
+    assert!((count("malformed_event").await - 7.0).abs() < 0.5);
     app.told_by_card(&event("evt_3", "charge.succeeded", START, &json!({"id": "ch_1"}))).await.expect(200);
     let unknown = subscription("sub_9", AccountId::generate(), "api_builder", "active");
     app.told_by_card(&event("evt_4", "customer.subscription.created", START, &unknown)).await.expect(200);

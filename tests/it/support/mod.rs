@@ -6,6 +6,7 @@ pub mod client;
 pub mod commands;
 pub mod crypto_processor;
 pub mod database;
+pub mod delays;
 pub mod events;
 pub mod here;
 pub mod identity_provider;

@@ -1,0 +1,77 @@
+//! What it costs everybody else that very many dead letters are sent once more.
+
+use std::time::{Duration, Instant};
+
+use kitfleet_domain::accounts::Tier;
+use serde_json::json;
+
+use crate::support::delays::Delays;
+use crate::support::sink::Sink;
+use crate::support::{App, Role, eventually};
+use crate::webhooks::{create, id_of};
+
+const COUNT: i32 = 100_000;
+const ALONE: usize = 300;
+/// After so many it is seen how quickly they go.
+const DELIVERED: i64 = 20_000;
+
+/// Contract: staff 12. The customer's own endpoint can be changed meanwhile, others' operations take no longer than beside any other flood,
+/// progress is told, and none is sent twice.
+#[tokio::test]
+#[ignore = "prints figures: ./ops/test requeueing_a_hundred_thousand --run-ignored only --success-output final"]
+async fn requeueing_a_hundred_thousand_dead_letters() {
+    let sink = Sink::start().await;
+    let app = App::simulated().roles(&[Role::Api, Role::Worker]).delivering_to(&sink).start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let staff = app.staff().await;
+    let endpoint = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    app.dead_letters(&endpoint, COUNT, 1).await;
+    let (_, other) = app.customer(Tier::Enterprise).await;
+    let session = other.session().await;
+    let operate = async || other.navigate(&session, "https://example.com/").await;
+    let mut alone = Delays::default();
+    for _ in 0..ALONE {
+        alone.of(operate()).await;
+    }
+
+    let (mut asked, began) = (Delays::default(), Instant::now());
+    let body = json!({"endpoint_id": endpoint, "reason": "their server is back"});
+    let begun = asked.of(staff.post("/v1/admin/webhook-deliveries/requeue", body)).await.expect(202).body;
+    assert_eq!(begun["total"], COUNT);
+    let progress = format!("/v1/admin/webhook-deliveries/requeues/{}", begun["id"].as_str().expect("an id"));
+    let (mut beside, mut changes, mut told) = (Delays::default(), Delays::default(), vec![0]);
+    loop {
+        for _ in 0..10 {
+            beside.of(operate()).await;
+        }
+        changes.of(client.patch(&format!("/v1/webhooks/{endpoint}"), json!({"description": "back"}))).await.expect(200);
+        let now = staff.get(&progress).await.expect(200).body;
+        told.push(now["requeued"].as_i64().expect("a number"));
+        if now["done_at"].is_string() {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_mins(8), "{now}");
+    }
+    assert!(told.is_sorted() && told.last() == Some(&i64::from(COUNT)), "{told:?}");
+    let took: f64 =
+        sqlx::query_scalar("select extract(epoch from done_at - created_at)::double precision from delivery_requeues")
+            .fetch_one(&app.database.pool)
+            .await
+            .expect("a duration");
+    let delivered = app.count_of_status("delivered").await;
+    told.dedup();
+    eprintln!(
+        "{COUNT} dead letters: asked for in {asked}, requeued within {took:.1} s, {delivered} delivered by then; progress {told:?}"
+    );
+    eprintln!("an operation alone: {alone}");
+    eprintln!("an operation beside: {beside}");
+    eprintln!("a change of the endpoint beside: {changes}");
+
+    eventually(Duration::from_mins(2), "many are delivered", async || {
+        (app.count_of_status("delivered").await >= DELIVERED).then_some(())
+    })
+    .await;
+    eprintln!("{DELIVERED} of them delivered within {:.1?}", began.elapsed());
+    assert_eq!(app.count("select count(*) from webhook_deliveries where attempts > 1").await, 0, "none is sent twice");
+    app.stop().await;
+}
