@@ -24,6 +24,7 @@ pub mod traces;
 pub mod wakeups;
 pub mod webhooks;
 
+use std::slice;
 use std::time::Duration;
 
 use kitfleet_domain::database;
@@ -58,34 +59,26 @@ pub async fn enqueue<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<(
 /// When the database fails.
 pub async fn enqueue_all<J: Job>(conn: &mut PgConnection, jobs: &[J]) -> sqlx::Result<()> {
     let Some(first) = jobs.first() else { return Ok(()) };
+    push_all(&mut *conn, &first.queue(), jobs).await?;
+    wakeups::wake(conn, &first.queue()).await
+}
+
+/// Writes `job` into its queue.
+async fn push<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
+    push_all(conn, &job.queue(), slice::from_ref(job)).await
+}
+
+async fn push_all<J: Job>(conn: &mut PgConnection, queue: &str, jobs: &[J]) -> sqlx::Result<()> {
     let ids: Vec<_> = jobs.iter().map(|_| ulid::Ulid::generate().to_string()).collect();
-    let bodies: Vec<_> = jobs.iter().map(body_of).collect::<Result<_, _>>()?;
+    let bodies: Vec<_> =
+        jobs.iter().map(serde_json::to_vec).collect::<Result<_, _>>().map_err(|e| sqlx::Error::Encode(e.into()))?;
     sqlx::query(
         "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)
          select id, $2, body, 'Pending', 0, 1, to_timestamp(0), 0 from unnest($1::text[], $3::bytea[]) as job (id, body)",
     )
     .bind(ids)
-    .bind(first.queue())
+    .bind(queue)
     .bind(bodies)
-    .execute(&mut *conn)
-    .await?;
-    wakeups::wake(conn, &first.queue()).await
-}
-
-fn body_of<J: Job>(job: &J) -> sqlx::Result<Vec<u8>> {
-    serde_json::to_vec(job).map_err(|e| sqlx::Error::Encode(e.into()))
-}
-
-/// Writes `job` into its queue.
-async fn push<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
-    let body = body_of(job)?;
-    sqlx::query(
-        "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)
-         values ($1, $2, $3, 'Pending', 0, 1, to_timestamp(0), 0)",
-    )
-    .bind(ulid::Ulid::generate().to_string())
-    .bind(job.queue())
-    .bind(body)
     .execute(conn)
     .await?;
     Ok(())

@@ -36,9 +36,9 @@ async fn requeueing_a_hundred_thousand_dead_letters() {
 
     let (mut asked, began) = (Delays::default(), Instant::now());
     let body = json!({"endpoint_id": endpoint, "reason": "their server is back"});
-    let begun = asked.of(staff.post("/v1/admin/webhook-deliveries/requeue", body)).await.expect(202).body;
-    assert_eq!(begun["total"], COUNT);
-    let progress = format!("/v1/admin/webhook-deliveries/requeues/{}", begun["id"].as_str().expect("an id"));
+    let requeue = asked.of(staff.post("/v1/admin/webhook-deliveries/requeue", body)).await.expect(202).body;
+    assert_eq!(requeue["total"], COUNT);
+    let progress = format!("/v1/admin/webhook-deliveries/requeues/{}", requeue["id"].as_str().expect("an id"));
     let (mut beside, mut changes, mut told) = (Delays::default(), Delays::default(), vec![0]);
     loop {
         for _ in 0..10 {

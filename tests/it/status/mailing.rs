@@ -37,7 +37,7 @@ async fn mailing_ten_thousand_subscribers() {
             .await
             .expect("subscribers");
     let mut leaving = leaving.into_iter();
-    let signer = Unsubscriber::fetch(&mut *app.database.pool.acquire().await.expect("a connection")).await;
+    let signer = Unsubscriber::fetch(&mut app.database.pool.acquire().await.expect("a connection")).await;
     let signer = signer.expect("a key");
 
     let began = Instant::now();

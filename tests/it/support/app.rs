@@ -98,10 +98,21 @@ pub struct Builder {
     settings: BTreeMap<String, String>,
     roles: Vec<Role>,
     in_processes: bool,
-    embedded: bool,
-    counts_statements: bool,
-    pooled: bool,
+    kept_in: KeptIn,
     files: Option<(u32, u32)>,
+}
+
+/// Which database a service has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeptIn {
+    /// One of its own on the server that all tests share.
+    Shared,
+    /// The same, reached through a pooler but for what listens.
+    Pooled,
+    /// A server of the test's own, which counts statements.
+    Counting,
+    /// The one that it runs itself.
+    Embedded,
 }
 
 impl App {
@@ -413,15 +424,7 @@ impl Builder {
     fn new() -> Self {
         // Most tests leave sessions behind when they stop, and nobody ends those meanwhile.
         let settings = BTreeMap::from([("worker.drain_timeout".to_owned(), "100ms".to_owned())]);
-        Self {
-            settings,
-            roles: vec![Role::Up],
-            in_processes: false,
-            embedded: false,
-            counts_statements: false,
-            pooled: false,
-            files: None,
-        }
+        Self { settings, roles: vec![Role::Up], in_processes: false, kept_in: KeptIn::Shared, files: None }
     }
 
     /// Sets a configuration key.
@@ -453,19 +456,19 @@ impl Builder {
 
     /// Runs `kitfleet up` on a database of its own instead of the test's.
     pub fn embedded(mut self) -> Self {
-        self.embedded = true;
+        self.kept_in = KeptIn::Embedded;
         self.in_processes()
     }
 
     /// Runs on a PostgreSQL of the test's own, which counts the statements that it is sent.
     pub fn counting_statements(mut self) -> Self {
-        self.counts_statements = true;
+        self.kept_in = KeptIn::Counting;
         self
     }
 
     /// Has the service reach its database through a pooler, but for what listens.
     pub fn pooled(mut self) -> Self {
-        self.pooled = true;
+        self.kept_in = KeptIn::Pooled;
         self
     }
 
@@ -477,7 +480,7 @@ impl Builder {
 
     /// Starts the service and waits until it is ready.
     pub async fn start(self) -> App {
-        let (postgres, database) = if self.counts_statements {
+        let (postgres, database) = if self.kept_in == KeptIn::Counting {
             // Nothing of it has to last.
             let postgres = Postgres::start(&["fsync=off", "full_page_writes=off"]).await.expect("a PostgreSQL");
             let database = Database::create_on(postgres.options()).await;
@@ -491,7 +494,7 @@ impl Builder {
         settings.insert("server.listen".to_owned(), format!("127.0.0.1:{port}"));
         settings.insert("data_dir".to_owned(), data_dir.path().join("data").display().to_string());
         settings.entry("log.filter".to_owned()).or_insert_with(|| "info".to_owned());
-        let pooler = if self.pooled { Some(Pooler::start(database.server()).await) } else { None };
+        let pooler = if self.kept_in == KeptIn::Pooled { Some(Pooler::start(database.server()).await) } else { None };
         if let Some(pooler) = &pooler {
             settings.insert("database.url".to_owned(), pooler.url(&database.name));
             settings.insert("database.listen_url".to_owned(), database.url());
@@ -504,7 +507,7 @@ impl Builder {
             settings,
             parts: Vec::new(),
             mark: Uuid::now_v7().to_string(),
-            embedded: self.embedded,
+            embedded: self.kept_in == KeptIn::Embedded,
             files: self.files,
             stopped: false,
             _pooler: pooler,

@@ -1,4 +1,4 @@
-//! A PgBouncer that gives each transaction another connection: a real one, before the tests' database server
+//! A `PgBouncer` that gives each transaction another connection: a real one, before the tests' database server
 //! (tests/pgbouncer/install).
 
 use std::fs;
