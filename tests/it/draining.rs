@@ -203,10 +203,10 @@ async fn a_stop_in_the_middle_of_creates_fails_none() {
 async fn a_create_under_way_comes_before_the_drain() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(kitfleet_domain::accounts::Tier::Enterprise).await;
-    // The create takes its slot, and then waits for its account.
+    // The create takes its slot, and then waits for the key that its session names.
     let mut holder = app.database.pool.begin().await.expect("a transaction");
-    let lock = sqlx::query("select from accounts where id = $1 for update").bind(account.as_uuid());
-    lock.execute(&mut *holder).await.expect("the account");
+    let lock = sqlx::query("select from api_keys where account_id = $1 for update").bind(account.as_uuid());
+    lock.execute(&mut *holder).await.expect("the key");
     let create = tokio::spawn(async move { (client.post("/v1/sessions", json!({})).await, client) });
     let waiting = "select count(*) from pg_stat_activity
                    where datname = current_database() and wait_event_type = 'Lock' and query ilike '%take_slot%'";

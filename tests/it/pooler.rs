@@ -99,7 +99,7 @@ async fn a_process_takes_no_more_connections_than_it_may() {
     at_once(customers).await;
     let (all, listening) = connections(&app).await;
     let pool = i64::from(app.database.pool.size());
-    assert_eq!(listening, 4);
+    assert!((3..=4).contains(&listening), "{listening} listen");
     assert!(all - pool <= 8 + 13, "{all} connections, of them {pool} the test's own");
     app.stop().await;
 }
