@@ -17,7 +17,6 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use nix::unistd::Pid;
-use procfs::process::{Stat, all_processes};
 use procfs::{CurrentSI as _, KernelStats};
 use serde::Serialize;
 use serde_json::Value;
@@ -27,6 +26,7 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 use crate::postgres::Postgres;
+use crate::processes::{self, own, time};
 use crate::report::Samples;
 use crate::service::{Client, Service};
 
@@ -36,8 +36,6 @@ const CLIENTS: usize = 16;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// How often it is looked at what backends wait for.
 const LOOK: Duration = Duration::from_millis(20);
-/// In which the kernel counts processor time (`USER_HZ`).
-const TICK: Duration = Duration::from_millis(10);
 
 /// What is asked for behind the section's name.
 #[derive(Parser)]
@@ -385,9 +383,7 @@ impl Counts {
         )
         .fetch_one(conn)
         .await?;
-        let processes: Vec<_> = all_processes()?.flatten().filter_map(|process| process.stat().ok()).collect();
-        let time = |ticks: u64| TICK * u32::try_from(ticks).unwrap_or(u32::MAX);
-        let own = |process: &Stat| time(process.utime + process.stime);
+        let processes = processes::all()?;
         let of = |pids: &[i32]| -> Duration {
             processes.iter().filter(|process| pids.contains(&process.pid)).map(own).sum()
         };

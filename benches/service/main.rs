@@ -8,11 +8,16 @@
 mod audit;
 mod browsers;
 mod egress;
+mod live;
+#[path = "../../tests/it/support/live_socket.rs"]
+mod live_socket;
 mod load;
 mod logins;
+mod notifications;
 mod orchestrator;
 #[path = "../../tests/it/support/postgres.rs"]
 mod postgres;
+mod processes;
 mod profiles;
 #[allow(dead_code, reason = "tests have it do more")]
 #[path = "../../tests/it/support/proxy.rs"]
@@ -57,6 +62,12 @@ async fn main() -> Result<()> {
     }
     if wants("egress") {
         egress::run().await?;
+    }
+    if wants("live") {
+        live::run().await?;
+    }
+    if wants("notifications") {
+        notifications::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

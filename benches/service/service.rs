@@ -127,7 +127,7 @@ impl Service {
         let minted = self.run(&["key", "mint", &account, "--name", name, "--scopes", "account_owner"])?;
         let key = minted.split_whitespace().find(|word| word.starts_with("svc_")).ok_or("no key")?.to_owned();
         let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Client { base_url: self.base_urls[0].clone(), key, http })
+        Ok(Client { base_url: self.base_urls[0].clone(), account, key, http })
     }
 
     /// A verified account that can log in; answers its e-mail address.
@@ -178,6 +178,8 @@ impl Drop for Service {
 #[derive(Clone)]
 pub struct Client {
     pub base_url: String,
+    /// Whose it is.
+    pub account: String,
     pub key: String,
     http: reqwest::Client,
 }
@@ -252,6 +254,19 @@ impl Client {
 
     pub async fn profile(&self) -> Result<String> {
         self.make("/v1/profiles", serde_json::json!({"name": "Bench"})).await
+    }
+
+    /// A ticket for a session's live view.
+    pub async fn live_ticket(&self, session: &str, role: &str) -> Result<String> {
+        let path = format!("/v1/sessions/{session}/live-tickets");
+        let answer = self.call(Method::POST, &path, Some(serde_json::json!({"role": role}))).await?;
+        Ok(answer.body["ticket"].as_str().ok_or("an answer without a ticket")?.to_owned())
+    }
+
+    /// What happens on the account from now on.
+    pub async fn follow(&self) -> Result<reqwest::Response> {
+        let request = self.http.get(format!("{}/v1/account/notifications/stream", self.base_url));
+        Ok(request.bearer_auth(&self.key).send().await?.error_for_status()?)
     }
 
     /// Saves a proxy.

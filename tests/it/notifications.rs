@@ -387,6 +387,7 @@ async fn a_quiet_stream_is_kept_alive_until_its_process_stops() {
     let session = client.session().await;
     client.operate(&session, "wait", moment()).await.expect(200);
     assert_eq!(app.count("select count(*) from notifications where event like 'operation.%'").await, 0);
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     let mut stream = client.follow().await;
     let opened = Instant::now();
     assert!(stream.block().await.expect("a comment").starts_with(':'));

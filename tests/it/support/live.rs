@@ -9,7 +9,6 @@ use kitfleet_domain::workers::LiveEnd;
 use kitfleet_live::link::{ConnectError, Greeting, Stream, connect};
 use kitfleet_live::pictures::Picture;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
@@ -18,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::Role as Part;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 
-use super::{App, Client};
+use super::{App, Client, live_socket};
 
 /// How long anything may take to be seen.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -93,22 +92,8 @@ impl Viewer {
     /// Watches by this ticket through the API, as programs do.
     pub async fn through_the_api(app: &App, session: &str, ticket: &str) -> Self {
         let host = app.base_url.trim_start_matches("http://");
-        let mut stream = TcpStream::connect(host).await.expect("a connection");
-        let request = format!(
-            "GET /v1/sessions/{session}/live HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-             Sec-WebSocket-Protocol: kitfleet.live.v1, ticket.{ticket}\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).await.expect("it is taken");
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(stream.read_u8().await.expect("an answer"));
-        }
-        let head = String::from_utf8(head).expect("text").to_lowercase();
-        assert!(head.starts_with("http/1.1 101 "), "{head}");
-        assert!(head.contains("sec-websocket-protocol: kitfleet.live.v1\r\n"), "{head}");
-        // The example of RFC 6455, section 1.3.
-        assert!(head.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n"), "{head}");
+        let stream = TcpStream::connect(host).await.expect("a connection");
+        let stream = live_socket::open(stream, host, session, ticket).await.expect("it is opened");
         Self::over(Box::new(stream)).await
     }
 

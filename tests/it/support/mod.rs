@@ -11,6 +11,7 @@ pub mod events;
 pub mod here;
 pub mod identity_provider;
 pub mod live;
+pub mod live_socket;
 pub mod mail;
 pub mod model_provider;
 pub mod names;

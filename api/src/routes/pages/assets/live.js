@@ -125,7 +125,10 @@ function send(said) {
 }
 
 function act(...events) {
-  if (controls && mayAct) send({ type: 'input', events });
+  if (!controls || !mayAct) return;
+  // What was refused before is old: should this be, too, that is said anew.
+  if (seen) say('');
+  send({ type: 'input', events });
 }
 
 // --- fingers ---
@@ -198,6 +201,8 @@ function press(event) {
   if (!controls || event.isComposing || event.key === 'Unidentified' || event.key === 'Dead' || event.key === 'Tab') return;
   if (modifiers.includes(event.key) || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'v')) return;
   const held = [event.ctrlKey && 'Control', event.altKey && 'Alt', event.metaKey && 'Meta'].filter(Boolean);
+  // A letter is a capital already.
+  if (event.shiftKey && event.key.length > 1) held.push('Shift');
   // What a letter is, its field knows better, on phones and with input methods.
   if (event.target === typed && !held.length && event.key.length === 1) return;
   act({ type: 'key', key: [...held, event.key].join('+') });

@@ -1,0 +1,191 @@
+//! The page of a live view (contract: live 33 to 36), in our own WebKit: one session shows what another does.
+
+use std::io::Cursor;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::records::uuid_of;
+use crate::support::{App, Client, Role, eventually};
+use crate::webkit::{Scene, text, until_status};
+
+/// How long anything may take to be seen in the page.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The text of an element.
+async fn says(client: &Client, session: &str, selector: &str) -> String {
+    text(client, session, selector).await.as_str().unwrap_or_default().to_owned()
+}
+
+/// Waits until an element has that text.
+pub async fn until_says(client: &Client, session: &str, selector: &str, wanted: &str) {
+    let said = async || (says(client, session, selector).await == wanted).then_some(());
+    eventually(SOON, wanted, said).await;
+}
+
+async fn act(client: &Client, session: &str, action: Value) {
+    client.operate(session, "interact", json!({"action": action})).await.expect(200);
+}
+
+pub async fn press(client: &Client, session: &str, keys: &[&str]) {
+    for key in keys {
+        act(client, session, json!({"kind": "press", "key": key})).await;
+    }
+}
+
+pub async fn tap(client: &Client, session: &str, selector: &str) {
+    act(client, session, json!({"kind": "tap", "selector": selector})).await;
+}
+
+/// Has `onlooker` open the page with a controller's ticket, until it may act there and sees something.
+async fn control(scene: &Scene, onlooker: &str) {
+    let path = format!("/v1/sessions/{}/live-tickets", scene.session);
+    let ticket = scene.client.post(&path, json!({"role": "controller"})).await.expect(201).body;
+    scene.client.navigate(onlooker, ticket["page_url"].as_str().expect("an address")).await;
+    let acting = json!({"condition": {"kind": "selector", "selector": "#view.acting"}, "timeout_ms": 20_000});
+    scene.client.operate(onlooker, "wait", acting).await.expect(200);
+    until_says(&scene.client, onlooker, "#message", "").await;
+}
+
+/// Contract: live 33 to 36. Whoever opens a link sees in its page what the browser shows, and nothing that they do reaches it; when the link
+/// is taken back, the page says so. Whoever has a controller's ticket acts in the page.
+#[tokio::test]
+async fn a_page_shows_what_the_browser_shows() {
+    let scene = Scene::start().await;
+    let html = "<style>body { margin: 0; background: green } button { position: fixed; inset: 20%; font-size: 40px }</style>
+                <button onclick=\"document.title = 'tapped'\">Tap</button><input autofocus oninput=\"document.title = value\">";
+    scene.show(html).await;
+    let client = &scene.client;
+    let title = async || scene.state().await["title"].as_str().expect("a title").to_owned();
+    let made = client
+        .post(&format!("/v1/sessions/{}/live-links", scene.session), json!({"expires_in": 600}))
+        .await
+        .expect(201)
+        .body;
+    let onlooker = client.session().await;
+    client.navigate(&onlooker, made["url"].as_str().expect("an address")).await;
+    let shown = async |session: &str, selector: &str| says(client, session, selector).await;
+    eventually(Duration::from_secs(20), "the page is watched", async || {
+        (shown(&onlooker, "#title").await == "Written").then_some(())
+    })
+    .await;
+    eventually(Duration::from_secs(20), "green in the page's canvas", async || {
+        is_green(client, &onlooker).await.then_some(())
+    })
+    .await;
+    client.operate(&onlooker, "interact", json!({"action": {"kind": "tap", "selector": "#view"}})).await.expect(200);
+    assert_eq!(title().await, "Written", "who may only look does nothing");
+    client.delete(&format!("/v1/live-links/{}", made["id"].as_str().expect("an id"))).await.expect(204);
+    let told = async || (shown(&onlooker, "#message").await == "You may not watch this any more.").then_some(());
+    eventually(Duration::from_secs(10), "it is over", told).await;
+
+    let ticket = client
+        .post(&format!("/v1/sessions/{}/live-tickets", scene.session), json!({"role": "controller"}))
+        .await
+        .expect(201);
+    client.navigate(&onlooker, ticket.body["page_url"].as_str().expect("an address")).await;
+    let acting = json!({"condition": {"kind": "selector", "selector": "#view.acting"}, "timeout_ms": 20_000});
+    client.operate(&onlooker, "wait", acting).await.expect(200);
+    eventually(Duration::from_secs(20), "green in the page's canvas", async || {
+        is_green(client, &onlooker).await.then_some(())
+    })
+    .await;
+    client.operate(&onlooker, "interact", json!({"action": {"kind": "tap", "selector": "#view"}})).await.expect(200);
+    // While a person acts the session is theirs; a second later it is the caller's again.
+    until_status(client, &scene.session, "ready").await;
+    eventually(Duration::from_secs(10), "the tap", async || (title().await == "tapped").then_some(())).await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 35. A keyboard types into what has the focus there, with its modifiers, and so does the field that brings a phone's; a
+/// dialog and the options of a `<select>` are answered beside the picture.
+#[tokio::test]
+async fn a_person_acts_in_the_page() {
+    let scene = Scene::start().await;
+    let html = "<style>input, select { position: fixed; inset: 0; font-size: 40px } select { inset: 40% 10% }</style>
+        <input autofocus><script>
+        const input = document.querySelector('input');
+        input.oninput = () => {
+            document.title = input.value;
+            if (input.value.endsWith('!')) setTimeout(() => {
+                document.body.innerHTML = '<select onchange=\"document.title = value\"><option>one<option>two</select>';
+                document.title = confirm('sure?');
+            });
+        };
+        </script>";
+    scene.show(html).await;
+    let client = &scene.client;
+    let onlooker = client.session().await;
+    control(&scene, &onlooker).await;
+    let title = async |wanted: &str| until_says(client, &onlooker, "#title", wanted).await;
+    tap(client, &onlooker, "#view").await;
+    press(client, &onlooker, &["Z", "u"]).await;
+    title("Zu").await;
+    tap(client, &onlooker, "#keyboard").await;
+    press(client, &onlooker, &["l", "x", "Shift+ArrowLeft", "u"]).await;
+    title("Zulu").await;
+
+    press(client, &onlooker, &["!"]).await;
+    let asked = json!({"condition": {"kind": "selector", "selector": "#accept"}, "timeout_ms": 20_000});
+    client.operate(&onlooker, "wait", asked).await.expect(200);
+    assert_eq!(says(client, &onlooker, "#asked").await, "sure?");
+    tap(client, &onlooker, "#accept").await;
+    title("true").await;
+    tap(client, &onlooker, "#view").await;
+    let options = json!({"condition": {"kind": "selector", "selector": "#menu button"}, "timeout_ms": 20_000});
+    client.operate(&onlooker, "wait", options).await.expect(200);
+    tap(client, &onlooker, "#menu button:nth-child(2)").await;
+    title("two").await;
+    until_status(client, &scene.session, "ready").await;
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 33. Whoever came by a link sees on when the API is there again, and is told when nobody shows the session any more.
+#[tokio::test]
+async fn a_page_comes_back_when_the_service_does() {
+    let app = App::webkit().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
+    eventually(SOON, "both workers", async || {
+        (app.count("select count(*) from workers where status = 'active'").await == 2).then_some(())
+    })
+    .await;
+    let mut scene = Scene::of(app).await;
+    let onlooker = scene.client.session().await;
+    let worker = scene.app.worker_of(&scene.session).await;
+    assert_ne!(scene.app.worker_of(&onlooker).await, worker, "they are on the emptier one each");
+    scene.show("<script>document.title = 'Before'</script>").await;
+    let path = format!("/v1/sessions/{}/live-links", scene.session);
+    let link = scene.client.post(&path, json!({"expires_in": 600})).await.expect(201).body;
+    scene.client.navigate(&onlooker, link["url"].as_str().expect("an address")).await;
+    until_says(&scene.client, &onlooker, "#title", "Before").await;
+
+    scene.app.signal(0, Signal::SIGKILL).await;
+    scene.app.start(Role::Api);
+    let ready = async || scene.client.request(reqwest::Method::GET, "/readyz").send().await.ok();
+    eventually(SOON, "the API is there again", ready).await;
+    scene.show("<script>document.title = 'After'</script>").await;
+    until_says(&scene.client, &onlooker, "#title", "After").await;
+    until_says(&scene.client, &onlooker, "#message", "").await;
+
+    let shown = (1..=2).find(|process| scene.app.log(*process).contains(&uuid_of(&worker).to_string()));
+    scene.app.signal(shown.expect("its log names it"), Signal::SIGKILL).await;
+    until_says(&scene.client, &onlooker, "#message", "The connection is lost. Trying again…").await;
+    scene.app.stop().await;
+}
+
+/// Whether a session shows much green.
+async fn is_green(client: &Client, session: &str) -> bool {
+    let capture = client.operate(session, "capture", json!({"kind": "screenshot"})).await.expect(200).body;
+    let png = BASE64_STANDARD.decode(capture["content"].as_str().expect("a picture")).expect("base64");
+    let mut reader = png::Decoder::new(Cursor::new(png)).read_info().expect("a PNG");
+    let samples = reader.output_color_type().0.samples();
+    let mut green = 0;
+    while let Some(row) = reader.next_row().expect("a whole PNG") {
+        let is_green = |pixel: &&[u8]| pixel[0] < 40 && (100..160).contains(&pixel[1]) && pixel[2] < 40;
+        green += row.data().chunks(samples).filter(is_green).count();
+    }
+    green > 10_000
+}
