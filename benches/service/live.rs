@@ -142,7 +142,7 @@ impl Bench {
         sleep(Duration::from_secs(2)).await;
         let before = self.processor()?;
         sleep(span).await;
-        Ok(self.processor()? - before)
+        Ok(self.processor()?.saturating_sub(before))
     }
 
     async fn scrolling(&self) -> Result<()> {
@@ -152,7 +152,7 @@ impl Bench {
         viewer.read_for(Duration::from_secs(1)).await?;
         let before = self.processor()?;
         let read = viewer.read_for(SPAN).await?;
-        let watched = self.processor()? - before;
+        let watched = self.processor()?.saturating_sub(before);
         let rate = read.a_second();
         report::figure("pictures while it scrolls", rate, "a second", "≥ 25", rate >= 25.0);
         let each = watched.saturating_sub(alone).as_secs_f64() * 1e3 / read.pictures as f64;
@@ -169,7 +169,7 @@ impl Bench {
         viewer.read_for(Duration::from_secs(2)).await?;
         let before = self.processor()?;
         let read = viewer.read_for(REST).await?;
-        let watched = self.processor()? - before;
+        let watched = self.processor()?.saturating_sub(before);
         report::figure("bytes while it rests", read.bytes as f64, "in 10 s", "0", read.bytes == 0);
         let share = watched.saturating_sub(alone).as_secs_f64() / REST.as_secs_f64() * 100.0;
         report::figure("processor while it rests, for watching", share, "% of a core", "< 0.5 %", share < 0.5);
