@@ -8,6 +8,7 @@
 mod audit;
 mod browsers;
 mod egress;
+mod fleet;
 mod live;
 #[path = "../../tests/it/support/live_socket.rs"]
 mod live_socket;
@@ -68,6 +69,9 @@ async fn main() -> Result<()> {
     }
     if wants("notifications") {
         notifications::run().await?;
+    }
+    if wants("fleet") {
+        fleet::run().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use crate::browser::View;
 
 /// How many pictures may be on their way to a viewer (contract: live 3).
-pub const ON_THEIR_WAY: u32 = 2;
+pub const ON_THEIR_WAY: usize = 2;
 
 /// The newest of everything.
 pub struct Pictures {

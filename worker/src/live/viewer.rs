@@ -1,5 +1,6 @@
 //! One viewer's connection.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use kitfleet_live::link::Stream;
 use kitfleet_live::messages::{Closing, Event, FromViewer, MESSAGE_BYTES, Refusal, Role, ToViewer};
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::{Role as Part, WebSocketConfig};
@@ -67,8 +68,11 @@ struct Viewer<'a> {
     stream: SplitStream<Socket>,
     /// The number of the last picture that was sent.
     has: u32,
-    /// How many were sent and not acknowledged.
-    on_their_way: u32,
+    /// When those were sent that are not acknowledged yet.
+    on_their_way: VecDeque<Instant>,
+    /// How long after a picture the next is sent while that is on its way: half of what the last one took. So the line is never idle, and
+    /// what a slow one brings has not waited for all of the picture before it.
+    pace: Duration,
     heard_at: Instant,
     told: Words,
     rate: DefaultDirectRateLimiter,
@@ -88,7 +92,19 @@ impl<'a> Viewer<'a> {
         let rate = RateLimiter::direct(Quota::per_second(EVENTS_A_SECOND));
         let messages = RateLimiter::direct(Quota::per_second(MESSAGES_A_SECOND));
         let (told, heard_at) = (Words::default(), Instant::now());
-        Self { hub, seat, sink, stream, has: 0, on_their_way: 0, heard_at, told, rate, messages }
+        Self {
+            hub,
+            seat,
+            sink,
+            stream,
+            has: 0,
+            on_their_way: VecDeque::new(),
+            pace: Duration::ZERO,
+            heard_at,
+            told,
+            rate,
+            messages,
+        }
     }
 
     async fn serve(&mut self) -> Option<Closing> {
@@ -110,19 +126,24 @@ impl<'a> Viewer<'a> {
         }
         appetite.has_room(true);
         loop {
+            let (room_at, has_room) = (self.room_at(), self.has_room());
             let done = tokio::select! {
-                changed = newest.changed(), if self.on_their_way < ON_THEIR_WAY => match changed {
+                changed = newest.changed(), if has_room => match changed {
                     Ok(()) => {
                         let picture = newest.borrow_and_update().clone();
                         appetite.is_full();
                         let lacks = self.show(picture).await;
-                        if let Ok(lacks) = lacks && self.on_their_way < ON_THEIR_WAY {
+                        if let Ok(lacks) = lacks && self.has_room() {
                             appetite.has_room(lacks);
                         }
                         lacks.map(|_| ())
                     }
                     Err(_) => return Over::Close(Closing::Ended),
                 },
+                () = sleep_until(room_at.unwrap_or_else(Instant::now)), if room_at.is_some() && !has_room => {
+                    appetite.has_room(lacks_its_base(&newest, self.has));
+                    Ok(())
+                }
                 Ok(()) = words.changed() => {
                     let words = words.borrow_and_update().clone();
                     self.tell_words(words).await
@@ -133,8 +154,12 @@ impl<'a> Viewer<'a> {
                 message = self.stream.next() => match message {
                     Some(Ok(message)) => match self.hear(message) {
                         Ok(Some(FromViewer::Ack { .. })) => {
-                            self.on_their_way = self.on_their_way.saturating_sub(1);
-                            appetite.has_room(lacks_its_base(&newest, self.has));
+                            if let Some(sent_at) = self.on_their_way.pop_front() {
+                                self.pace = sent_at.elapsed() / 2;
+                            }
+                            if self.has_room() {
+                                appetite.has_room(lacks_its_base(&newest, self.has));
+                            }
                             Ok(())
                         }
                         Ok(Some(FromViewer::Input { events })) => match self.input(events) {
@@ -153,6 +178,16 @@ impl<'a> Viewer<'a> {
         }
     }
 
+    /// From when on another picture may be sent. `None` before one is acknowledged.
+    fn room_at(&self) -> Option<Instant> {
+        let last = self.on_their_way.back().map_or_else(Instant::now, |sent_at| *sent_at + self.pace);
+        (self.on_their_way.len() < ON_THEIR_WAY).then_some(last)
+    }
+
+    fn has_room(&self) -> bool {
+        self.room_at().is_some_and(|at| at <= Instant::now())
+    }
+
     /// Sends a picture, if the viewer has what it is drawn over. Answers whether it lacks that.
     async fn show(&mut self, picture: Option<Newest>) -> Result<bool, Over> {
         let Some(Newest { seq, base, message }) = picture else { return Ok(false) };
@@ -160,7 +195,7 @@ impl<'a> Viewer<'a> {
             return Ok(true);
         }
         self.has = seq;
-        self.on_their_way += 1;
+        self.on_their_way.push_back(Instant::now());
         self.send(Message::Binary(message)).await?;
         Ok(false)
     }

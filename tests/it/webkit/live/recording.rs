@@ -27,7 +27,7 @@ const FORM: &str = "<style>body { font: 18px sans-serif; margin: 24px; backgroun
     <h1>Harbour Library</h1>
     <label for=card>Card number</label><input id=card><label for=pin>PIN</label><input id=pin type=password>
     <button onclick=\"welcome.textContent = pin.value ? 'Welcome, reader ' + card.value : 'Enter your PIN.'\">Sign in</button>
-    <p id=welcome></p><script>document.title = 'Harbour Library'</script>";
+    <p id=welcome></p><script>document.title = 'Harbour Library'; history.replaceState(null, '', '/sign-in')</script>";
 
 /// What is recorded, one after the other.
 #[tokio::test]

@@ -1,0 +1,155 @@
+//! Many sessions on many workers, and what becomes of workers when there are fewer sessions.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::{ConnectOptions as _, PgConnection};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::Result;
+use crate::postgres::Postgres;
+use crate::processes::memory_mib;
+use crate::report::{self, Samples};
+use crate::service::{Client, Service};
+
+const SESSIONS: usize = 10_000;
+const WORKERS: usize = 16;
+/// Creates at the same time.
+const AT_ONCE: usize = 32;
+/// Times that metrics are read.
+const SCRAPES: usize = 50;
+const TOKEN: &str = "bench";
+
+/// How long the longest session of a falling load lives.
+const LONGEST: Duration = Duration::from_secs(4);
+
+pub async fn run() -> Result<()> {
+    many_sessions().await?;
+    scaling_down().await
+}
+
+async fn many_sessions() -> Result<()> {
+    let postgres = Postgres::start(&["max_connections=1000", "shared_buffers=512MB"]).await?;
+    let url = postgres.options().to_url_lossy().to_string();
+    let settings = [
+        ("DATABASE__URL", url.as_str()),
+        ("DATABASE__MAX_CONNECTIONS", "16"),
+        ("WORKER__DRIVER", "simulated"),
+        ("WORKER__MAX_SESSIONS", "640"),
+        ("LIMITS__CONCURRENT_SESSIONS__ENTERPRISE", "10000"),
+        ("RATE_LIMITS__CREDENTIAL_PER_MINUTE", "10000000"),
+        ("METRICS__SCRAPE_TOKEN", TOKEN),
+    ];
+    let service = Service::of_roles(&settings, 1, WORKERS).await?;
+    let client = service.client("fleet")?;
+    let workers = service.pids_of("worker");
+    let memory = || -> Result<f64> { workers.iter().map(|pid| memory_mib(*pid)).sum() };
+    report::heading(&format!("{SESSIONS} simulated sessions on {WORKERS} workers"));
+    let (empty, began) = (memory()?, Instant::now());
+    let mut creating = JoinSet::new();
+    for _ in 0..AT_ONCE {
+        let client = client.clone();
+        creating.spawn(async move {
+            for _ in 0..SESSIONS / AT_ONCE {
+                client.create().await?;
+            }
+            Result::Ok(())
+        });
+    }
+    while let Some(created) = creating.join_next().await {
+        created??;
+    }
+    let (rate, full) = (per_second(SESSIONS, began.elapsed()), memory()?);
+    report::figure("creates", rate, "a second", "-", true);
+    let mut scrapes = Samples::default();
+    let http = reqwest::Client::builder().no_proxy().build()?;
+    for _ in 0..SCRAPES {
+        let begun = Instant::now();
+        let scrape = http.get(format!("{}/metrics", client.base_url)).bearer_auth(TOKEN).send().await?;
+        let text = scrape.error_for_status()?.text().await?;
+        scrapes.push(begun.elapsed());
+        if !text.contains("service_sessions_live") {
+            return Err("metrics without sessions".into());
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    report::durations("a scrape of metrics", &scrapes, Some(50.0), None);
+    report::figure("memory of a worker, empty", empty / count(WORKERS), "MiB", "-", true);
+    report::figure("memory of a worker, with its sessions", full / count(WORKERS), "MiB", "-", true);
+    report::figure("memory of a session", (full - empty) * 1024.0 / count(SESSIONS), "KiB", "-", true);
+    Ok(())
+}
+
+/// Eight workers are full, and then a fifth of the load is left: with `pack` six of them are empty as soon as their sessions have ended.
+async fn scaling_down() -> Result<()> {
+    let postgres = Postgres::start(&["max_connections=600"]).await?;
+    let url = postgres.options().to_url_lossy().to_string();
+    let settings = [
+        ("DATABASE__URL", url.as_str()),
+        ("DATABASE__MAX_CONNECTIONS", "16"),
+        ("WORKER__DRIVER", "simulated"),
+        ("WORKER__MAX_SESSIONS", "10"),
+        ("WORKER__PLACEMENT", "pack"),
+        ("LIMITS__CONCURRENT_SESSIONS__ENTERPRISE", "10000"),
+    ];
+    let service = Service::of_roles(&settings, 1, 8).await?;
+    let client = Arc::new(service.client("falling")?);
+    let mut conn = postgres.options().connect().await?;
+    report::heading("A load that falls from 80 sessions to 16, on 8 workers of 10 slots");
+    let mut falling = JoinSet::new();
+    for _ in 0..64 {
+        falling.spawn(comes_and_goes(Arc::clone(&client), Instant::now() + LONGEST));
+    }
+    for _ in 0..16 {
+        falling.spawn(comes_and_goes(Arc::clone(&client), Instant::now() + LONGEST * 5));
+    }
+    sleep(LONGEST).await;
+    report::figure("workers with sessions, before", count(used(&mut conn).await?), "", "8", true);
+    let fell = Instant::now();
+    while used(&mut conn).await? > 2 {
+        if fell.elapsed() > LONGEST * 3 {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    let took = fell.elapsed();
+    report::figure("six of them empty after", took.as_secs_f64(), "s", "≤ 4 s, the longest session", took <= LONGEST);
+    // Those that are left go on, and nobody is placed anywhere else.
+    sleep(LONGEST).await;
+    let left = used(&mut conn).await?;
+    report::figure("workers with sessions, later", count(left), "", "≤ 2", left <= 2);
+    while let Some(done) = falling.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+/// One session after the other, of different lengths, until then.
+async fn comes_and_goes(client: Arc<Client>, until: Instant) -> Result<()> {
+    let mut lengths: VecDeque<_> = [1_000, 2_500, 1_700, 4_000, 600].map(Duration::from_millis).into();
+    while Instant::now() < until {
+        let session = client.create().await?;
+        sleep(lengths[0]).await;
+        lengths.rotate_left(1);
+        client.delete(&session).await?;
+    }
+    Ok(())
+}
+
+/// Workers that have live sessions.
+async fn used(conn: &mut PgConnection) -> Result<usize> {
+    let used: i64 =
+        sqlx::query_scalar("select count(distinct worker_id) from sessions where live").fetch_one(conn).await?;
+    Ok(usize::try_from(used)?)
+}
+
+fn per_second(what: usize, took: Duration) -> f64 {
+    count(what) / took.as_secs_f64()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of some thousands")]
+fn count(what: usize) -> f64 {
+    what as f64
+}
