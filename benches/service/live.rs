@@ -308,6 +308,9 @@ async fn slow_line(host: &str) -> Result<TcpStream> {
     let far = far.connect(host.parse()?).await?;
     let near = TcpStream::connect(here).await?;
     let (line, _) = listener.accept().await?;
+    for end in [&far, &line] {
+        end.set_nodelay(true)?;
+    }
     tokio::spawn(async move {
         let ((mut from_far, mut to_far), (mut from_near, mut to_near)) = (far.into_split(), line.into_split());
         let up = async { tokio::io::copy(&mut from_near, &mut to_far).await };

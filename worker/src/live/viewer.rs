@@ -70,8 +70,8 @@ struct Viewer<'a> {
     has: u32,
     /// When those were sent that are not acknowledged yet.
     on_their_way: VecDeque<Instant>,
-    /// How long after a picture the next is sent while that is on its way: half of what the last one took. So the line is never idle, and
-    /// what a slow one brings has not waited for all of the picture before it.
+    /// How long after a picture the next is sent while that is on its way: two thirds of what the last one took. A slow line is
+    /// never idle then, and what it brings has waited for half of the picture before it and not for all.
     pace: Duration,
     heard_at: Instant,
     told: Words,
@@ -155,7 +155,7 @@ impl<'a> Viewer<'a> {
                     Some(Ok(message)) => match self.hear(message) {
                         Ok(Some(FromViewer::Ack { .. })) => {
                             if let Some(sent_at) = self.on_their_way.pop_front() {
-                                self.pace = sent_at.elapsed() / 2;
+                                self.pace = sent_at.elapsed() * 2 / 3;
                             }
                             if self.has_room() {
                                 appetite.has_room(lacks_its_base(&newest, self.has));
