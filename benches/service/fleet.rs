@@ -47,7 +47,7 @@ async fn many_sessions() -> Result<()> {
     let workers = service.pids_of("worker");
     let memory = || -> Result<f64> { workers.iter().map(|pid| memory_mib(*pid)).sum() };
     report::heading(&format!("{SESSIONS} simulated sessions on {WORKERS} workers"));
-    let (empty, began) = (memory()?, Instant::now());
+    let (empty, creating_since) = (memory()?, Instant::now());
     let mut creating = JoinSet::new();
     for _ in 0..AT_ONCE {
         let client = client.clone();
@@ -61,7 +61,7 @@ async fn many_sessions() -> Result<()> {
     while let Some(created) = creating.join_next().await {
         created??;
     }
-    let (rate, full) = (per_second(SESSIONS, began.elapsed()), memory()?);
+    let (rate, full) = (per_second(SESSIONS, creating_since.elapsed()), memory()?);
     report::figure("creates", rate, "a second", "-", true);
     let mut scrapes = Samples::default();
     let http = reqwest::Client::builder().no_proxy().build()?;

@@ -57,6 +57,11 @@ impl Config {
                 "worker.session_connections",
                 "must be at least 24",
             ),
+            (
+                self.traces.url.as_ref().is_none_or(|url| ["http", "https"].contains(&url.scheme())),
+                "traces.url",
+                "must begin with http:// or https://",
+            ),
             ((0.0..=1.0).contains(&self.traces.ratio), "traces.ratio", "must be 0 to 1"),
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),

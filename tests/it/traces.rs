@@ -18,19 +18,17 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::support::{App, Role, eventually};
+use crate::support::{App, Role, eventually, serve};
 
 /// Whom traces are sent to.
 struct Collector {
     url: String,
     spans: Arc<Mutex<Vec<Span>>>,
-    _serving: AbortOnDropHandle<()>,
+    _server: AbortOnDropHandle<()>,
 }
 
 impl Collector {
     async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}/v1/traces", listener.local_addr().expect("an address"));
         let spans = Arc::<Mutex<Vec<Span>>>::default();
         let kept = Arc::clone(&spans);
         let take = async move |headers: HeaderMap, body: Bytes| {
@@ -42,9 +40,8 @@ impl Collector {
             kept.lock().unwrap_or_else(PoisonError::into_inner).extend(scopes.flat_map(|scope| scope.spans));
             StatusCode::OK
         };
-        let router = Router::new().route("/v1/traces", post(take));
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.expect("it serves") });
-        Self { url, spans, _serving: AbortOnDropHandle::new(serving) }
+        let (base_url, server) = serve(Router::new().route("/v1/traces", post(take))).await;
+        Self { url: format!("{base_url}/v1/traces"), spans, _server: server }
     }
 
     fn spans(&self) -> Vec<Span> {

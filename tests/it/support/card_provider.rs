@@ -15,12 +15,11 @@ use hmac::{Hmac, KeyInit, Mac};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 use url::form_urlencoded;
 
 use super::app::Builder;
-use super::{Answer, App};
+use super::{Answer, App, serve};
 
 pub const SECRET_KEY: &str = "sk_test_51Nq3kLJ8t2Rz0VbY";
 pub const WEBHOOK_SECRET: &str = "whsec_5WbX5kEWLlfzsGNjH64I8lOOqUB6e8FH";
@@ -35,7 +34,7 @@ type Parameter = (&'static str, fn(&str) -> bool);
 pub struct CardProvider {
     pub base_url: String,
     seen: Arc<Seen>,
-    _server: JoinSet<()>,
+    _server: AbortOnDropHandle<()>,
 }
 
 #[derive(Default)]
@@ -144,10 +143,7 @@ impl CardProvider {
     pub async fn start() -> Self {
         let seen = Arc::new(Seen::default());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&seen));
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let base_url = format!("http://{}", listener.local_addr().expect("an address"));
-        let mut server = JoinSet::new();
-        server.spawn(async move { axum::serve(listener, router).await.expect("the provider runs") });
+        let (base_url, server) = serve(router).await;
         Self { base_url, seen, _server: server }
     }
 

@@ -10,11 +10,10 @@ use axum::http::{HeaderMap, Method, Response, Uri};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha512;
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::app::Builder;
-use super::{Answer, App};
+use super::{Answer, App, serve};
 
 pub const API_KEY: &str = "5JX4QG1-KN3M8ZT-PR0P9CE-8YQ7C9N";
 pub const IPN_SECRET: &str = "q9fLsoJ1mN0ZbLr7GJ2V";
@@ -24,7 +23,7 @@ const NOTICES: &str = "/v1/billing/crypto-webhook";
 pub struct CryptoProcessor {
     pub base_url: String,
     seen: Arc<Seen>,
-    _server: JoinSet<()>,
+    _server: AbortOnDropHandle<()>,
 }
 
 #[derive(Default)]
@@ -46,10 +45,7 @@ impl CryptoProcessor {
     pub async fn start() -> Self {
         let seen = Arc::new(Seen::default());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&seen));
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let base_url = format!("http://{}", listener.local_addr().expect("an address"));
-        let mut server = JoinSet::new();
-        server.spawn(async move { axum::serve(listener, router).await.expect("the processor runs") });
+        let (base_url, server) = serve(router).await;
         Self { base_url, seen, _server: server }
     }
 

@@ -36,8 +36,11 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use serde_json::Value;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use app::{App, Builder, Role};
 pub use client::{Answer, Client, plain_http};
@@ -54,6 +57,14 @@ pub async fn eventually<T>(limit: Duration, what: &str, mut check: impl AsyncFnM
         assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Serves these routes on a port of their own for as long as the second part of the answer lives, at the address that is the first.
+pub async fn serve(router: Router) -> (String, AbortOnDropHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let base_url = format!("http://{}", listener.local_addr().expect("an address"));
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await.expect("it serves") });
+    (base_url, AbortOnDropHandle::new(serving))
 }
 
 /// The number that the environment gives, or another one.

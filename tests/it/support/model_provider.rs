@@ -10,17 +10,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Response, Uri};
 use futures_util::stream;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::app::Builder;
+use super::serve;
 
 /// A running provider. What it is not told to answer, it answers well: with the tool's call `{"kind": "refuse", "reply": "No."}`.
 pub struct ModelProvider {
     pub base_url: String,
     seen: Arc<Seen>,
-    _server: JoinSet<()>,
+    _server: AbortOnDropHandle<()>,
 }
 
 #[derive(Default)]
@@ -71,10 +71,7 @@ impl ModelProvider {
     pub async fn start() -> Self {
         let seen = Arc::new(Seen::default());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&seen));
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let base_url = format!("http://{}", listener.local_addr().expect("an address"));
-        let mut server = JoinSet::new();
-        server.spawn(async move { axum::serve(listener, router).await.expect("the provider runs") });
+        let (base_url, server) = serve(router).await;
         Self { base_url, seen, _server: server }
     }
 
