@@ -1,6 +1,7 @@
 //! Watching a browser, and acting in it (contract: live), on real WebKit.
 
 mod acting;
+mod chromium;
 mod page;
 mod recording;
 

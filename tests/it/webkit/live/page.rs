@@ -13,7 +13,7 @@ use crate::support::{App, Client, Role, eventually};
 use crate::webkit::{Scene, text, until_status};
 
 /// How long anything may take to be seen in the page.
-const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(20);
 
 /// The text of an element.
 async fn says(client: &Client, session: &str, selector: &str) -> String {
