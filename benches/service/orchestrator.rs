@@ -15,7 +15,12 @@ const SLOTS: usize = 32;
 
 pub async fn run() -> Result<()> {
     for workers in [1, 2] {
-        let settings = [("WORKER__DRIVER", "simulated"), ("WORKER__MAX_SESSIONS", "300")];
+        // All clients come from one address.
+        let settings = [
+            ("WORKER__DRIVER", "simulated"),
+            ("WORKER__MAX_SESSIONS", "300"),
+            ("SERVER__MAX_CONNECTIONS_PER_ADDRESS", "1024"),
+        ];
         let service = Service::start(&settings, workers).await?;
         report::heading(&format!("Orchestrator alone, {workers} worker process(es): an operation, in milliseconds"));
         for clients in [1, 16, 64, 256] {

@@ -16,6 +16,7 @@ use crate::credentials::Credential;
 use crate::ids::{AccountId, SessionId, WorkerId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
+use crate::validation::Invalid;
 
 pub(crate) const AREA: Area = Area {
     purges: &[
@@ -25,8 +26,20 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("live")
 };
 
-/// What somebody may do who was let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::VariantNames)]
+/// What somebody may do who was let in, to a live view or to a room of `LiveKit`'s.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    sqlx::Type,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
+)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
@@ -38,8 +51,24 @@ pub enum Role {
 }
 
 impl Role {
+    /// Every one.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
+
     /// How the contract spells them.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+
+    /// As the contract and metrics name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// # Errors
+    /// On field `role`, when it is none.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let known = Self::ALL.iter().copied().find(|role| role.name() == text);
+        known.ok_or_else(|| Invalid::field("role", "must be viewer or controller"))
+    }
 }
 
 /// A ticket that is asked for.

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::area::Area;
 use crate::ids::{AccountId, AgentSessionId, MacNodeId};
+use crate::live::Role;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid, Rules};
 use crate::vault::{CannotOpen, Vault};
@@ -30,37 +31,6 @@ const PURPOSE: &str = "livekit";
 
 /// How long a token lets somebody in. Who is in stays.
 pub const TOKEN_TTL: Duration = Duration::from_mins(10);
-
-/// What somebody does in a room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
-#[strum(serialize_all = "snake_case")]
-pub enum RoomRole {
-    /// Watches.
-    Viewer,
-    /// Watches, and sends input.
-    Controller,
-}
-
-impl RoomRole {
-    /// Every one.
-    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
-
-    /// How the contract spells them.
-    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
-
-    /// As the contract and metrics name it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// # Errors
-    /// On field `role`, when it is none.
-    pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let known = Self::ALL.iter().copied().find(|role| role.name() == text);
-        known.ok_or_else(|| Invalid::field("role", "must be viewer or controller"))
-    }
-}
 
 /// A machine as staff describes it.
 pub struct NewMacNode<'a> {
@@ -241,7 +211,7 @@ impl Place {
         &self,
         session: AgentSessionId,
         account: AccountId,
-        role: RoomRole,
+        role: Role,
         now: Timestamp,
         vault: &Vault,
     ) -> Result<(RoomToken, Timestamp), CannotOpen> {
@@ -260,7 +230,7 @@ impl Place {
                 "room": session,
                 "canSubscribe": true,
                 "canPublish": false,
-                "canPublishData": role == RoomRole::Controller,
+                "canPublishData": role == Role::Controller,
             },
         });
         Ok((RoomToken(signed(&claims, &secret)), expires_at))

@@ -57,6 +57,14 @@ impl Caller {
         self.credential.web_session().ok_or_else(Problem::web_session_needed)
     }
 
+    /// Insists on a scope that the route does not always ask for.
+    ///
+    /// # Errors
+    /// Forbidden, when the credential lacks it.
+    pub fn require_scope(&self, scope: Scope) -> Result<()> {
+        require(&self.scopes, scope)
+    }
+
     /// Insists on a second-factor proof that is fresh (contract: mfa 12).
     ///
     /// # Errors
@@ -215,10 +223,14 @@ fn check_maker(bearer: &Bearer, maker: Maker, team: Option<TeamRule>, headers: &
 }
 
 fn check_scope(bearer: &Bearer, scope: Scope) -> Result<(), Refused> {
-    if bearer.scopes.satisfy(scope) {
+    require(&bearer.scopes, scope).map_err(|problem| Refused::new(AuthOutcome::Forbidden, problem))
+}
+
+fn require(scopes: &Scopes, scope: Scope) -> Result<()> {
+    if scopes.satisfy(scope) {
         return Ok(());
     }
-    Err(Refused::forbidden(format!("the credential lacks the scope {}", scope.name())))
+    Err(Problem::forbidden(format!("the credential lacks the scope {}", scope.name())))
 }
 
 /// Keys and OAuth tokens do not work on the free tier, but for a desktop app's, which does for what the app is for

@@ -8,7 +8,7 @@ use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
 use kitfleet_domain::challenges;
 use kitfleet_domain::emails::{Outcome, Template};
-use kitfleet_domain::livekit::RoomRole;
+use kitfleet_domain::live;
 use kitfleet_domain::retention::Fate;
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus};
@@ -262,7 +262,7 @@ impl TokenOutcome {
     }
 }
 
-pub fn count_livekit_token(role: RoomRole, outcome: TokenOutcome) {
+pub fn count_livekit_token(role: live::Role, outcome: TokenOutcome) {
     counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).increment(1);
 }
 
@@ -464,7 +464,7 @@ fn start_at_zero() {
     for test in ByokTest::all() {
         counter!(BYOK_TESTS, "outcome" => test.label()).absolute(0);
     }
-    for role in RoomRole::ALL {
+    for role in live::Role::ALL {
         for outcome in TokenOutcome::ALL {
             counter!(LIVEKIT_TOKENS, "role" => role.name(), "outcome" => outcome.label()).absolute(0);
         }

@@ -2,7 +2,7 @@
 
 pub mod challenges;
 mod driving;
-mod live;
+pub mod live;
 mod live_links;
 mod operations;
 mod wire;

@@ -5,12 +5,13 @@ use axum::extract::State;
 use kitfleet_domain::agents::{self, AgentStatus};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AgentSessionId;
-use kitfleet_domain::livekit::{self, RoomRole};
+use kitfleet_domain::live::Role;
+use kitfleet_domain::livekit;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::workers;
 use serde::Serialize;
+use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::{RefOr, Required, Schema};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
@@ -20,10 +21,11 @@ use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::lists::Query;
 use crate::http::metrics::{TokenOutcome, count_livekit_token};
-use crate::http::openapi::{AgentElsewhere, InvalidQuery, NoAgentSession, Restricted, Sealing, named, one_of, query};
+use crate::http::openapi::{AgentElsewhere, InvalidQuery, NoAgentSession, Restricted, Sealing, query};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
+use crate::routes::sessions::live::role;
 
 pub fn routes() -> Routes {
     Routes::new().allow(READ_AGENTS, routes!(token)).never_stored()
@@ -60,10 +62,6 @@ impl IntoParams for AsRole {
     }
 }
 
-fn role() -> RefOr<Schema> {
-    named("LiveRole", one_of(RoomRole::NAMES, None))
-}
-
 /// Get a LiveKit token
 ///
 /// For the room in which the agent session is shown by video, where the deployment has machines that show sessions. Without one this is a
@@ -80,7 +78,7 @@ async fn token(
     path: IdPath<AgentSessionId>,
     query: Query,
 ) -> Result<Answer<RoomAccess>> {
-    let role = RoomRole::parse(query.text("role")?.unwrap_or_default())?;
+    let role = Role::parse(query.text("role")?.unwrap_or_default())?;
     let minted = mint(&app, &caller, &path, role).await;
     let outcome = minted.as_ref().map_or_else(|refused| refused.outcome, |_| Some(TokenOutcome::Ok));
     if let Some(outcome) = outcome {
@@ -105,15 +103,10 @@ fn refused(outcome: TokenOutcome, problem: Problem) -> Refused {
     Refused { outcome: Some(outcome), problem }
 }
 
-async fn mint(
-    app: &App,
-    caller: &Caller,
-    path: &IdPath<AgentSessionId>,
-    role: RoomRole,
-) -> Result<RoomAccess, Refused> {
-    if role == RoomRole::Controller && !caller.scopes.satisfy(Scope::WriteAgents) {
-        let detail = format!("the credential lacks the scope {}", Scope::WriteAgents.name());
-        return Err(refused(TokenOutcome::Forbidden, Problem::forbidden(detail)));
+async fn mint(app: &App, caller: &Caller, path: &IdPath<AgentSessionId>, role: Role) -> Result<RoomAccess, Refused> {
+    if role == Role::Controller {
+        let required = caller.require_scope(Scope::WriteAgents);
+        required.map_err(|problem| refused(TokenOutcome::Forbidden, problem))?;
     }
     let missing = |problem| refused(TokenOutcome::NotFound, problem);
     let id = path.id().map_err(missing)?;

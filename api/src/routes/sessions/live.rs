@@ -69,7 +69,7 @@ struct TicketBody {
     client_id: Option<String>,
 }
 
-fn role() -> RefOr<Schema> {
+pub(in crate::routes) fn role() -> RefOr<Schema> {
     named("LiveRole", one_of(Role::NAMES, None))
 }
 
@@ -111,8 +111,8 @@ async fn issue(
     Json(body): Json<TicketBody>,
 ) -> Result<(StatusCode, Answer<LiveTicket>)> {
     let client = body.client_id.map(ClientId::parse).transpose()?;
-    if body.role == Role::Controller && !caller.scopes.satisfy(Scope::WriteSessions) {
-        return Err(Problem::forbidden(format!("the credential lacks the scope {}", Scope::WriteSessions.name())));
+    if body.role == Role::Controller {
+        caller.require_scope(Scope::WriteSessions)?;
     }
     let mut conn = app.db.acquire().await?;
     let found = sessions::find(&mut conn, caller.account_id, path.id()?).await?;
