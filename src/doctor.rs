@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Result, bail};
 use kitfleet_domain::machine::Room;
 use kitfleet_domain::workers::{self, Driver, Standing};
-use kitfleet_domain::{vault, webhooks};
+use kitfleet_domain::{billing, vault, webhooks};
 use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::{MailTransport, WarmPool};
@@ -97,6 +97,7 @@ pub async fn examine(config: &Config, format: Format) -> Result<()> {
     checks.push(owner_key(&config.data_dir));
     checks.push(secrets(config));
     checks.push(metrics_token(config));
+    checks.push(payments(config));
     format.print(&checks, |checks| checks.iter().map(Check::line).collect())?;
     let failed = checks.iter().filter(|check| check.status == Status::Fail).count();
     if failed > 0 {
@@ -451,6 +452,28 @@ fn secrets(config: &Config) -> Check {
             "nobody can enroll a second factor, and what seals webhooks' secrets and profiles lies beside them in the database",
             "set MFA_ENCRYPTION_KEY to what `openssl rand -base64 32` prints, and keep it",
         ),
+    }
+}
+
+/// Whoever pays by a provider whose notices are not believed gets nothing for it.
+fn payments(config: &Config) -> Check {
+    let (card, crypto) = (&config.billing.card, &config.billing.crypto);
+    let providers = [
+        ("billing.card", "secret_key", card.secret_key.is_some(), "webhook_secret", card.webhook_secret.is_some()),
+        ("billing.crypto", "api_key", crypto.api_key.is_some(), "ipn_secret", crypto.ipn_secret.is_some()),
+    ];
+    let half = providers.iter().find(|(_, _, shown, _, signed)| shown != signed);
+    if let Some((provider, key, shown, secret, _)) = half {
+        let (there, missing) = if *shown { (key, secret) } else { (secret, key) };
+        let finding = format!("{provider}.{there} is set, and {provider}.{missing} is not");
+        return Check::fail("payments", finding, "set both: what is paid for is given by notices that are signed");
+    }
+    match providers.iter().filter(|(_, _, shown, ..)| *shown).count() {
+        0 => Check::ok("payments", "off: billing.card and billing.crypto have no keys"),
+        _ if billing::Prices::from(&config.billing.prices).0.is_empty() => {
+            Check::warn("payments", "no tier has a price, so that none can be bought", "set billing.prices")
+        }
+        _ => Check::ok("payments", "the provider's keys and what its notices are signed with are set"),
     }
 }
 

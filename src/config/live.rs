@@ -5,7 +5,7 @@ use std::time::Duration;
 use kitfleet_api::LiveConfig;
 use serde::{Deserialize, Serialize};
 
-use super::values::{duration, texts};
+use super::values::{duration, origins};
 
 /// `live.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub struct Live {
     #[serde(with = "duration")]
     pub ticket_ttl: Duration,
     /// Whose pages may open a live view besides this service's own.
-    #[serde(with = "texts")]
+    #[serde(with = "origins")]
     pub origins: Vec<String>,
 }
 

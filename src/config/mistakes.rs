@@ -19,6 +19,28 @@ use crate::descriptors;
 pub struct ConfigError(pub(super) String);
 
 impl Config {
+    /// Nothing can be done, or be good, for no time at all.
+    fn check_durations(&self) -> Result<(), ConfigError> {
+        let durations = [
+            ("sessions.open_timeout", self.sessions.open_timeout),
+            ("server.header_timeout", self.server.header_timeout),
+            ("server.body_timeout", self.server.body_timeout),
+            ("server.write_timeout", self.server.write_timeout),
+            ("limits.default_form_timeout", self.limits.default_form_timeout),
+            ("webhooks.timeout", self.webhooks.timeout),
+            ("live.ticket_ttl", self.live.ticket_ttl),
+            ("status.confirm_ttl", self.status.confirm_ttl),
+            ("billing.card.timeout", self.billing.card.timeout),
+            ("billing.crypto.timeout", self.billing.crypto.timeout),
+            ("billing.crypto.period", self.billing.crypto.period),
+            ("billing.crypto.payment_window", self.billing.crypto.payment_window),
+        ];
+        match durations.into_iter().find(|(_, duration)| duration.is_zero()) {
+            Some((key, _)) => Err(ConfigError(format!("`{key}` must be longer than nothing"))),
+            None => Ok(()),
+        }
+    }
+
     /// What no single value can say of itself.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
@@ -41,15 +63,11 @@ impl Config {
                 "sessions.max_age",
                 "must be at least a second",
             ),
-            (!self.sessions.open_timeout.is_zero(), "sessions.open_timeout", "must be longer than nothing"),
             (
                 (0.0..=1.0).contains(&self.sessions.challenge_confidence),
                 "sessions.challenge_confidence",
                 "must be 0 to 1",
             ),
-            (!self.server.header_timeout.is_zero(), "server.header_timeout", "must be longer than nothing"),
-            (!self.server.body_timeout.is_zero(), "server.body_timeout", "must be longer than nothing"),
-            (!self.server.write_timeout.is_zero(), "server.write_timeout", "must be longer than nothing"),
             (self.server.max_connections >= 4, "server.max_connections", "must be at least 4"),
             (self.server.max_connections_per_address >= 1, "server.max_connections_per_address", "must be at least 1"),
             (
@@ -65,7 +83,6 @@ impl Config {
             ((0.0..=1.0).contains(&self.traces.ratio), "traces.ratio", "must be 0 to 1"),
             (EnvFilter::try_new(&self.log.filter).is_ok(), "log.filter", "is no filter such as info,sqlx=warn"),
             (limits.min_timeout <= limits.max_timeout, "limits.min_timeout", "must not exceed limits.max_timeout"),
-            (!limits.default_form_timeout.is_zero(), "limits.default_form_timeout", "must be longer than nothing"),
             (self.auth.oauth_token_ttl >= Duration::from_secs(1), "auth.oauth_token_ttl", "must be at least a second"),
             (
                 limits.default_form_timeout <= limits.max_form_timeout,
@@ -83,7 +100,6 @@ impl Config {
                 "limits.device_state_min_chars",
                 "must not exceed limits.device_state_max_chars",
             ),
-            (!self.webhooks.timeout.is_zero(), "webhooks.timeout", "must be longer than nothing"),
             (self.webhooks.auto_disable_after >= 1, "webhooks.auto_disable_after", "must be at least 1"),
             (limits.webhook_events >= 1, "limits.webhook_events", "must be at least 1"),
             (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),
@@ -109,6 +125,7 @@ impl Config {
         if let Some((_, key, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
             return Err(ConfigError(format!("`{key}` {rule}")));
         }
+        self.check_durations()?;
         self.webhooks()?;
         self.stores()?;
         self.models()?;

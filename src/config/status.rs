@@ -17,7 +17,7 @@ pub struct Status {
     update_interval: Duration,
     /// How long the link is good that confirms a subscription.
     #[serde(with = "duration")]
-    confirm_ttl: Duration,
+    pub(super) confirm_ttl: Duration,
 }
 
 impl Default for Status {

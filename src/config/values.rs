@@ -272,6 +272,9 @@ pub mod duration {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
+    /// A hundred years: beyond it neither clocks nor PostgreSQL's intervals have to be reckoned with.
+    const LONGEST: Duration = Duration::from_hours(36_500 * 24);
+
     const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
@@ -279,8 +282,9 @@ pub mod duration {
     }
 
     pub fn parse(text: &str) -> Result<Duration, String> {
-        humantime::parse_duration(text)
-            .map_err(|error| format!("{text:?} is not a duration such as 10s, 20m, 24h or 60d: {error}"))
+        let duration = humantime::parse_duration(text)
+            .map_err(|error| format!("{text:?} is not a duration such as 10s, 20m, 24h or 60d: {error}"))?;
+        if duration > LONGEST { Err(format!("{text:?} is longer than 36500d")) } else { Ok(duration) }
     }
 
     pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -376,6 +380,27 @@ pub mod texts {
 
     pub fn serialize<S: Serializer>(texts: &[String], serializer: S) -> Result<S::Ok, S::Error> {
         texts.serialize(serializer)
+    }
+}
+
+/// A list of origins, as browsers spell them.
+pub mod origins {
+    pub use super::texts::serialize;
+
+    use serde::Deserializer;
+    use url::Url;
+
+    use super::list;
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+        list(deserializer, |item| {
+            let origin = Url::parse(item).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+            let spelled = origin.map(|url| url.origin().ascii_serialization());
+            if spelled.as_deref() == Some(item) {
+                return Ok(item.to_owned());
+            }
+            Err(format!("{item:?} is not an origin such as https://desk.example.com"))
+        })
     }
 }
 

@@ -648,6 +648,11 @@ async fn the_doctor_names_what_is_missing() {
     assert!(ill.stdout.contains("there is no /nowhere/kitfleet-host (worker.host_program)"), "{ill:?}");
     let told = format!("{}{}", ill.stdout, ill.stderr);
     assert!(!told.contains("bubblewrap") && !told.contains("CONFINEMENT"), "nothing that confines is at fault: {told}");
+    // A provider that is paid by, and whose notices nobody believes.
+    let mut command = app.command(&["doctor"]);
+    command.env("KITFLEET_BILLING__CARD__SECRET_KEY", "sk_test_1");
+    let ill = run(command, "").await.code(1);
+    assert!(ill.stdout.contains("billing.card.secret_key is set, and billing.card.webhook_secret is not"), "{ill:?}");
     // Of a browser's two programs the one that is missing is named.
     let host = app.data_dir.path().join("kitfleet-host");
     fs::write(&host, "").expect("a file");
