@@ -361,9 +361,17 @@ fn count_fonts(folder: &Path) -> usize {
 async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
     let (subject, program) = ("WebKit", worker.host_program.display().to_string());
     worker.warm_pool = WarmPool::Exactly(1);
-    match Pool::start(&worker).await {
+    let was_there = worker.data_dir.exists();
+    let started = Pool::start(&worker).await;
+    if let Ok(pool) = &started {
+        pool.shut_down().await;
+    }
+    if !was_there {
+        // Whoever looks leaves nothing behind.
+        let _ = fs::remove_dir_all(&worker.data_dir);
+    }
+    match started {
         Ok(pool) => {
-            pool.shut_down().await;
             let shown = Check::ok(subject, format!("{program} starts and shows a page"));
             vec![sandbox(pool.is_confined()), shown]
         }
@@ -429,7 +437,7 @@ fn owner_key(data_dir: &Path) -> Check {
         Err(_) if Folder::is_in(data_dir) => {
             Check::warn(subject, "none kept here", "`kitfleet key mint` makes another; `kitfleet up` does so only once")
         }
-        Err(_) => Check::ok(subject, "none yet: the first `kitfleet up` makes one"),
+        Err(_) => Check::ok(subject, "none in data_dir: the first `kitfleet up` on an empty database puts one there"),
         Ok(_) if owner::read(&file).is_none() => {
             let remove = "remove it; `kitfleet key mint` makes another";
             Check::warn(subject, format!("{} holds no key", file.display()), remove)

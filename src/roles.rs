@@ -233,7 +233,9 @@ fn warn_of_what_is_unused(config: &Config) {
 fn warn_of_what_does_not_fit(config: &Config) {
     let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
     let fitting = descriptors::Sessions::that_fit(limit, config).count;
-    if fitting < configured {
+    if fitting < configured && configured == Config::default().worker.max_sessions {
+        tracing::info!(fitting, limit, "worker.max_sessions is what this process may open files for");
+    } else if fitting < configured {
         tracing::error!(
             configured,
             in_effect = fitting,

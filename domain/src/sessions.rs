@@ -207,7 +207,7 @@ pub enum CreateError {
     #[error("the account is suspended")]
     AccountSuspended,
     /// Every slot of the workers is taken, or others wait for them.
-    #[error("every browser is taken")]
+    #[error("no browser is free")]
     CapacityExhausted,
     /// No worker lives.
     #[error("no browser is available")]

@@ -211,17 +211,19 @@ pub struct Lease {
     pub overdue: bool,
 }
 
-/// Renews a worker's lease. `None` when it was declared lost, or stopped: it must not go on.
+/// Renews a worker's lease, and says whether its disk has room for more sessions (contract: workers 17). `None` when it was declared
+/// lost, or stopped: it must not go on.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Lease>> {
+pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, has_room: bool) -> sqlx::Result<Option<Lease>> {
     sqlx::query_as!(
         Lease,
-        r#"update workers set last_seen_at = now() where id = $1 and status in ('active', 'draining')
+        r#"update workers set last_seen_at = now(), has_room = $2 where id = $1 and status in ('active', 'draining')
            returning status = 'draining' as "draining!",
                      status = 'draining' and coalesce(drain_by <= now(), false) as "overdue!""#,
         id as _,
+        has_room,
     )
     .fetch_optional(conn)
     .await
@@ -383,7 +385,7 @@ pub struct Slots {
 pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
     sqlx::query_as!(
         Slots,
-        r#"select count(*) as "all!", count(*) filter (where s.session_id is null) as "free!"
+        r#"select count(*) as "all!", count(*) filter (where s.session_id is null and w.has_room) as "free!"
            from worker_slots s join workers w on w.id = s.worker_id
            where w.status = 'active' and w.last_seen_at > now() - make_interval(secs => $1)"#,
         LEASE.as_secs_f64(),

@@ -59,9 +59,8 @@ pub struct Filter {
     pub limit: i64,
 }
 
-const COLUMNS: &str =
-    "id, job_type as queue, status, convert_from(job, 'UTF8')::jsonb as body, attempts, run_at, lock_by, lock_at,
-                       done_at, last_result as result";
+const COLUMNS: &str = "id, job_type as queue, status, convert_from(job, 'UTF8')::jsonb as body, attempts,
+     nullif(run_at, to_timestamp(0)) as run_at, lock_by, lock_at, done_at, last_result as result";
 
 /// Jobs, the newest first.
 ///

@@ -37,6 +37,10 @@ pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection
         "draining" => {}
         status => bail!("{id} cannot be drained: it is {status}"),
     }
+    if order.wait && drained.live_sessions == 0 && order.deadline.is_none() {
+        // What was ended in an earlier drain was told then.
+        return order.format.report(&drained, progress);
+    }
     if order.wait {
         return wait_until_empty(&database.pool(config).await?, id, order.format).await;
     }
@@ -87,7 +91,11 @@ async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<(
             "lost" => bail!("{id} was lost while it drained, with the sessions that lived on it"),
             "draining" if live_sessions > 0 => {}
             _ => {
-                ensure!(ended_sessions == 0, "{ended_sessions} sessions still lived at the deadline, and were ended");
+                ensure!(
+                    ended_sessions == 0,
+                    "at the deadline {} still lived, and had to be ended",
+                    sessions(ended_sessions)
+                );
                 return Ok(());
             }
         }
@@ -100,7 +108,11 @@ fn progress(drained: &Drained) -> String {
     let Drained { id, status, live_sessions, drain_by, .. } = drained;
     match (live_sessions, drain_by) {
         (0, _) => format!("{id} is {status}, and no session lives on it"),
-        (live, None) => format!("{id} is {status}: {live} sessions live"),
-        (live, Some(by)) => format!("{id} is {status}: {live} sessions live, until {by} at most"),
+        (live, None) => format!("{id} is {status}: {} on it", sessions(*live)),
+        (live, Some(by)) => format!("{id} is {status}: {} on it, until {by} at most", sessions(*live)),
     }
+}
+
+fn sessions(count: i64) -> String {
+    if count == 1 { "1 session".to_owned() } else { format!("{count} sessions") }
 }

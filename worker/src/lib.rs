@@ -332,10 +332,19 @@ async fn keep_time(context: &Context, ticking: Sender<()>) {
 
 /// Renews the lease, for as long as it holds.
 async fn keep_lease(context: &Context) -> RunError {
-    let (failed, mut drained) = (Seldom::new(), Drained::default());
+    let (failed, mut drained, mut was_full) = (Seldom::new(), Drained::default(), false);
     loop {
         let mut pause = workers::HEARTBEAT;
-        match heartbeat(context, &mut drained).await {
+        let has_room = context.browsers.has_room().await;
+        match (was_full, has_room) {
+            (false, false) => {
+                tracing::error!("the disk is nearly full: no session is placed on this worker until it has room");
+            }
+            (true, true) => tracing::info!("the disk has room again"),
+            _ => {}
+        }
+        was_full = !has_room;
+        match heartbeat(context, &mut drained, has_room).await {
             Ok(Some(_)) => {}
             Ok(None) => return RunError::Lost,
             // Nobody can declare this worker lost while the database is away, so it may wait for it; but soon afterwards.
@@ -348,9 +357,9 @@ async fn keep_lease(context: &Context) -> RunError {
     }
 }
 
-async fn heartbeat(context: &Context, drained: &mut Drained) -> sqlx::Result<Option<Lease>> {
+async fn heartbeat(context: &Context, drained: &mut Drained, has_room: bool) -> sqlx::Result<Option<Lease>> {
     let mut conn = context.lazy.acquire().await?;
-    let lease = workers::heartbeat(&mut conn, context.id).await?;
+    let lease = workers::heartbeat(&mut conn, context.id, has_room).await?;
     drop(conn);
     if let Some(lease) = lease {
         drained.heed(lease, context).await?;

@@ -91,7 +91,7 @@ impl Line {
             Ok(Place { line: self, account, deadline, turn, has_looked: false })
         } else {
             metrics::count_refusal(Refusal::LineFull);
-            Err(Problem::capacity_exhausted("every browser is taken, and too many wait for one already"))
+            Err(Problem::capacity_exhausted("no browser is free, and too many wait for one already"))
         }
     }
 

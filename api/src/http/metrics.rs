@@ -420,6 +420,10 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
         describe_counter!(CARD_WEBHOOKS, "Events that the card provider sent, by what became of them.");
         describe_counter!(CRYPTO_WEBHOOKS, "Notices that the crypto processor sent, by what became of them.");
+        describe_counter!(
+            "service_agent_decompose_total",
+            "Messages of agent sessions that were read, by what came of it."
+        );
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         describe_standing();
         start_at_zero();

@@ -1,10 +1,49 @@
 //! Browsers that end by themselves (contract: operators 7).
 
+use std::time::Duration;
+
 use nix::sys::signal::{Signal, kill};
+use serde_json::json;
+use tempfile::TempDir;
 
 use super::{Scene, until_status};
 use crate::metrics::{TOKEN, value};
-use crate::support::App;
+use crate::support::namespaces::run_inside;
+use crate::support::{App, eventually};
+
+/// Contract: workers 17. A worker whose disk is nearly full would fail every create: nothing is placed on it until it has room.
+#[tokio::test]
+async fn a_worker_without_room_on_its_disk_gets_no_session() {
+    let folder = TempDir::new().expect("a folder");
+    let environment = [("TMPDIR", folder.path().as_os_str())];
+    run_inside(&["--mount"], "webkit::deaths::inside_a_disk_that_fills", &environment).await;
+}
+
+/// See [`a_worker_without_room_on_its_disk_gets_no_session`], which starts it.
+#[tokio::test]
+#[ignore = "runs with mounts of its own, where another test starts it"]
+async fn inside_a_disk_that_fills() {
+    let disk = std::env::temp_dir();
+    let mounted =
+        std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=128m", "tmpfs"]).arg(&disk).status();
+    assert!(mounted.expect("mount runs").success());
+    let app = App::webkit().start().await;
+    let client = app.client().await;
+    let before = client.session().await;
+    let filler = disk.join("filler");
+    std::fs::write(&filler, vec![1; 123 * 1024 * 1024]).expect("there is room");
+    let limit = Duration::from_secs(15);
+    let refused = eventually(limit, "creates are refused", async || {
+        let answer = client.post("/v1/sessions", json!({})).await;
+        (answer.status == 503).then_some(answer)
+    });
+    refused.await.problem(503, "capacity-exhausted");
+    client.get(&format!("/v1/sessions/{before}/state")).await.expect(200);
+    std::fs::remove_file(filler).expect("the file");
+    let placed = async || Some(client.post("/v1/sessions", json!({})).await).filter(|answer| answer.status == 201);
+    eventually(limit, "sessions are placed again", placed).await;
+    app.stop().await;
+}
 
 /// Contract: operators 7. A browser that dies is counted by what it died of, and one that was closed is not.
 #[tokio::test]

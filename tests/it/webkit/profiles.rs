@@ -587,7 +587,8 @@ async fn on_a_small_disk() {
     let disk = std::env::temp_dir();
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"]).arg(&disk).status();
     assert!(mounted.expect("mount runs").success());
-    let scene = Scene::start().await;
+    // Sessions are placed there all the same (workers 17).
+    let scene = Scene::of(App::webkit().set("worker.free_disk_bytes", "0").start().await).await;
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
     scene.destroy(&first).await;

@@ -16,12 +16,14 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use kitfleet_domain::archetypes::{self, Archetype};
+use kitfleet_domain::machine::Room;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::workers::Driver;
 use kitfleet_egress::{Rules, Way};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -120,6 +122,14 @@ impl Pool {
             Kind::Webkit(slots) => slots.hosts.confinement.is_whole(),
             Kind::Simulated | Kind::None => true,
         }
+    }
+
+    /// Whether the disk has room for more browsers. One that does not answer is not for us to judge.
+    pub async fn has_room(&self) -> bool {
+        let Kind::Webkit(slots) = &self.kind else { return true };
+        let (folder, floor) = (slots.hosts.config.data_dir.clone(), slots.hosts.config.bounds.free_disk);
+        let looked = spawn_blocking(move || Room::on(&folder).is_ok_and(|room| room.is_below(floor))).await;
+        !looked.unwrap_or_default()
     }
 
     /// Kills every browser, open or hot, and waits until nothing is left, no socket and no folder.
