@@ -10,6 +10,7 @@ use serde_json::json;
 use sqlx::Executor;
 use uuid::Uuid;
 
+use crate::packages::judge;
 use crate::support::people::{PASSWORD, token_of};
 use crate::support::{App, Client, Role, eventually};
 
@@ -225,4 +226,33 @@ async fn a_database_without_slots_moves_on() {
     .expect("the slots");
     assert_eq!(slots, [(alive, 1, false), (alive, 2, false), (alive, 3, true), (alive, 4, true), (alive, 5, true)]);
     app.stop().await;
+}
+
+/// The newest migration that may lock: nobody had a deployment with much in it then.
+const BEFORE_RELEASES: i64 = 20_261_123_000_115;
+
+/// Whether Squawk finds migrations harmless, and what it says of them. Each is carried out in a transaction, while the version before serves.
+fn locks(are_judged: impl Fn(i64) -> bool) -> (bool, String) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+    let files = std::fs::read_dir(folder).expect("the migrations").map(|file| file.expect("a file").path());
+    let version = |file: &std::path::Path| file.file_name()?.to_str()?.split('_').next()?.parse().ok();
+    let mut judge = judge("squawk");
+    judge.args(["--reporter", "gcc", "--assume-in-transaction", "--pg-version", "14"]);
+    // How long a lock is waited for, and how large numbers become, is not what is asked here.
+    judge.args([
+        "--exclude",
+        "require-statement-timeout,require-lock-timeout,prefer-bigint-over-int,prefer-bigint-over-smallint",
+    ]);
+    judge.args(files.filter(|file| version(file).is_some_and(&are_judged)));
+    let judged = judge.output().expect("Squawk runs");
+    (judged.status.success(), String::from_utf8_lossy(&judged.stdout).into_owned())
+}
+
+/// Contract: command-line 3. A migration reads or rewrites no table while nobody else may write to it.
+#[test]
+fn migrations_lock_nobody_for_long() {
+    let (well, told) = locks(|version| version > BEFORE_RELEASES);
+    assert!(well, "{told}");
+    let (well, told) = locks(|version| version <= BEFORE_RELEASES);
+    assert!(!well && told.contains("require-concurrent-index-creation"), "it would be seen: {told}");
 }

@@ -31,7 +31,7 @@ fn read(name: &str) -> String {
 }
 
 /// A program that `tests/packages/install` has installed.
-fn judge(name: &str) -> Command {
+pub fn judge(name: &str) -> Command {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("packages");
     let program = [folder.join("bin").join(name), folder.join(name)].into_iter().find(|program| program.is_file());
     Command::new(program.unwrap_or_else(|| panic!("{name} is installed by tests/packages/install")))
