@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 
 use crate::support::app::free_port;
-use crate::support::namespaces::run_inside;
+use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::routes::{Route, session_routes};
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually, members, raw, unknown_id};
@@ -517,19 +516,14 @@ async fn read_to_end(reader: &mut tokio::net::tcp::OwnedReadHalf) -> String {
 /// A disk without room fails whatever is written, so that the process is not ready; it lives all the same.
 #[tokio::test]
 async fn a_full_disk_is_not_ready() {
-    let folder = TempDir::new().expect("a folder");
-    let environment = [("TMPDIR", folder.path().as_os_str())];
-    run_inside(&["--mount"], "http::inside_a_small_disk", &environment).await;
+    run_on_small_disk("http::inside_a_small_disk").await;
 }
 
 /// See [`a_full_disk_is_not_ready`], which starts it.
 #[tokio::test]
 #[ignore = "runs with mounts of its own, where another test starts it"]
 async fn inside_a_small_disk() {
-    let disk = std::env::temp_dir();
-    let mounted =
-        std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=128m", "tmpfs"]).arg(&disk).status();
-    assert!(mounted.expect("mount runs").success());
+    let disk = small_disk(128);
     let app = App::simulated().start().await;
     let filler = disk.join("filler");
     std::fs::write(&filler, vec![1; 123 * 1024 * 1024]).expect("there is room");

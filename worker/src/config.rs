@@ -1,12 +1,13 @@
 //! What a worker has to be told.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::Settings;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::machine::Room;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
 use kitfleet_domain::sessions::Ages;
@@ -118,6 +119,14 @@ pub struct Bounds {
     pub disk: u64,
     /// What has to stay free on that disk, whoever takes it; of a small disk a twentieth.
     pub free_disk: u64,
+}
+
+impl Bounds {
+    /// Whether less is free than has to stay so on the disk that holds `folder`. One that does not answer is not for us to judge.
+    #[must_use]
+    pub fn is_full(&self, folder: &Path) -> bool {
+        Room::on(folder).is_ok_and(|room| room.is_below(self.free_disk))
+    }
 }
 
 /// What is done where browsers cannot be confined to a folder and a way out of their own each.

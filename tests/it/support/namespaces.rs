@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::PgConnectOptions;
@@ -48,6 +49,24 @@ pub async fn run_inside(kinds: &[&str], test: &str, environment: &[(&str, &OsStr
     assert!(output.status.success(), "{said}\n{complained}");
     assert!(said.contains("1 passed"), "it ran: {said}");
     eprintln!("{complained}");
+}
+
+/// Runs such a test with mounts of its own, in which [`small_disk`] takes the place of the folder for temporary files.
+///
+/// # Panics
+/// As [`run_inside`].
+pub async fn run_on_small_disk(test: &str) {
+    let folder = TempDir::new().expect("a folder");
+    run_inside(&["--mount"], test, &[("TMPDIR", folder.path().as_os_str())]).await;
+}
+
+/// Makes the folder for temporary files a disk of so many MiB, and says where it is.
+pub fn small_disk(mib: u32) -> PathBuf {
+    let disk = std::env::temp_dir();
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"]).arg(&disk);
+    assert!(mount.status().expect("mount runs").success());
+    disk
 }
 
 /// The same in a new network, from which only the database can be reached. The test furnishes it.

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Command;
 use std::time::Duration;
 
 use nix::unistd::Pid;
@@ -11,7 +10,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::commands::run;
-use crate::support::namespaces::run_inside;
+use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::{App, Builder, Client, eventually};
 use crate::webkit::processes::namespace;
 use crate::webkit::{Scene, assert_failed, text};
@@ -212,18 +211,14 @@ async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
 /// A disk that is nearly full costs the session that wrote most, and no other.
 #[tokio::test]
 async fn a_nearly_full_disk_costs_who_wrote_most() {
-    let folder = TempDir::new().expect("a folder");
-    let environment = [("TMPDIR", folder.path().as_os_str())];
-    run_inside(&["--mount"], "webkit::confinement::on_a_small_disk", &environment).await;
+    run_on_small_disk("webkit::confinement::on_a_small_disk").await;
 }
 
 /// See [`a_nearly_full_disk_costs_who_wrote_most`], which starts it.
 #[tokio::test]
 #[ignore = "runs on a disk of its own, where another test starts it"]
 async fn on_a_small_disk() {
-    let disk = std::env::temp_dir();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=200m", "tmpfs"]).arg(&disk).status();
-    assert!(mounted.expect("mount runs").success());
+    small_disk(200);
     let scene = Scene::start().await;
     let (app, client, site) = (&scene.app, &scene.client, &scene.site);
     client.navigate(&scene.session, &site.url("/storage?n=100000")).await;

@@ -4,29 +4,23 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::{Scene, until_status};
 use crate::metrics::{TOKEN, value};
-use crate::support::namespaces::run_inside;
+use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::{App, eventually};
 
 /// Contract: workers 17. A worker whose disk is nearly full would fail every create: nothing is placed on it until it has room.
 #[tokio::test]
 async fn a_worker_without_room_on_its_disk_gets_no_session() {
-    let folder = TempDir::new().expect("a folder");
-    let environment = [("TMPDIR", folder.path().as_os_str())];
-    run_inside(&["--mount"], "webkit::deaths::inside_a_disk_that_fills", &environment).await;
+    run_on_small_disk("webkit::deaths::inside_a_disk_that_fills").await;
 }
 
 /// See [`a_worker_without_room_on_its_disk_gets_no_session`], which starts it.
 #[tokio::test]
 #[ignore = "runs with mounts of its own, where another test starts it"]
 async fn inside_a_disk_that_fills() {
-    let disk = std::env::temp_dir();
-    let mounted =
-        std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=128m", "tmpfs"]).arg(&disk).status();
-    assert!(mounted.expect("mount runs").success());
+    let disk = small_disk(128);
     let app = App::webkit().start().await;
     let client = app.client().await;
     let before = client.session().await;

@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
@@ -12,9 +11,8 @@ use kitfleet_profiles::FOLDERS;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::namespaces::run_inside;
+use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::{App, Client, Role, Site, eventually, given};
 use crate::webkit::{text, until_status};
 
@@ -575,18 +573,14 @@ fn fill(disk: &Path, name: &str) -> PathBuf {
 /// is as it was.
 #[tokio::test]
 async fn a_full_disk_takes_nothing_from_a_profile() {
-    let folder = TempDir::new().expect("a folder");
-    let environment = [("TMPDIR", folder.path().as_os_str())];
-    run_inside(&["--mount"], "webkit::profiles::on_a_small_disk", &environment).await;
+    run_on_small_disk("webkit::profiles::on_a_small_disk").await;
 }
 
 /// See [`a_full_disk_takes_nothing_from_a_profile`], which starts it.
 #[tokio::test]
 #[ignore = "runs on a disk of its own, where another test starts it"]
 async fn on_a_small_disk() {
-    let disk = std::env::temp_dir();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"]).arg(&disk).status();
-    assert!(mounted.expect("mount runs").success());
+    let disk = small_disk(64);
     // Sessions are placed there all the same (workers 17).
     let scene = Scene::of(App::webkit().set("worker.free_disk_bytes", "0").start().await).await;
     let first = scene.launch().await;

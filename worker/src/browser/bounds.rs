@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use kitfleet_domain::machine::Room;
 use kitfleet_domain::seldom::Seldom;
 use nix::unistd::Pid;
 use procfs::WithCurrentSystemInfo;
@@ -116,9 +115,7 @@ impl Watchdog {
         });
         self.look_at_memory(&browsers);
         // All folders lie on one disk.
-        let is_full = browsers.first().is_some_and(|(browser, _)| {
-            Room::on(&browser.folder).is_ok_and(|room| room.is_below(self.bounds.free_disk))
-        });
+        let is_full = browsers.first().is_some_and(|(browser, _)| self.bounds.is_full(&browser.folder));
         if at_folders || is_full {
             self.look_at_folders(&browsers, is_full);
         }

@@ -16,7 +16,6 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use kitfleet_domain::archetypes::{self, Archetype};
-use kitfleet_domain::machine::Room;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::sessions::BehavioralProfile;
@@ -124,12 +123,11 @@ impl Pool {
         }
     }
 
-    /// Whether the disk has room for more browsers. One that does not answer is not for us to judge.
+    /// Whether the disk has room for more browsers.
     pub async fn has_room(&self) -> bool {
         let Kind::Webkit(slots) = &self.kind else { return true };
-        let (folder, floor) = (slots.hosts.config.data_dir.clone(), slots.hosts.config.bounds.free_disk);
-        let looked = spawn_blocking(move || Room::on(&folder).is_ok_and(|room| room.is_below(floor))).await;
-        !looked.unwrap_or_default()
+        let (folder, bounds) = (slots.hosts.config.data_dir.clone(), slots.hosts.config.bounds);
+        !spawn_blocking(move || bounds.is_full(&folder)).await.unwrap_or_default()
     }
 
     /// Kills every browser, open or hot, and waits until nothing is left, no socket and no folder.
