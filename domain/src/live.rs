@@ -178,16 +178,16 @@ pub async fn use_up(
     Ok(withdrawn(conn, &[admission.id]).await?.is_empty().then_some(admission))
 }
 
-/// Those of these admissions that do not hold any more: the session has ended, the account is suspended, the credential was revoked
-/// or has expired, or whoever was let in is not an admin of the account's team any more; or the link was taken back or has expired that they
-/// came by.
+/// Those of these admissions that do not hold any more: the account is suspended, the credential was revoked or has expired, or whoever was
+/// let in is not an admin of the account's team any more; or the link was taken back or has expired that they came by. Not those to a
+/// session that has ended: its browser ends soon, and its viewers are told so.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     let holding = sqlx::query_scalar!(
         "select t.id from live_tickets t
-         join sessions s on s.id = t.session_id and s.live
+         join sessions s on s.id = t.session_id
          join accounts owner on owner.id = s.account_id and owner.status = 'active'
          join accounts acting on acting.id = t.acting_account_id and acting.status = 'active'
          left join api_keys k on k.id = t.api_key_id

@@ -56,9 +56,9 @@ pub fn check(key: &str) -> Result<(), HostError> {
     stroke(key).map(|_| ())
 }
 
-/// Presses and releases a key, and does not wait until the page has handled it.
-pub fn strike(browser: &Rc<Browser>, key: &str) -> Result<(), HostError> {
-    stroke(key)?.send(browser).map(|_| ())
+/// Presses and releases a key, and does not wait until the page has handled it. How many are released, its modifiers among them.
+pub fn strike(browser: &Rc<Browser>, key: &str) -> Result<usize, HostError> {
+    stroke(key)?.send(browser)
 }
 
 fn stroke(key: &str) -> Result<Stroke, HostError> {

@@ -19,6 +19,7 @@ use kitfleet_host_protocol::{HostError, Picture, Seen, Shown};
 use webkit2gtk::WebViewExt;
 
 use self::asked::Open;
+use self::hands::Hands;
 use self::painting::{Rect, Surface};
 use crate::browser::Browser;
 
@@ -52,6 +53,7 @@ pub struct Live {
     page_is_new: Cell<bool>,
     asked_is_new: Cell<bool>,
     open: Open,
+    hands: Hands,
     /// Who has asked last.
     watcher: Cell<u64>,
     /// The last request's number.

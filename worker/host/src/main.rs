@@ -152,7 +152,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         Command::Page => json(&browser.page().await),
         Command::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
         Command::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
-        Command::LendHands { lend } => json(&live::asked::lend(browser, lend)),
+        Command::LendHands { lend } => json(&live::hands::lend(browser, lend).await?),
         Command::Act { acts } => json(&live::hands::act(browser, acts)?),
     })
 }

@@ -78,6 +78,28 @@ async fn a_person_taps_types_and_chooses() {
     scene.app.stop().await;
 }
 
+/// Contract: live 9, 19. What somebody does is done in its order, however long the page takes over each: a text does not overtake the keys before
+/// it, nor either of them the tap that says where they go.
+#[tokio::test]
+async fn what_is_done_keeps_its_order() {
+    let scene = Scene::start().await;
+    let slow = "<script>
+        for (const kind of ['touchstart', 'touchend', 'mousedown', 'keydown'])
+            addEventListener(kind, () => { const until = performance.now() + 20; while (performance.now() < until); }, true);
+        document.querySelector('input').oninput = (event) => log.textContent = event.target.value;
+        </script>";
+    scene.show(&format!("{PAGE}{slow}")).await;
+    let mut viewer = shown(&scene, None).await;
+    let touch = |phase: &str| json!({"type": "touch", "finger": 0, "phase": phase, "x": 100, "y": 120});
+    let key = |key: &str| json!({"type": "key", "key": key});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    viewer.act(json!([touch("begin"), touch("end"), text("ab"), key("x"), key("Shift+ArrowLeft"), text("c")])).await;
+    viewer.act(json!([key("Backspace"), text("d"), key("e"), text("f")])).await;
+    until_status(&scene.client, &scene.session, "busy").await;
+    assert_eq!(log(&scene).await, "abdef");
+    scene.app.stop().await;
+}
+
 /// Contract: live 7, 14, 20. What may not be done is refused, and nothing of it is done.
 #[tokio::test]
 async fn what_may_not_be_done_is_refused() {
