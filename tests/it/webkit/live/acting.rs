@@ -85,7 +85,7 @@ async fn what_is_done_keeps_its_order() {
     let scene = Scene::start().await;
     let slow = "<script>
         for (const kind of ['touchstart', 'touchend', 'mousedown', 'keydown'])
-            addEventListener(kind, () => { const until = performance.now() + 20; while (performance.now() < until); }, true);
+            addEventListener(kind, () => { const until = performance.now() + 10; while (performance.now() < until); }, true);
         document.querySelector('input').oninput = (event) => log.textContent = event.target.value;
         </script>";
     scene.show(&format!("{PAGE}{slow}")).await;
