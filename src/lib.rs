@@ -35,6 +35,14 @@ pub use crate::roles::up;
 pub use kitfleet_worker::Shutdown;
 
 /// What the program does with its arguments, and the exit code that it ends with.
+///
+/// The runtime begins here, so that all of it is compiled with this crate and beside its tests.
+///
+/// # Panics
+///
+/// When the machine has no thread left for the runtime.
+#[must_use]
+#[tokio::main]
 pub async fn main() -> ExitCode {
     let Err(error) = run(Cli::parse()).await else { return ExitCode::SUCCESS };
     // Nobody is left to tell when standard error is closed.

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    kitfleet::main().await
+fn main() -> ExitCode {
+    kitfleet::main()
 }
