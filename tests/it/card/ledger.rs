@@ -357,12 +357,12 @@ async fn a_service_that_dies_counts_nothing_twice() {
     }
     let later = |record: &Record| record.later.as_ref().map_or(0, Vec::len);
     let messages: usize = told.records.values().map(|(_, record)| record.messages.len() + later(record)).sum();
-    let moved = told.records.values().filter(|(_, record)| record.later.is_some()).count();
+    let by_staff = told.records.values().filter(|(_, record)| record.later.is_some()).count();
     let events = app.count("select count(*) from card_events").await;
     assert_eq!(usize::try_from(events), Ok(messages));
     let [moves, receipts, failures, renewals] = sums;
     eprintln!(
-        "{kills} deaths in {:?}: {} accounts, of which staff moved {moved}; {messages} events of cards, all told as {} copies; {moves} changes of tier, \
+        "{kills} deaths in {:?}: {} accounts, of which staff moved {by_staff}; {messages} events of cards, all told as {} copies; {moves} changes of tier, \
          {receipts} receipts, {failures} failed payments, {renewals} renewals; ends of crypto orders: {ends:?}",
         began.elapsed(),
         told.records.len(),

@@ -1,6 +1,7 @@
 //! `localstripe`, a double of Stripe's API that others have made and test their own code against. It knows no checkout; its events are
 //! what it has people believe, and they come at once: that an invoice was paid, often before what it would be of.
 
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -154,6 +155,8 @@ async fn the_walk_comes_to_what_it_says() {
 
     let folder = tempfile::tempdir().expect("a folder");
     symlink(app.data_dir.path().join("data"), folder.path().join(".kitfleet")).expect("a link");
+    // It is made with the first mail, and whoever looks earlier would be told that it is not there.
+    fs::create_dir_all(folder.path().join(".kitfleet/outbox")).expect("the outbox");
     let mut before = format!(
         "STRIPE={} URL={} KEY={} ACC={}\ncall() {{ curl -sS -H \"Authorization: Bearer $KEY\" \"$@\"; echo; }}",
         stripe.base_url,
