@@ -229,7 +229,7 @@ async fn an_answer_of_500_is_counted() {
     rename("alter table away rename to crypto_orders").await;
     // It is said every half a minute, which may come in the midst of them.
     let counted = "select coalesce(sum(failed), 0)::bigint from status_reports";
-    eventually(Duration::from_secs(60), "the failures are reported", async || {
+    eventually(Duration::from_mins(1), "the failures are reported", async || {
         (app.count(counted).await >= 10).then_some(())
     })
     .await;
@@ -634,7 +634,7 @@ async fn an_update_rests_after_one_that_was_sent_late() {
 
     change("update emails set done_at = done_at - interval '1 hour' where status = 'done'").await;
     let open = "select count(*) from emails where status <> 'done'";
-    eventually(Duration::from_secs(60), "nothing waits", async || {
+    eventually(Duration::from_mins(1), "nothing waits", async || {
         change(hurry).await;
         (app.count(open).await == 0).then_some(())
     })

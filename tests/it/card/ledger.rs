@@ -7,7 +7,7 @@
 
 mod orders;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -203,6 +203,8 @@ struct Shop {
     /// A credential of staff.
     staff: String,
     told: RefCell<Told>,
+    /// How much was taken so far.
+    taken: Cell<usize>,
 }
 
 #[derive(Default)]
@@ -226,7 +228,10 @@ impl Shop {
                 Proof::Staff(key) => request.bearer_auth(key).header("content-type", "application/json"),
             };
             match request.timeout(Duration::from_secs(10)).body(message.body.clone()).send().await {
-                Ok(answer) if message.is_taken(answer.status().as_u16()) => return,
+                Ok(answer) if message.is_taken(answer.status().as_u16()) => {
+                    self.taken.set(self.taken.get() + 1);
+                    return;
+                }
                 // Nothing that is good is ever refused for good.
                 Ok(answer) => assert!(answer.status().is_server_error(), "{} to {}", answer.status(), message.body),
                 Err(_) => {}
@@ -321,6 +326,7 @@ async fn a_service_that_dies_counts_nothing_twice() {
         sink,
         staff: app.staff().await.key.expect("a key"),
         told: RefCell::default(),
+        taken: Cell::default(),
     };
     let began = Instant::now();
     let command = app.command(&["sweep", "crypto-orders"]);
@@ -328,7 +334,13 @@ async fn a_service_that_dies_counts_nothing_twice() {
     let killing = async {
         let mut api = 0;
         for _ in 0..kills {
-            sleep(Duration::from_millis(chance.random_range(100..900))).await;
+            // In the midst of what is told, however slow the machine is; or a moment after it was begun, whatever it does then.
+            if chance.random_ratio(3, 4) {
+                let until = shop.taken.get() + chance.random_range(1..160);
+                let midst = async || (shop.taken.get() >= until).then_some(());
+                eventually(Duration::from_mins(2), "something is taken", midst).await;
+            }
+            sleep(Duration::from_millis(chance.random_range(0..300))).await;
             app.signal(api, Signal::SIGKILL).await;
             api = app.start(Role::Api);
         }
