@@ -1,6 +1,7 @@
-//! The operators' commands: each connects, does one thing in one transaction, and says what it did.
+//! The operators' commands: each connects, does one thing, in one transaction unless that would hold up others, and says what it did.
 
 mod draining;
+mod requeueing;
 
 use std::io::{BufRead as _, stdin};
 
@@ -300,12 +301,12 @@ async fn delivery(conn: &mut PgConnection, order: Deliveries) -> Result<()> {
             ];
             format.table(&rows, &columns)
         }
-        Deliveries::Requeue { deliveries, endpoint, format } => {
+        Deliveries::Requeue { endpoint: Some(endpoint), format, .. } => {
+            requeueing::requeue_all(conn, endpoint, format).await
+        }
+        Deliveries::Requeue { deliveries, endpoint: None, format } => {
             let mut tx = conn.begin().await?;
-            let requeued = match endpoint {
-                Some(endpoint) => dead_letters::requeue_all(&mut tx, endpoint).await?,
-                None => dead_letters::requeue(&mut tx, &deliveries).await?,
-            };
+            let requeued = dead_letters::requeue(&mut tx, &deliveries).await?;
             tx.commit().await?;
             format
                 .print(&json!({"requeued": requeued}), |_| format!("{} deliveries are sent once more", requeued.len()))

@@ -25,6 +25,11 @@ impl Format {
         if self.json { line(&serde_json::to_string(value)?) } else { line(&text(value)) }
     }
 
+    /// Prints how far something has come; machines are told its end alone.
+    pub fn progress(self, text: impl FnOnce() -> String) -> Result<()> {
+        if self.json { Ok(()) } else { line(&text()) }
+    }
+
     /// Prints `value` as JSON, or each of its fields on a line.
     pub fn describe<T: Serialize>(self, value: &T) -> Result<()> {
         let fields = serde_json::to_value(value)?;

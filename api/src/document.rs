@@ -17,6 +17,7 @@ use kitfleet_domain::ids::AccountId;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
+use crate::http::idempotency;
 use crate::http::kinds;
 use crate::http::openapi::{SHARED_AS, id_schema, problem_key};
 use crate::http::permissions::{Access, Deprecation, Rule};
@@ -166,6 +167,9 @@ fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answer
         }
     }
     operation["x-retryable"] = retries::may_be_sent_again(&method, path).into();
+    if let Some(rule) = operation["operationId"].as_str().and_then(idempotency::Rule::of) {
+        operation["x-idempotency"] = json!(rule);
+    }
     answers.share(&mut responses, &headers);
     for (status, response) in &mut responses {
         if status.starts_with('2') {

@@ -19,6 +19,7 @@ pub(crate) const AREA: Area = Area {
         ("card_customers", "a few an account, as whom it pays"),
         ("card_subscriptions", "one that has ended stays so"),
         ("card_notices", "nobody is mailed of the same twice"),
+        ("crypto_order_flags", "a few of those orders that staff are to look at"),
     ],
     purges: &[
         Purge::new("billing", "card_checkout_keys", |conn, _, limit| Box::pin(card::purge_keys(conn, limit))),

@@ -40,6 +40,9 @@ pub const NOTICE_GOOD_FOR: Duration = Duration::from_hours(48);
 /// for another one.
 pub const SIGNUP: &str = "signup";
 
+/// The member of a mail's details that says what it is one of several mails about ([`let_rest`]).
+pub const SUBJECT: &str = "incident_id";
+
 /// How long a mail waits for the job that was enqueued along with it, before it is enqueued once more.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -434,6 +437,52 @@ pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome
     metrics::counter!("service_email_send_total", "template" => attempt.template.name(), "outcome" => outcome.name())
         .increment(1);
     Ok(())
+}
+
+/// What becomes of a mail whose reader is not to get another one of the same so soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// It is sent now.
+    None,
+    /// It waits, and is due again when it may be sent.
+    Waits,
+    /// A newer one waits, which tells what this one would and more.
+    Superseded,
+}
+
+/// Has a mail to a subscriber wait while one of the same template and subject ([`SUBJECT`]) was sent to them within `interval`, or is
+/// being sent: however late the one before went out, this one goes out no sooner than that. It is good for another `interval` from then.
+///
+/// # Errors
+/// When the database fails.
+pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Duration) -> sqlx::Result<Rest> {
+    let others = sqlx::query!(
+        r#"with until as (
+               select coalesce(bool_or(o.id > $1 and o.status <> 'done'), false) as superseded,
+                      max(case when o.outcome = 'ok' then o.done_at + make_interval(secs => $3)
+                               when o.status = 'sending' then o.next_attempt_at end) as due_at
+               from emails e join emails o on o.subscriber_id = e.subscriber_id and o.template = e.template and o.id <> e.id
+                 and o.details->>$4::text = e.details->>$4::text
+               where e.id = $1
+           ), waits as (
+               update emails set status = 'queued', next_attempt_at = until.due_at,
+                                 expires_at = greatest(expires_at, until.due_at + make_interval(secs => $3))
+               from until where id = $1 and status = 'sending' and attempts = $2 and not until.superseded and until.due_at > now()
+               returning 1
+           )
+           select superseded as "superseded!", exists(select from waits) as "waits!" from until"#,
+        attempt.id as _,
+        attempt.number,
+        interval.as_secs_f64(),
+        SUBJECT,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(match (others.superseded, others.waits) {
+        (true, _) => Rest::Superseded,
+        (false, true) => Rest::Waits,
+        (false, false) => Rest::None,
+    })
 }
 
 /// Ends a mail that nobody is to get.

@@ -1,5 +1,6 @@
 //! `billing.*`
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
@@ -7,6 +8,7 @@ use kitfleet_domain::billing;
 use kitfleet_payments::{CardConfig, CryptoConfig};
 use serde::{Deserialize, Serialize};
 
+use super::mistakes::ConfigError;
 use super::values::{BaseUrl, Secret, duration, secret};
 
 /// `billing.*`
@@ -123,17 +125,36 @@ pub struct Prices {
     pub enterprise: Option<u32>,
 }
 
+/// The least and the most that may be asked for, in cents: less is no price, and more the card provider does not take.
+const PRICES: RangeInclusive<u32> = 1..=99_999_999;
+
+impl Prices {
+    fn of_tiers(&self) -> [(Tier, Option<u32>); 7] {
+        [
+            (Tier::SoloManual, self.solo_manual),
+            (Tier::TeamManual, self.team_manual),
+            (Tier::AgencyManual, self.agency_manual),
+            (Tier::ApiStarter, self.api_starter),
+            (Tier::ApiBuilder, self.api_builder),
+            (Tier::ApiScale, self.api_scale),
+            (Tier::Enterprise, self.enterprise),
+        ]
+    }
+
+    /// Nothing is sold for nothing, or for what nobody could be charged.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let wrong = self.of_tiers().into_iter().find(|(_, price)| price.is_some_and(|price| !PRICES.contains(&price)));
+        match wrong {
+            Some((tier, _)) => {
+                Err(ConfigError(format!("`billing.prices.{}` must be 1 to {} cents", tier.name(), PRICES.end())))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 impl From<&Prices> for billing::Prices {
     fn from(prices: &Prices) -> Self {
-        let prices = [
-            (Tier::SoloManual, prices.solo_manual),
-            (Tier::TeamManual, prices.team_manual),
-            (Tier::AgencyManual, prices.agency_manual),
-            (Tier::ApiStarter, prices.api_starter),
-            (Tier::ApiBuilder, prices.api_builder),
-            (Tier::ApiScale, prices.api_scale),
-            (Tier::Enterprise, prices.enterprise),
-        ];
-        Self(prices.into_iter().filter_map(|(tier, price)| Some((tier, price?))).collect())
+        Self(prices.of_tiers().into_iter().filter_map(|(tier, price)| Some((tier, price?))).collect())
     }
 }

@@ -126,6 +126,7 @@ impl Config {
             return Err(ConfigError(format!("`{key}` {rule}")));
         }
         self.check_durations()?;
+        self.billing.prices.check()?;
         self.webhooks()?;
         self.stores()?;
         self.models()?;

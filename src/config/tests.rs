@@ -67,6 +67,8 @@ fn every_mistake_is_one_line_that_names_the_key() {
         ("[live]\norigins = [\"*\"]", "`live.origins`", ["\"*\"", "not an origin", "https://"]),
         ("[live]\norigins = [\"https://a.example/\"]", "`live.origins`", ["a.example/", "not an origin", "https://"]),
         ("[sessions]\nmax_age = \"36501d\"", "`sessions.max_age`", ["36501d", "longer than", "36500d"]),
+        ("[billing.prices]\nenterprise = 0", "`billing.prices.enterprise`", ["must be", "1 to", "99999999"]),
+        ("[billing.prices]\nsolo_manual = 100000000", "`billing.prices.solo_manual`", ["must be", "1 to", "99999999"]),
         ("[billing.crypto]\nperiod = \"0s\"", "`billing.crypto.period`", ["must be", "longer than", "nothing"]),
     ] {
         let told = mistake(file, &[]);

@@ -1,13 +1,16 @@
 //! Buying tiers with crypto currencies (contract: billing 28 to 43), by a processor on loopback.
 
+use std::time::Duration;
+
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::card_provider::{CardProvider, event, now};
 use crate::support::crypto_processor::{CryptoProcessor, Reply, hmac, notice, sorted};
-use crate::support::{Answer, App, Builder, Client, assert_timestamp, at_once, unknown_id};
+use crate::support::{Answer, App, Builder, Client, Role, assert_timestamp, at_once, eventually, unknown_id};
 
 const CHECKOUT: &str = "/v1/billing/crypto-checkout";
 const ORDERS: &str = "/v1/billing/crypto-orders";
@@ -354,6 +357,181 @@ async fn a_payment_that_fails_ends_the_order() {
     app.stop().await;
 }
 
+/// Contract: billing 38, 40. What one payment raises stays when another one turns out to be it, whichever raised its flag last.
+#[tokio::test]
+async fn a_payment_lowers_its_own_flag_alone() {
+    let (app, _processor) = shop().await;
+    let staff = app.staff().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    let flag = async |order: &Value| -> (Option<String>, Option<String>) {
+        let flag = sqlx::query_as("select flag, flagged_by from crypto_orders where 'ord_' || id = $1");
+        flag.bind(order["id"].as_str()).fetch_one(&app.database.pool).await.expect("the order")
+    };
+    let shown = |why: &str, payment: &str| (Some(why.to_owned()), Some(payment.to_owned()));
+    let less = json!({"actually_paid": 0.000_5});
+    let other = |paid: f64| json!({"payment_id": 77, "actually_paid": paid});
+    let too_little = "less was paid than was asked for";
+
+    let order = order(&client).await;
+    let first = order["payment_id"].as_str().expect("an id");
+    app.told_by_crypto(&notice(&order, "finished", &less)).await.expect(200);
+    app.told_by_crypto(&notice(&order, "finished", &other(0.000_5))).await.expect(200);
+    assert_eq!(flag(&order).await, shown(too_little, "77"));
+    app.told_by_crypto(&notice(&order, "finished", &other(0.001_042_5))).await.expect(200);
+    assert_eq!(read(&client, &order).await["status"], "paid");
+    assert_eq!(flag(&order).await, shown(too_little, first));
+    let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
+    assert_eq!((&flagged["data"][0]["id"], &flagged["data"][0]["flag"]), (&order["id"], &json!(too_little)));
+
+    // The one before turns out to be it.
+    let second = self::order(&client).await;
+    app.told_by_crypto(&notice(&second, "finished", &less)).await.expect(200);
+    app.told_by_crypto(&notice(&second, "finished", &other(0.000_5))).await.expect(200);
+    app.told_by_crypto(&notice(&second, "finished", &json!({}))).await.expect(200);
+    assert_eq!(read(&client, &second).await["status"], "paid");
+    assert_eq!(flag(&second).await, shown(too_little, "77"));
+
+    // Staff take what is shown for it.
+    let third = self::order(&client).await;
+    app.told_by_crypto(&notice(&third, "finished", &less)).await.expect(200);
+    app.told_by_crypto(&notice(&third, "finished", &other(0.000_5))).await.expect(200);
+    let path = format!("/v1/admin/crypto-orders/{}/settle", third["id"].as_str().expect("an id"));
+    let told = staff.post(&path, json!({"reason": "both came"})).await.expect(200).body;
+    assert_eq!((&told["status"], &told["flagged"]), (&json!("paid"), &json!(true)));
+    assert_eq!(flag(&third).await, shown(too_little, third["payment_id"].as_str().expect("an id")));
+    app.stop().await;
+}
+
+/// Contract: billing 36, 40, 41. Where some of the money came for an order that fails, staff are told along with its end, and may take it
+/// for paid; what was given back, and nothing, raises no flag.
+#[tokio::test]
+async fn money_that_came_for_an_order_that_fails_is_flagged() {
+    let (app, processor) = shop().await;
+    let staff = app.staff().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    let shown = async |order: &Value| -> Value {
+        let all = staff.get("/v1/admin/crypto-orders?limit=1000").await.expect(200).body;
+        let orders = all["data"].as_array().expect("orders");
+        orders.iter().find(|one| one["id"] == order["id"]).expect("the order").clone()
+    };
+    let settle = async |order: &Value| {
+        let path = format!("/v1/admin/crypto-orders/{}/settle", order["id"].as_str().expect("an id"));
+        staff.post(&path, json!({"reason": "near enough"})).await
+    };
+    let (too_little, given_up) =
+        (json!("less was paid than was asked for"), json!("it was paid, and the processor gave it up"));
+    for (status, paid, flag) in [
+        ("expired", json!(0.000_5), &too_little),
+        ("failed", json!(0.001_042_499), &too_little),
+        ("expired", json!(0.001_042_5), &given_up),
+        ("refunded", json!(0.000_5), &Value::Null),
+        ("expired", json!(0), &Value::Null),
+        ("failed", Value::Null, &Value::Null),
+    ] {
+        let order = order(&client).await;
+        let told = notice(&order, status, &json!({"actually_paid": paid}));
+        for _ in 0..2 {
+            app.told_by_crypto(&told).await.expect(200);
+            let now = shown(&order).await;
+            assert_eq!(
+                (&now["status"], &now["reason"], &now["flag"]),
+                (&json!("failed"), &json!("ipn"), flag),
+                "{told}"
+            );
+        }
+        assert_eq!(app.told_of(&order).await.len(), 1);
+        if flag.is_null() {
+            settle(&order).await.problem(409, "conflict");
+            continue;
+        }
+        let settled = settle(&order).await.expect(200).body;
+        assert_eq!((&settled["status"], &settled["flagged"]), (&json!("paid"), &json!(false)));
+        // What was told before comes once more.
+        app.told_by_crypto(&told).await.expect(200);
+        assert_eq!(shown(&order).await["flagged"], false);
+        let events: Vec<_> = app.told_of(&order).await.into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(events, ["crypto.order.failed", "crypto.order.paid"]);
+    }
+    assert_eq!(app.tier(account).await, "api_builder");
+
+    // Another payment of an order that waits may come to nothing, too.
+    let waits = order(&client).await;
+    let part = json!({"payment_id": 77, "parent_payment_id": waits["payment_id"], "actually_paid": 0.000_5});
+    app.told_by_crypto(&notice(&waits, "expired", &part)).await.expect(200);
+    let now = shown(&waits).await;
+    assert_eq!((&now["status"], &now["flag"]), (&json!("pending"), &too_little));
+
+    // Nobody tells, and a sweep asks.
+    let [short, nothing] = [order(&client).await, order(&client).await];
+    processor.stands(&notice(&short, "partially_paid", &json!({"actually_paid": 0.000_5})));
+    processor.stands(&notice(&nothing, "waiting", &json!({"actually_paid": 0})));
+    for old in [&short, &nothing] {
+        app.age(old, "8 days 1 minute").await;
+    }
+    let swept = app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json();
+    assert_eq!(swept, json!({"paid": 0, "failed": 2, "unanswered": 0, "lapsed": 0}));
+    for (order, flag) in [(&short, &too_little), (&nothing, &Value::Null)] {
+        let now = shown(order).await;
+        assert_eq!((&now["status"], &now["reason"], &now["flag"]), (&json!("failed"), &json!("swept"), flag));
+    }
+    settle(&nothing).await.problem(409, "conflict");
+    settle(&short).await.expect(200);
+    app.stop().await;
+}
+
+/// Contract: billing 2, 36. An order is paid at the price at which it was made, whatever the tier costs by then; another price is not it.
+#[tokio::test]
+async fn an_order_keeps_its_price() {
+    let processor = CryptoProcessor::start().await;
+    let mut app = selling(&processor).in_processes().start().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    let [old, misled] = [order(&client).await, order(&client).await];
+    app.signal(0, Signal::SIGTERM).await;
+    app.start_with(Role::Up, &[("KITFLEET_BILLING__PRICES__API_BUILDER", "29900")]);
+    app.ready().await;
+    let new = order(&client).await;
+    assert_eq!((&old["price_cents"], &new["price_cents"]), (&json!(19_900), &json!(29_900)));
+    assert_eq!(processor.asked().last().map(|asked| asked["price_amount"].clone()), Some(json!(299.0)));
+
+    app.told_by_crypto(&notice(&misled, "finished", &json!({"price_amount": 299}))).await.expect(200);
+    app.told_by_crypto(&notice(&new, "finished", &json!({"price_amount": 199}))).await.expect(200);
+    for order in [&misled, &new] {
+        assert_eq!(read(&client, order).await["status"], "pending");
+    }
+    let flagged = "select count(*) from crypto_orders where flag = 'another price was paid than was asked for'";
+    assert_eq!((app.count(flagged).await, app.tier(account).await.as_str()), (2, "api_starter"));
+    app.told_by_crypto(&notice(&old, "finished", &json!({}))).await.expect(200);
+    let paid = read(&client, &old).await;
+    assert_eq!((&paid["status"], &paid["price_cents"]), (&json!("paid"), &json!(19_900)));
+    assert_eq!((app.count(flagged).await, app.tier(account).await.as_str()), (2, "api_builder"));
+    app.stop().await;
+}
+
+/// Contract: billing 41. What nobody tells of is asked about by a chain, and nobody has to run it.
+#[tokio::test]
+async fn a_chain_sweeps_orders() {
+    let (app, processor) = shop().await;
+    let (account, client) = app.customer(Tier::ApiStarter).await;
+    let [paid, waiting] = [order(&client).await, order(&client).await];
+    processor.stands(&notice(&paid, "finished", &json!({})));
+    processor.stands(&notice(&waiting, "waiting", &json!({"actually_paid": 0})));
+    for old in [&paid, &waiting] {
+        app.age(old, "8 days 1 minute").await;
+    }
+    let tick = "update apalis.jobs set run_at = now()
+                where job_type = 'maintenance' and status = 'Pending' and idempotency_key like 'sweep_crypto_orders:%'";
+    eventually(Duration::from_secs(30), "the orders have ended", async || {
+        sqlx::query(tick).execute(&app.database.pool).await.expect("a statement");
+        let states = [read(&client, &paid).await, read(&client, &waiting).await];
+        (states.map(|order| order["status"].clone()) == [json!("paid"), json!("failed")]).then_some(())
+    })
+    .await;
+    assert_eq!(read(&client, &waiting).await["reason"], "swept");
+    assert_eq!(app.tier(account).await, "api_builder");
+    assert_eq!((app.told_of(&paid).await.len(), app.told_of(&waiting).await.len()), (1, 1));
+    app.stop().await;
+}
+
 /// Contract: billing 35, 43; operators. A notice is judged in one order, and each outcome is counted.
 #[tokio::test]
 async fn a_notice_is_believed_when_it_is_signed() {
@@ -501,7 +679,7 @@ async fn a_sweep_ends_what_waited_and_what_lapsed() {
     let [paid, waiting, unknown, young] =
         [order(&client).await, order(&client).await, order(&client).await, order(&client).await];
     processor.stands(&notice(&paid, "finished", &json!({})));
-    processor.stands(&notice(&waiting, "waiting", &json!({})));
+    processor.stands(&notice(&waiting, "waiting", &json!({"actually_paid": 0})));
     for old in [&paid, &waiting, &unknown] {
         app.age(old, "8 days 1 minute").await;
     }

@@ -27,6 +27,7 @@ mod emails;
 mod faults;
 mod growth;
 mod http;
+mod idempotency;
 mod identities;
 mod ledger;
 mod live;

@@ -181,6 +181,80 @@ async fn a_worker_that_is_lost_shows() {
     app.stop().await;
 }
 
+/// Contract: status 3. How often the API fails is what its processes say, all taken together; few failures never count, and what nobody says
+/// any more is no API.
+#[tokio::test]
+async fn an_api_that_fails_shows() {
+    let app = App::simulated().start().await;
+    app.comes_to("api", "operational").await;
+    let said = async |answered: i64, failed: i64| {
+        let said = "insert into status_reports (process, answered, failed) values ($3, $1, $2)
+                    on conflict (process) do update set answered = $1, failed = $2, seen_at = now()";
+        let said = sqlx::query(said).bind(answered).bind(failed).bind(uuid::Uuid::from_u128(7));
+        said.execute(&app.database.pool).await.expect("a statement");
+    };
+    for (answered, failed, state) in [
+        (100_000, 6_000, "degraded_performance"),
+        (100_000, 4_000, "operational"),
+        (100_000, 60_000, "partial_outage"),
+        (9, 9, "operational"),
+    ] {
+        said(answered, failed).await;
+        app.comes_to("api", state).await;
+    }
+    eventually(Duration::from_secs(20), "nobody says anything", async || {
+        let silent = "update status_reports set seen_at = now() - interval '2 minutes'";
+        sqlx::query(silent).execute(&app.database.pool).await.expect("a statement");
+        (state_of(&app.shown().await, "api") == "major_outage").then_some(())
+    })
+    .await;
+    app.stop().await;
+}
+
+/// Contract: status 3. An answer of 500 is a failure of the API, and what a caller did wrong is not.
+#[tokio::test]
+async fn an_answer_of_500_is_counted() {
+    let app = App::simulated().start().await;
+    let (_, client) = app.customer(Tier::ApiStarter).await;
+    let rename = async |statement: &'static str| {
+        sqlx::query(statement).execute(&app.database.pool).await.expect("a statement");
+    };
+    for _ in 0..12 {
+        client.get("/v1/billing/crypto-orders?limit=0").await.problem(400, "validation-failed");
+    }
+    rename("alter table crypto_orders rename to away").await;
+    for _ in 0..30 {
+        client.get("/v1/billing/crypto-orders").await.problem(500, "internal");
+    }
+    rename("alter table away rename to crypto_orders").await;
+    // It is said every half a minute, which may come in the midst of them.
+    let counted = "select coalesce(sum(failed), 0)::bigint from status_reports";
+    eventually(Duration::from_mins(1), "the failures are reported", async || {
+        (app.count(counted).await >= 10).then_some(())
+    })
+    .await;
+    let shown = eventually(Duration::from_secs(10), "a look that saw them", async || {
+        let shown = app.shown().await;
+        (state_of(&shown, "api") != "operational").then_some(shown)
+    })
+    .await;
+    assert!(["degraded_performance", "partial_outage"].contains(&state_of(&shown, "api")), "{shown}");
+    app.stop().await;
+}
+
+/// Contract: status 3. Without a free slot the workers are degraded, until there is one again.
+#[tokio::test]
+async fn workers_without_a_free_slot_show() {
+    let app = App::simulated().set("worker.max_sessions", "2").start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let sessions = [client.session().await, client.session().await];
+    app.comes_to("workers", "degraded_performance").await;
+    client.delete(&format!("/v1/sessions/{}", sessions[0])).await.expect(204);
+    app.comes_to("workers", "operational").await;
+    client.delete(&format!("/v1/sessions/{}", sessions[1])).await.expect(204);
+    app.stop().await;
+}
+
 /// Contract: status 4. Deliveries that fail for two customers are theirs; for three they are the service's.
 #[tokio::test]
 async fn deliveries_that_fail_for_many_show() {
@@ -481,8 +555,20 @@ async fn a_subscriber_is_told_of_an_incident() {
     }
     let written = "select count(*) from emails where template = 'incident_updated'";
     assert_eq!(app.count(written).await, 1, "an hour has not passed");
-    let hour = "update incident_notices set done_at = done_at - interval '1 hour 1 second' where kind = 'updated'";
-    sqlx::query(hour).execute(&app.database.pool).await.expect("a statement");
+    let hour = [
+        "update incident_notices set done_at = done_at - interval '1 hour 1 second' where kind = 'updated'",
+        "update emails set done_at = done_at - interval '1 hour 1 second' where template = 'incident_updated'",
+    ];
+    let pass_an_hour = async || {
+        eventually(Duration::from_secs(20), "what was sent is known to be", async || {
+            (app.count("select count(*) from emails where status <> 'done'").await == 0).then_some(())
+        })
+        .await;
+        for statement in hour {
+            sqlx::query(statement).execute(&app.database.pool).await.expect("a statement");
+        }
+    };
+    pass_an_hour().await;
     app.tell().await;
     let newest = app.mail_number(2, address, Template::IncidentUpdated).await;
     assert!(newest.text.contains("Third news.") && !newest.text.contains("Second news."), "{}", newest.text);
@@ -492,7 +578,7 @@ async fn a_subscriber_is_told_of_an_incident() {
     app.tell().await;
     let over = app.mail_to(address, Template::IncidentResolved).await;
     assert!(over.text.contains("This incident has been resolved."), "{}", over.text);
-    sqlx::query(hour).execute(&app.database.pool).await.expect("a statement");
+    pass_an_hour().await;
     app.tell().await;
     assert_eq!(app.count(written).await, 2, "what waited is told to nobody");
     app.press("/status/unsubscribe", &over.token).await.expect(200);
@@ -501,6 +587,60 @@ async fn a_subscriber_is_told_of_an_incident() {
     resolve(&staff, &silent).await.expect(200);
     app.tell().await;
     assert_eq!(app.count("select count(*) from emails where subscriber_id is not null").await, 0);
+    app.stop().await;
+}
+
+/// Contract: status 20. An update goes out no sooner than an hour after the one before was sent, however late that was: it waits, and of
+/// those that wait the newest is told.
+#[tokio::test]
+async fn an_update_rests_after_one_that_was_sent_late() {
+    let mut server = MailServer::up();
+    let app = App::simulated().set("email.transport", "smtp").set("email.smtp_url", &server.url()).start().await;
+    let staff = app.staff().await;
+    app.subscribers(1).await;
+    let change = async |statement: &'static str| {
+        sqlx::query(statement).execute(&app.database.pool).await.expect("a statement");
+    };
+    let hurry = "update emails set next_attempt_at = now() where status = 'queued'";
+    let id = posted(&staff).await;
+    app.tell().await;
+    eventually(Duration::from_secs(30), "it is posted", async || (server.taken().len() == 1).then_some(())).await;
+
+    server.go_down();
+    update(&staff, &id, "First news.").await.expect(200);
+    app.tell().await;
+    let failed = "select count(*) from emails where template = 'incident_updated' and outcome = 'transport'";
+    eventually(Duration::from_secs(30), "nobody is there", async || (app.count(failed).await == 1).then_some(())).await;
+    // 59 minutes later the server is back.
+    change("update emails set expires_at = expires_at - interval '59 minutes' where template = 'incident_updated'")
+        .await;
+    server.come_up();
+    change(hurry).await;
+    eventually(Duration::from_secs(30), "the first is sent", async || (server.taken().len() == 2).then_some(())).await;
+    assert!(server.taken()[1].text.contains("First news."), "{}", server.taken()[1].text);
+
+    // An hour after the first was told to all, and two that come after it.
+    let hour = "update incident_notices set done_at = done_at - interval '1 hour 1 second' where kind = 'updated'";
+    let waiting = "select count(*) from emails where template = 'incident_updated' and status = 'queued'
+                   and next_attempt_at > now() + interval '59 minutes' and expires_at > next_attempt_at";
+    for (number, news) in [(1, "Second news."), (2, "Third news.")] {
+        change(hour).await;
+        update(&staff, &id, news).await.expect(200);
+        app.tell().await;
+        eventually(Duration::from_secs(30), "it waits", async || (app.count(waiting).await == number).then_some(()))
+            .await;
+    }
+    assert_eq!(server.taken().len(), 2, "an hour has not passed");
+
+    change("update emails set done_at = done_at - interval '1 hour' where status = 'done'").await;
+    let open = "select count(*) from emails where status <> 'done'";
+    eventually(Duration::from_mins(1), "nothing waits", async || {
+        change(hurry).await;
+        (app.count(open).await == 0).then_some(())
+    })
+    .await;
+    let taken = server.taken();
+    assert!(taken.len() == 3 && taken[2].text.contains("Third news."), "{}", taken.len());
     app.stop().await;
 }
 

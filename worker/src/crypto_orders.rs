@@ -64,11 +64,11 @@ async fn end(
     swept: &mut Swept,
 ) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
-    if let Some(notice) = said.filter(|notice| notice.payment_status == "finished") {
-        let notice = Notice { order_id: Some(order.id), ..notice };
+    if let Some(notice) = said.as_ref().filter(|notice| notice.payment_status == "finished") {
+        let notice = Notice { order_id: Some(order.id), ..notice.clone() };
         crypto::take(&mut conn, &notice, processor.config().period).await?;
     }
-    if crypto::give_up(&mut conn, order.id).await? {
+    if crypto::give_up(&mut conn, order.id, said.as_ref()).await? {
         swept.failed += 1;
     } else {
         swept.paid += 1;

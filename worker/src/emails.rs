@@ -56,6 +56,8 @@ pub(crate) struct Mailer {
     permits: Semaphore,
     /// What signs the links that end subscriptions, fetched when first needed.
     unsubscriber: OnceCell<Unsubscriber>,
+    /// The least time between two updates of an incident to a subscriber.
+    update_interval: Duration,
 }
 
 enum Transport {
@@ -90,6 +92,7 @@ impl Mailer {
             transport,
             permits: Semaphore::new(AT_ONCE),
             unsubscriber: OnceCell::new(),
+            update_interval: config.status.update_interval,
         }
     }
 

@@ -35,10 +35,6 @@ use crate::{Context, WorkerConfig, crypto_orders};
 /// Rows a sweep or a purge touches at once.
 const BATCH: i64 = 500;
 
-/// Dead letters that are sent once more in a transaction. Whoever changes their endpoint meanwhile waits for it, and so does what ends
-/// an attempt to reach it.
-const REQUEUED_AT_ONCE: i64 = 200;
-
 /// Does once what a chain is for.
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
@@ -178,7 +174,7 @@ async fn give_up_deliveries(db: &PgPool) -> sqlx::Result<()> {
 async fn requeue_dead_letters(db: &PgPool) -> sqlx::Result<()> {
     loop {
         let mut tx = db.begin().await?;
-        let more = requeues::go_on(&mut tx, REQUEUED_AT_ONCE).await?;
+        let more = requeues::go_on(&mut tx, requeues::AT_ONCE).await?;
         tx.commit().await?;
         if !more {
             return Ok(());

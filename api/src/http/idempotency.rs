@@ -1,7 +1,8 @@
-//! The header `Idempotency-Key` (contract: requests 17), and answers that are given once and repeated word for word.
+//! The header `Idempotency-Key` (contract: requests 17), what each route makes of it ([`RULES`]), and answers that are given once and
+//! repeated word for word.
 
 use axum::extract::FromRequestParts;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -16,6 +17,8 @@ use crate::http::problems::{self, Untouched};
 use crate::http::state::App;
 
 const HEADER: &str = "idempotency-key";
+/// Says that an answer was given before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Characters of a key.
 const MOST_CHARS: usize = 255;
 
@@ -34,6 +37,97 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
             return Err(Problem::invalid("Idempotency-Key", "must not be given more than once"));
         }
         parse(value).map(Self)
+    }
+}
+
+/// What a route makes of a key that was used before (contract: requests 17; billing 5). The contract says it of each operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// The operation, as the contract calls it.
+    #[serde(skip)]
+    pub operation: &'static str,
+    /// What comes of another body.
+    pub another_body: AnotherBody,
+    /// Whether a replay says that it is one, by `Idempotent-Replayed: 1`.
+    pub replayed_header: bool,
+    /// How long the key is good.
+    pub kept: Kept,
+}
+
+/// What comes of another body under a key that was used before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnotherBody {
+    /// It is not looked at: the answer is that of the first.
+    SameAnswer,
+    /// It is a 409.
+    Mismatch,
+    /// The card provider, which is sent the key, refuses it.
+    ProviderRefuses,
+}
+
+/// How long a key is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// As long as the row of what was made.
+    Made,
+    /// As long as the rows of what it was sent to and of the account.
+    Owner,
+    /// As long as the card provider keeps it.
+    Provider,
+    /// It is never forgotten.
+    Forever,
+}
+
+/// Of creates of agent sessions.
+pub const AGENT_SESSIONS: Rule = Rule {
+    operation: "createAgentSession",
+    another_body: AnotherBody::SameAnswer,
+    replayed_header: false,
+    kept: Kept::Made,
+};
+
+/// Of messages to agent sessions.
+pub const MESSAGES: Rule = Rule {
+    operation: "sendAgentMessage",
+    another_body: AnotherBody::Mismatch,
+    replayed_header: false,
+    kept: Kept::Owner,
+};
+
+/// Of purchases by card.
+pub const CARD_PURCHASES: Rule = Rule {
+    operation: "createCheckoutSession",
+    another_body: AnotherBody::ProviderRefuses,
+    replayed_header: false,
+    kept: Kept::Provider,
+};
+
+/// Of purchases with crypto currencies.
+pub const CRYPTO_PURCHASES: Rule = Rule {
+    operation: "createCryptoOrder",
+    another_body: AnotherBody::SameAnswer,
+    replayed_header: true,
+    kept: Kept::Forever,
+};
+
+/// Each of them: no other operation looks at a key.
+pub const RULES: [Rule; 4] = [AGENT_SESSIONS, MESSAGES, CARD_PURCHASES, CRYPTO_PURCHASES];
+
+impl Rule {
+    /// That of the operation of this id, if it takes a key.
+    pub fn of(operation: &str) -> Option<Self> {
+        RULES.into_iter().find(|rule| rule.operation == operation)
+    }
+
+    /// What was answered before, once more.
+    pub fn replay(self, given: Given) -> Response {
+        let mut response = given.into_response();
+        if self.replayed_header {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("1"));
+        }
+        response
     }
 }
 

@@ -203,6 +203,18 @@ pub struct Giver {
     pub tier: Tier,
 }
 
+/// The tier that this subscription gives; `None` when it gives none, as far as is known.
+///
+/// # Errors
+/// When the database fails.
+pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<Tier>> {
+    let given = sqlx::query_scalar!(
+        r#"select tier as "tier!: Tier" from card_subscriptions where id = $1 and gives and not ended and tier is not null"#,
+        subscription,
+    );
+    given.fetch_optional(conn).await
+}
+
 /// Of the account's subscriptions that give their tier the one that began last.
 ///
 /// # Errors

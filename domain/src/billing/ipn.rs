@@ -10,6 +10,8 @@ use crate::ids::OrderId;
 
 /// Characters of a payment's id.
 const ID_CHARS: usize = 100;
+/// The processor's word for money that was given back.
+const REFUNDED: &str = "refunded";
 
 /// How a payment stands.
 #[derive(Debug, Clone, Deserialize)]
@@ -61,7 +63,7 @@ impl Notice {
     pub fn means(&self, order: &Order) -> Meaning {
         match self.payment_status.as_str() {
             "finished" => self.judged(order),
-            "failed" | "refunded" | "expired" => Meaning::Failed,
+            "failed" | REFUNDED | "expired" => Meaning::Failed,
             _ => Meaning::Open,
         }
     }
@@ -80,6 +82,23 @@ impl Notice {
             (Some(paid), Some(wanted)) if paid >= wanted => Meaning::Paid,
             _ => Meaning::Amiss("less was paid than was asked for"),
         }
+    }
+
+    /// Whether it tells that money was given back.
+    #[must_use]
+    pub fn is_refund(&self) -> bool {
+        self.payment_status == REFUNDED
+    }
+
+    /// Why staff should look at an order that is not paid by this payment any more, although some of its money came and was not given
+    /// back (contract: billing 36).
+    #[must_use]
+    pub fn leaves(&self, order: &Order) -> Option<&'static str> {
+        let came = !self.is_refund() && self.actually_paid.is_some_and(|paid| !paid.is_nothing());
+        came.then(|| match self.judged(order) {
+            Meaning::Amiss(why) => why,
+            _ => "it was paid, and the processor gave it up",
+        })
     }
 
     /// Whether it tells again what has ended the order already.

@@ -119,7 +119,7 @@ pub struct Order {
     pub ended_at: Option<Timestamp>,
     /// Until when what was paid lasts.
     pub paid_until: Option<Timestamp>,
-    /// What staff should look at,
+    /// What staff should look at first,
     pub flag: Option<String>,
     /// and which payment is the reason.
     pub flagged_by: Option<String>,
@@ -450,25 +450,46 @@ pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx:
     Ok(())
 }
 
-/// Has staff look at an order, because of this payment.
+/// Has staff look at an order, because of this payment; what others of its payments are looked at for stays. The caller holds the
+/// order.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into crypto_order_flags (order_id, payment_id, why) values ($1, $2, $3)
+         on conflict (order_id, payment_id) do update set why = excluded.why, raised_at = excluded.raised_at",
+        id as _,
+        payment,
+        why,
+    )
+    .execute(&mut *conn)
+    .await?;
     sqlx::query!("update crypto_orders set flag = $3, flagged_by = $2 where id = $1", id as _, payment, why)
         .execute(conn)
         .await?;
     Ok(())
 }
 
-/// Nobody has to look at an order any more.
+/// Nobody has to look at an order because of this payment any more: the order shows the newest of what others raised, if there is any.
+/// The caller holds the order.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn unflag(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
-    sqlx::query!("update crypto_orders set flag = null, flagged_by = null where id = $1", id as _)
-        .execute(conn)
+pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx::Result<()> {
+    sqlx::query!("delete from crypto_order_flags where order_id = $1 and payment_id = $2", id as _, payment)
+        .execute(&mut *conn)
         .await?;
+    sqlx::query!(
+        "update crypto_orders
+         set (flag, flagged_by) = (select why, payment_id from crypto_order_flags
+                                   where order_id = $1 order by raised_at desc, payment_id desc limit 1)
+         where id = $1 and flagged_by = $2",
+        id as _,
+        payment,
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

@@ -122,7 +122,7 @@ pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i6
     .fetch_all(&mut *conn)
     .await?;
     let good_for = if begun.kind == Kind::Updated { update_interval } else { NOTICE_GOOD_FOR };
-    let details = json!({"update_id": begun.update_id});
+    let details = json!({"update_id": begun.update_id, emails::SUBJECT: next.incident});
     emails::queue_for_subscribers(&mut *conn, begun.kind.template(), &readers, &details, good_for).await?;
     sqlx::query!(
         "update incident_notices

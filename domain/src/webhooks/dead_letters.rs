@@ -153,29 +153,35 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<
     if refused.is_empty() { Ok(send_again(conn, ids).await?) } else { Err(RequeueError::Refused(refused)) }
 }
 
-/// Sends all of an endpoint's dead letters once more.
+/// The dead letters of an endpoint, the oldest first.
 ///
 /// # Errors
-/// When there is no such endpoint, it is disabled, or the database fails.
-pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId) -> Result<Vec<DeliveryId>, RequeueError> {
-    let disabled = sqlx::query_scalar!(
-        r#"select disabled_at is not null as "disabled!" from webhook_endpoints where id = $1 for no key update"#,
+/// When the database fails.
+pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::Result<Vec<DeliveryId>> {
+    sqlx::query_scalar!(
+        r#"select id as "id: DeliveryId" from webhook_deliveries where endpoint_id = $1 and status = 'dlq' order by id"#,
         endpoint as _,
     )
-    .fetch_optional(&mut *conn)
-    .await?;
-    match disabled {
-        None => return Err(RequeueError::Refused(vec![Refusal::NoEndpoint(endpoint)])),
-        Some(true) => return Err(RequeueError::Refused(vec![Refusal::Disabled(endpoint)])),
-        Some(false) => {}
-    }
-    let dead = sqlx::query_scalar!(
-        "select id from webhook_deliveries where endpoint_id = $1 and status = 'dlq' order by id",
-        endpoint as _,
+    .fetch_all(conn)
+    .await
+}
+
+/// Those of these deliveries with which something has happened since: they are on their way, or were.
+///
+/// # Errors
+/// When the database fails.
+pub async fn moved_since(
+    conn: &mut PgConnection,
+    ids: &[DeliveryId],
+    since: Timestamp,
+) -> sqlx::Result<Vec<DeliveryId>> {
+    sqlx::query_scalar!(
+        r#"select id as "id: DeliveryId" from webhook_deliveries where id = any ($1) and updated_at >= $2 order by id"#,
+        &uuids_of(ids),
+        since as _,
     )
-    .fetch_all(&mut *conn)
-    .await?;
-    Ok(send_again(conn, &dead).await?)
+    .fetch_all(conn)
+    .await
 }
 
 /// Makes dead letters due, while their endpoints' rows are held.

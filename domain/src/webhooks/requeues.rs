@@ -14,6 +14,10 @@ use super::dead_letters::{self, Refusal, RequeueError};
 use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
 use crate::timestamp::Timestamp;
 
+/// Dead letters that are sent once more in a transaction. Whoever changes their endpoint meanwhile waits for it, and so does what ends
+/// an attempt to reach it.
+pub const AT_ONCE: i64 = 200;
+
 /// Dead letters that are sent once more.
 #[derive(Debug, Clone, Serialize)]
 pub struct Requeue {

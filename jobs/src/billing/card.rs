@@ -133,8 +133,9 @@ fn gives(status: &str) -> Option<bool> {
 
 /// Notes how a subscription stands, and moves the account to where all of them have it (contract: billing 4, 17, 19, 20).
 ///
-/// That is the tier of the one that began last of those that give theirs, in whatever order this is told; but only a subscription of
-/// which something new is told moves an account that has its tier of nobody.
+/// That is the tier of the one that began last of those that give theirs, in whatever order this is told. An account that has its tier
+/// of nobody who would take it back, such as of staff, is moved by a subscription that begins to give one, and not by what becomes of
+/// it later: a renewal is nothing that somebody has decided since.
 async fn settle(
     conn: &mut PgConnection,
     account: AccountId,
@@ -143,6 +144,7 @@ async fn settle(
     rank: Rank,
 ) -> sqlx::Result<()> {
     let id = subscription.id.as_str();
+    let gave = card::given_by(&mut *conn, id).await?;
     card::note_subscription(&mut *conn, account, subscription, at, rank).await?;
     let decided = match gives(&subscription.status) {
         Some(gives) if rank != Rank::Deleted => {
@@ -150,16 +152,18 @@ async fn settle(
         }
         _ => None,
     };
-    let giver = card::giver(&mut *conn, account).await?;
+    let giver = card::giver(&mut *conn, account).await?.filter(|giver| giver.id == id);
+    let begins = giver.as_ref().is_some_and(|giver| gave != Some(giver.tier));
     let present = accounts::tier_giver(&mut *conn, account).await?;
     let order =
         orders::newest_lasting(&mut *conn, account).await?.filter(|order| present == Some(order.id.to_string()));
-    let moves = match (present, decided) {
+    let moves = match present {
         // A renewal does not take what was paid for on its own.
-        _ if order.is_some() && !matches!(rank, Rank::Checkout | Rank::Created) => false,
-        (_, Some(true)) if giver.as_ref().is_some_and(|giver| giver.id == id) => true,
-        (None, decided) => decided == Some(false),
-        (Some(present), _) => card::subscriber(&mut *conn, &present).await? == Some(account),
+        Some(_) if order.is_some() => {
+            giver.is_some() && decided == Some(true) && matches!(rank, Rank::Checkout | Rank::Created)
+        }
+        Some(present) => begins || card::subscriber(&mut *conn, &present).await? == Some(account),
+        None => begins,
     };
     if moves { move_to_what_is_paid(conn, account).await } else { Ok(()) }
 }

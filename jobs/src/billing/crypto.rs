@@ -33,15 +33,23 @@ pub async fn take(conn: &mut PgConnection, notice: &Notice, period: Duration) ->
         (Status::Pending, Meaning::Paid) => pay(&mut tx, &order, Some(&notice.payment_id), period).await?,
         // Of a payment that came in parts the others may go on.
         (Status::Pending, Meaning::Failed) if order.payment_id.as_ref() == Some(&notice.payment_id) => {
-            fail(&mut tx, &order, Reason::Ipn).await?;
+            give_up_locked(&mut tx, &order, Reason::Ipn, Some(notice)).await?;
         }
         (Status::Pending, Meaning::Amiss(why)) => flag(why).await?,
         (Status::Paid, Meaning::Failed) if notice.repeats(&order) => {
-            flag("it was given back after it was paid").await?;
+            // What it was before it was paid, or staff took it for paid, is no news.
+            if notice.is_refund() {
+                flag("it was given back after it was paid").await?;
+            }
         }
         (Status::Paid, Meaning::Paid | Meaning::Amiss(_)) => flag("it was paid twice").await?,
         (Status::Failed, Meaning::Paid | Meaning::Amiss(_)) => flag("it was paid after it had failed").await?,
-        (_, Meaning::Open | Meaning::Failed) => {}
+        (_, Meaning::Failed) => {
+            if let Some(why) = notice.leaves(&order) {
+                flag(why).await?;
+            }
+        }
+        (_, Meaning::Open) => {}
     }
     tx.commit().await
 }
@@ -54,8 +62,8 @@ pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, 
     let is_there = accounts::lock(&mut *conn, order.account).await?.is_some();
     orders::pay(&mut *conn, order.id, payment, period).await?;
     tell(&mut *conn, order.id).await?;
-    if payment.is_some() && order.flagged_by.as_deref() == payment {
-        orders::unflag(&mut *conn, order.id).await?;
+    if let Some(payment) = payment {
+        orders::unflag(&mut *conn, order.id, payment).await?;
     }
     if is_there {
         give_tier(conn, order.account, order.product, &order.id.to_string()).await?;
@@ -96,15 +104,32 @@ async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Fails an order that waits, although nobody said anything of it. `false` when it does not wait.
+/// Ends a locked order as failed, of which the processor says this: money that came for it all the same is for staff to see.
+async fn give_up_locked(
+    conn: &mut PgConnection,
+    order: &Order,
+    reason: Reason,
+    said: Option<&Notice>,
+) -> sqlx::Result<()> {
+    fail(&mut *conn, order, reason).await?;
+    if let Some(notice) = said
+        && let Some(why) = notice.leaves(order)
+    {
+        orders::flag(conn, order.id, &notice.payment_id, why).await?;
+    }
+    Ok(())
+}
+
+/// Fails an order that waits, although nobody told its end; the processor says this of it when it is asked. `false` when it does not
+/// wait.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn give_up(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bool> {
+pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&Notice>) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let waits = orders::lock(&mut tx, id).await?.filter(|order| order.status == Status::Pending);
     let Some(order) = waits else { return Ok(false) };
-    fail(&mut tx, &order, Reason::Swept).await?;
+    give_up_locked(&mut tx, &order, Reason::Swept, said).await?;
     tx.commit().await?;
     Ok(true)
 }

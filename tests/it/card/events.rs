@@ -171,40 +171,99 @@ async fn a_checkout_that_is_paid_moves_the_account() {
     app.stop().await;
 }
 
-/// Contract: billing 19. Each status of a subscription says what becomes of the tier.
+/// Contract: billing 4, 19. Each status of a subscription says what becomes of a tier that it gave; one that has given none takes none.
 #[tokio::test]
 async fn a_subscriptions_status_decides() {
     let (app, _provider) = shop().await;
     let mut teller = Teller::of(&app);
     let mut second = 0;
-    for (number, (status, then)) in [
-        ("active", "api_builder"),
-        ("trialing", "api_builder"),
-        ("past_due", "solo_manual"),
-        ("incomplete", "solo_manual"),
-        ("something_new", "solo_manual"),
-        ("unpaid", "free"),
-        ("canceled", "free"),
-        ("paused", "free"),
-        ("incomplete_expired", "free"),
+    for (number, (status, at_first, then)) in [
+        ("active", "api_builder", "api_builder"),
+        ("trialing", "api_builder", "api_builder"),
+        ("past_due", "solo_manual", "api_builder"),
+        ("incomplete", "solo_manual", "api_builder"),
+        ("something_new", "solo_manual", "api_builder"),
+        ("unpaid", "solo_manual", "free"),
+        ("canceled", "solo_manual", "free"),
+        ("paused", "solo_manual", "free"),
+        ("incomplete_expired", "solo_manual", "free"),
     ]
     .into_iter()
     .enumerate()
     {
         let account = app.account(Tier::SoloManual).await;
         let id = format!("sub_{number}");
-        for kind in ["customer.subscription.created", "customer.subscription.updated"] {
+        let (created, updated) = ("customer.subscription.created", "customer.subscription.updated");
+        for (kind, status, tier) in [
+            (created, status, at_first),
+            (updated, status, at_first),
+            (updated, "active", "api_builder"),
+            (updated, status, then),
+            (updated, "active", "api_builder"),
+            (updated, "past_due", "api_builder"),
+        ] {
             second += 1;
             let object = subscription(&id, account, "api_builder", status);
-            teller.stands(second, kind, &object, account, then).await;
+            teller.stands(second, kind, &object, account, tier).await;
         }
-        second += 1;
-        let active = subscription(&id, account, "api_builder", "active");
-        teller.stands(second, "customer.subscription.updated", &active, account, "api_builder").await;
-        second += 1;
-        let late = subscription(&id, account, "api_builder", "past_due");
-        teller.stands(second, "customer.subscription.updated", &late, account, "api_builder").await;
     }
+    app.stop().await;
+}
+
+/// Contract: billing 4, 19, 20; staff 8. A tier that staff or a command gave stays whatever becomes of a subscription that goes on or ends;
+/// one that begins, or is paid again after it gave nothing any more, or is for another tier now, takes it.
+#[tokio::test]
+async fn what_staff_gave_stays_until_something_is_bought() {
+    let (app, _provider) = shop().await;
+    let staff = app.staff().await;
+    let mut teller = Teller::of(&app);
+    let (created, updated, deleted) =
+        ("customer.subscription.created", "customer.subscription.updated", "customer.subscription.deleted");
+    let give = async |account: AccountId, tier: &str| {
+        let body = json!({"tier": tier, "reason": "as was agreed"});
+        staff.post(&format!("/v1/admin/accounts/{account}/tier"), body).await.expect(200);
+    };
+
+    // What never gave anything ends.
+    let account = app.account(Tier::Free).await;
+    give(account, "enterprise").await;
+    for (number, status) in ["incomplete_expired", "unpaid", "canceled", "paused"].into_iter().enumerate() {
+        let (id, at) = (format!("sub_never_{number}"), 10 * i64::try_from(number).expect("few"));
+        let begun = subscription(&id, account, "api_builder", "incomplete");
+        teller.stands(at, created, &begun, account, "enterprise").await;
+        let ends = subscription(&id, account, "api_builder", status);
+        teller.stands(at + 1, updated, &ends, account, "enterprise").await;
+        teller.stands(at + 2, deleted, &ends, account, "enterprise").await;
+    }
+    assert_eq!(app.moves(account).await.len(), 1);
+
+    // What gave something goes on, and ends.
+    let account = app.account(Tier::Free).await;
+    let stands = |status: &str| subscription("sub_renewed", account, "api_builder", status);
+    teller.stands(100, created, &stands("active"), account, "api_builder").await;
+    give(account, "enterprise").await;
+    teller.stands(200, updated, &stands("active"), account, "enterprise").await;
+    teller.stands(210, updated, &stands("past_due"), account, "enterprise").await;
+    teller.stands(220, updated, &stands("active"), account, "enterprise").await;
+    // It is told late that it was paid.
+    let paid = checkout("sub_renewed", account, "api_builder", "paid");
+    teller.stands(100, "checkout.session.completed", &paid, account, "enterprise").await;
+    teller.stands(230, updated, &stands("unpaid"), account, "enterprise").await;
+    // Whoever pays again has what they pay for.
+    teller.stands(240, updated, &stands("active"), account, "api_builder").await;
+    app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
+    let other = subscription("sub_renewed", account, "api_scale", "active");
+    teller.stands(250, updated, &other, account, "api_scale").await;
+    give(account, "free").await;
+    teller.stands(260, updated, &other, account, "free").await;
+    // Another one is bought.
+    let bought = checkout("sub_bought", account, "solo_manual", "paid");
+    teller.stands(300, "checkout.session.completed", &bought, account, "solo_manual").await;
+    give(account, "enterprise").await;
+    teller
+        .stands(400, deleted, &subscription("sub_bought", account, "solo_manual", "active"), account, "enterprise")
+        .await;
+    teller.stands(410, deleted, &other, account, "enterprise").await;
     app.stop().await;
 }
 

@@ -1,13 +1,13 @@
 //! The ledger of payments (contract: billing 27): the service dies again and again while payment providers tell it what happened, each
-//! thing up to three times and in any order, and while staff and sweeps end what nobody told of. Afterwards every account is
-//! where its providers' records have it, and everything was done once.
+//! thing up to three times and in any order, while staff and sweeps end what nobody told of, and staff move some accounts to another
+//! tier. Afterwards every account is where its providers' records and staff have it, and everything was done once.
 //!
 //! What is left to chance comes from a seed, which is printed and which `KITFLEET_TEST_SEED` gives again. A long run is
 //! `KITFLEET_TEST_PAYMENT_KILLS=200 cargo nextest run -p kitfleet --test it card::ledger --no-capture`.
 
 mod orders;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -69,6 +69,8 @@ impl Message {
 struct Record {
     /// What the card provider tells.
     messages: Vec<Message>,
+    /// What it tells after staff have moved the account, where they do.
+    later: Option<Vec<Message>>,
     /// Where the account is to end.
     tier: String,
     receipts: i64,
@@ -161,17 +163,32 @@ impl Course<'_> {
     }
 }
 
-/// One subscription, or two of which the second begins while the first goes on.
+/// One subscription, or two of which the second begins while the first goes on. Staff may move the account to another tier, and then what
+/// goes on is renewed, or ends.
 fn record(account: AccountId, chance: &mut StdRng) -> Record {
     let mut record = Record { tier: "free".to_owned(), ..Record::default() };
+    record.later = chance.random_ratio(1, 4).then(Vec::new);
     let count = chance.random_range(1..=2);
     for number in 0..count {
         let tier = TIERS[chance.random_range(0..TIERS.len())];
         let began = START + number * 5;
         let id = format!("sub_{}_{number}", account.as_uuid().simple());
-        if (Course { record: &mut record, account, id, tier, began, at: began }).run(chance) {
-            tier.clone_into(&mut record.tier);
+        let mut course = Course { record: &mut record, account, id, tier, began, at: began };
+        if !course.run(chance) {
+            continue;
         }
+        let so_far = course.record.messages.len();
+        if course.record.later.is_some() {
+            course.stand("customer.subscription.updated", "active");
+            if chance.random_ratio(1, 2) {
+                course.stand("customer.subscription.deleted", "canceled");
+            }
+        }
+        let renewals = record.messages.split_off(so_far);
+        if let Some(later) = &mut record.later {
+            later.extend(renewals);
+        }
+        tier.clone_into(&mut record.tier);
     }
     record
 }
@@ -186,6 +203,8 @@ struct Shop {
     /// A credential of staff.
     staff: String,
     told: RefCell<Told>,
+    /// How much was taken so far.
+    taken: Cell<usize>,
 }
 
 #[derive(Default)]
@@ -209,7 +228,10 @@ impl Shop {
                 Proof::Staff(key) => request.bearer_auth(key).header("content-type", "application/json"),
             };
             match request.timeout(Duration::from_secs(10)).body(message.body.clone()).send().await {
-                Ok(answer) if message.is_taken(answer.status().as_u16()) => return,
+                Ok(answer) if message.is_taken(answer.status().as_u16()) => {
+                    self.taken.set(self.taken.get() + 1);
+                    return;
+                }
                 // Nothing that is good is ever refused for good.
                 Ok(answer) => assert!(answer.status().is_server_error(), "{} to {}", answer.status(), message.body),
                 Err(_) => {}
@@ -230,6 +252,15 @@ impl Shop {
         self.told.borrow_mut().copies += copies.len();
     }
 
+    /// Staff move an account to another tier.
+    fn given_by_staff(&self, account: AccountId, tier: &str) -> Message {
+        Message {
+            path: format!("/v1/admin/accounts/{account}/tier"),
+            body: json!({"tier": tier, "reason": "as was agreed"}).to_string(),
+            proof: Proof::Staff(self.staff.clone()),
+        }
+    }
+
     /// The providers of accounts that are made one after the other, until it is over.
     async fn tell(&self, mut chance: StdRng) {
         while !self.told.borrow().over {
@@ -238,6 +269,11 @@ impl Shop {
             self.spread(&record.messages, &mut chance).await;
             if chance.random_ratio(1, 2) {
                 self.buy(account, &mut record, &mut chance).await;
+            }
+            if let Some(later) = &record.later {
+                self.deliver(&self.given_by_staff(account, "enterprise")).await;
+                self.spread(later, &mut chance).await;
+                "enterprise".clone_into(&mut record.tier);
             }
             self.told.borrow_mut().records.insert(account.to_string(), (account, record));
         }
@@ -272,7 +308,7 @@ async fn account(pool: &sqlx::PgPool) -> AccountId {
     account
 }
 
-/// Contract: billing 16, 17, 22 to 25, 27, 31, 33, 36 to 42.
+/// Contract: billing 4, 16, 17, 22 to 25, 27, 31, 33, 36 to 42; staff 8.
 #[tokio::test]
 async fn a_service_that_dies_counts_nothing_twice() {
     let (kills, seed) = (given("KITFLEET_TEST_PAYMENT_KILLS", 5), given("KITFLEET_TEST_SEED", rand::random()));
@@ -290,6 +326,7 @@ async fn a_service_that_dies_counts_nothing_twice() {
         sink,
         staff: app.staff().await.key.expect("a key"),
         told: RefCell::default(),
+        taken: Cell::default(),
     };
     let began = Instant::now();
     let command = app.command(&["sweep", "crypto-orders"]);
@@ -297,7 +334,13 @@ async fn a_service_that_dies_counts_nothing_twice() {
     let killing = async {
         let mut api = 0;
         for _ in 0..kills {
-            sleep(Duration::from_millis(chance.random_range(100..900))).await;
+            // In the midst of what is told, however slow the machine is; or a moment after it was begun, whatever it does then.
+            if chance.random_ratio(3, 4) {
+                let until = shop.taken.get() + chance.random_range(1..160);
+                let midst = async || (shop.taken.get() >= until).then_some(());
+                eventually(Duration::from_mins(2), "something is taken", midst).await;
+            }
+            sleep(Duration::from_millis(chance.random_range(0..300))).await;
             app.signal(api, Signal::SIGKILL).await;
             api = app.start(Role::Api);
         }
@@ -324,12 +367,14 @@ async fn a_service_that_dies_counts_nothing_twice() {
             buyer.balance(&app, &shop.sink, &mut ends).await;
         }
     }
-    let messages: usize = told.records.values().map(|(_, record)| record.messages.len()).sum();
+    let later = |record: &Record| record.later.as_ref().map_or(0, Vec::len);
+    let messages: usize = told.records.values().map(|(_, record)| record.messages.len() + later(record)).sum();
+    let by_staff = told.records.values().filter(|(_, record)| record.later.is_some()).count();
     let events = app.count("select count(*) from card_events").await;
     assert_eq!(usize::try_from(events), Ok(messages));
     let [moves, receipts, failures, renewals] = sums;
     eprintln!(
-        "{kills} deaths in {:?}: {} accounts, {messages} events of cards, all told as {} copies; {moves} changes of tier, \
+        "{kills} deaths in {:?}: {} accounts, of which staff moved {by_staff}; {messages} events of cards, all told as {} copies; {moves} changes of tier, \
          {receipts} receipts, {failures} failed payments, {renewals} renewals; ends of crypto orders: {ends:?}",
         began.elapsed(),
         told.records.len(),

@@ -1,6 +1,9 @@
 //! `localstripe`, a double of Stripe's API that others have made and test their own code against. It knows no checkout; its events are
 //! what it has people believe, and they come at once: that an invoice was paid, often before what it would be of.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -110,5 +113,73 @@ async fn what_localstripe_tells_ends_right() {
     .await;
     assert_eq!(app.moves(person.account).await.len(), 2);
     assert_eq!(app.mails_to(&person.email, Template::PaymentReceipt).len(), 1);
+    app.stop().await;
+}
+
+/// The commands of the walk in docs/billing.md: how everything is started, and then each of its steps.
+fn walk() -> Vec<String> {
+    let document = include_str!("../../../docs/billing.md");
+    let section = document.split("\n## ").find(|section| section.starts_with("A subscription at a Stripe of others"));
+    let blocks = section.expect("the walk").split("```sh\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Runs commands of the walk as they are written, with what was set before, and answers what they print.
+async fn walked(folder: &Path, before: &str, commands: &str) -> String {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("{before}\n{commands}")]).current_dir(folder);
+    // The service that is asked runs in this process.
+    let output = tokio::task::spawn_blocking(move || shell.output()).await.expect("no panic").expect("bash");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.is_empty(), "{commands}: {told}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Contract: billing 17, 19, 20, 22. The walk in the documentation is walked, command by command, and comes to what it says.
+#[tokio::test]
+async fn the_walk_comes_to_what_it_says() {
+    let stripe = Localstripe::start().await;
+    let app =
+        App::simulated().selling_at(&stripe.base_url).set("billing.card.webhook_secret", "whsec_walk").start().await;
+    let person = app.person(Tier::Free).await;
+    let steps = walk();
+    let [start, register, subscribe, look, cancel, look_again] = steps.as_slice() else {
+        panic!("{} steps", steps.len())
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert!(
+        start.contains("\ntarget/localstripe/bin/localstripe ") && start.starts_with("tests/localstripe/install "),
+        "{start}"
+    );
+    assert!(root.join("tests/localstripe/install").is_file() && root.join("docs/billing/provider.py").is_file());
+
+    let folder = tempfile::tempdir().expect("a folder");
+    symlink(app.data_dir.path().join("data"), folder.path().join(".kitfleet")).expect("a link");
+    // It is made with the first mail, and whoever looks earlier would be told that it is not there.
+    fs::create_dir_all(folder.path().join(".kitfleet/outbox")).expect("the outbox");
+    let mut before = format!(
+        "STRIPE={} URL={} KEY={} ACC={}\ncall() {{ curl -sS -H \"Authorization: Bearer $KEY\" \"$@\"; echo; }}",
+        stripe.base_url,
+        app.base_url,
+        person.client.key.as_deref().expect("a key"),
+        person.account,
+    );
+    let keep = "declare -p SUB; declare -f stripe";
+    let kept = walked(folder.path(), &before, &format!("{register}\n{subscribe}\n{keep}")).await;
+    let kept = kept.split_once("declare -- SUB").expect("what was set").1;
+    before.push_str("\ndeclare -- SUB");
+    before.push_str(kept);
+    eventually(Duration::from_secs(20), "the account has its tier and its receipt", async || {
+        let shown = walked(folder.path(), &before, look).await;
+        let all = [r#"{"tier":"api_builder","status":"active""#, "-payment_receipt-", "-tier_changed-"];
+        all.iter().all(|word| shown.contains(word)).then_some(())
+    })
+    .await;
+    walked(folder.path(), &before, cancel).await;
+    eventually(Duration::from_secs(20), "the tier is taken back", async || {
+        let shown = walked(folder.path(), &before, look_again).await;
+        shown.contains(r#"{"tier":"free","status":"canceled""#).then_some(())
+    })
+    .await;
     app.stop().await;
 }

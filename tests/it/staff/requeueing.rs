@@ -15,6 +15,46 @@ const ALONE: usize = 300;
 /// After so many it is seen how quickly they go.
 const DELIVERED: i64 = 20_000;
 
+/// Contract: command-line 7; staff 12. An operator's command sends many in bounded batches, too, each in a transaction of its own, and
+/// says how far it has come; machines are told the ids. A worker that is at it meanwhile sends none of them twice.
+#[tokio::test]
+async fn a_command_requeues_in_batches() {
+    let sink = Sink::start().await;
+    let mut app = App::simulated().roles(&[Role::Api]).delivering_to(&sink).start().await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let endpoint = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    app.dead_letters(&endpoint, 450, 1).await;
+    let told = app.run(&["deliveries", "requeue", "--endpoint", &endpoint]).await.code(0).stdout;
+    let lines: Vec<_> = told.lines().collect();
+    let wanted = ["200 of 450 are sent once more", "400 of 450 are sent once more", "450 of 450 are sent once more"];
+    assert_eq!(lines, [&wanted[..], &["450 deliveries are sent once more"]].concat());
+    let sent = "select count(*) from webhook_deliveries
+                where status = 'pending' and updated_at > created_at + interval '30 minutes'";
+    let moments = "select count(distinct updated_at) from webhook_deliveries
+                   where status = 'pending' and updated_at > created_at + interval '30 minutes'";
+    assert_eq!((app.count(sent).await, app.count(moments).await), (450, 3), "in three transactions");
+    let counts = client.get(&format!("/v1/webhooks/{endpoint}")).await.expect(200).body["delivery_counts"].clone();
+    assert_eq!(counts, json!({"delivered": 0, "failed": 0, "dlq": 0}));
+
+    app.start(Role::Worker);
+    app.dead_letters(&endpoint, 650, 1).await;
+    let told = app.run(&["deliveries", "requeue", "--endpoint", &endpoint, "--json"]).await.code(0).json();
+    let ids = told["requeued"].as_array().expect("ids");
+    assert!(ids.len() == 650 && ids.is_sorted_by(|a, b| a.as_str() < b.as_str()), "{ids:?}");
+    // Their events' own deliveries are none of them.
+    let delivered = "select count(*) from webhook_deliveries where status = 'delivered' and created_at < now() - interval '30 minutes'";
+    eventually(Duration::from_mins(1), "all are delivered", async || {
+        (app.count(delivered).await == 1_100).then_some(())
+    })
+    .await;
+    assert_eq!(app.count("select count(*) from webhook_deliveries where attempts > 1").await, 0, "none is sent twice");
+    assert_eq!(
+        app.count("select count(*) from delivery_requeues where requeued = total and done_at is not null").await,
+        2
+    );
+    app.stop().await;
+}
+
 /// Contract: staff 12. The customer's own endpoint can be changed meanwhile, others' operations take no longer than beside any other flood,
 /// progress is told, and none is sent twice.
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Mails to subscribers of the status page (contract: status 15 to 22), each of whom can end that by any of them.
 
-use kitfleet_domain::emails::{self, Attempt, Template};
+use kitfleet_domain::emails::{self, Attempt, Rest, Template};
 use kitfleet_domain::ids::SubscriberId;
 use kitfleet_domain::status::incidents;
 use kitfleet_domain::status::subscribers::{self, Question, Unsubscriber};
@@ -10,7 +10,7 @@ use super::Mailer;
 use super::letter::Letter;
 use super::mail::Mail;
 
-/// The mail. `None` when nobody is to get it, which is noted.
+/// The mail. `None` when nobody is to get it, or not yet, which is noted.
 pub(super) async fn compose(
     conn: &mut PgConnection,
     mailer: &Mailer,
@@ -18,7 +18,15 @@ pub(super) async fn compose(
     subscriber: SubscriberId,
 ) -> sqlx::Result<Option<Mail>> {
     let in_time = attempt.expires_at > attempt.started_at;
-    let mail = if !in_time {
+    let is_news = attempt.template == Template::IncidentUpdated;
+    let rest = if in_time && is_news {
+        emails::let_rest(&mut *conn, attempt, mailer.update_interval).await?
+    } else {
+        Rest::None
+    };
+    let mail = if rest == Rest::Waits {
+        return Ok(None);
+    } else if !in_time || rest == Rest::Superseded {
         None
     } else if attempt.template == Template::StatusConfirm {
         ask(&mut *conn, mailer, attempt, subscriber).await?

@@ -17,7 +17,7 @@ use super::wire::{AgentSession, CreateBody};
 use super::{WRITE_AGENTS, read};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::idempotency::{Given, IdempotencyKey};
+use crate::http::idempotency::{AGENT_SESSIONS, Given, IdempotencyKey};
 use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::openapi::{AgentElsewhere, Body, Creating, Restricted};
@@ -191,9 +191,11 @@ fn in_progress() -> Problem {
 fn replay(answered: &Answered) -> Result<Response> {
     let status = StatusCode::from_u16(answered.status).map_err(|error| Problem::internal(&error))?;
     let given = Given { status, body: answered.body.clone() };
-    Ok(match serde_json::from_str::<Made>(&answered.body) {
-        Ok(made) if status == StatusCode::CREATED => answer(made.id, given),
-        _ => given.into_response(),
+    let made = serde_json::from_str::<Made>(&answered.body).ok().filter(|_| status == StatusCode::CREATED);
+    let replayed = AGENT_SESSIONS.replay(given);
+    Ok(match made {
+        Some(made) => answer(made.id, replayed),
+        None => replayed,
     })
 }
 
@@ -203,6 +205,6 @@ struct Made {
     id: AgentSessionId,
 }
 
-fn answer(id: AgentSessionId, given: Given) -> Response {
+fn answer(id: AgentSessionId, given: impl IntoResponse) -> Response {
     ([(LOCATION, format!("{PATH}/{id}"))], given).into_response()
 }

@@ -26,7 +26,7 @@ use utoipa_axum::routes;
 use super::{READ_AGENTS, WRITE_AGENTS};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::idempotency::{Given, IdempotencyKey};
+use crate::http::idempotency::{Given, IdempotencyKey, MESSAGES};
 use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::lists::{Listed, Page, Paging, Query};
@@ -203,7 +203,7 @@ fn replay(app: &App, caller: &Caller, receipt: Option<&NewReceipt>, known: Recei
                 receipts::open(vault, caller.account_id, &receipt.key, &sealed_body).map_err(|e| internal(&e))?;
             let status = StatusCode::from_u16(status).map_err(|error| internal(&error))?;
             let body = String::from_utf8(body).map_err(|error| internal(&error))?;
-            Ok(Given { status, body }.into_response())
+            Ok(MESSAGES.replay(Given { status, body }))
         }
         (Receipt::Mismatch, ..) => refuse("another message was sent with this Idempotency-Key", "mismatch"),
         (Receipt::InProgress | Receipt::Completed { .. }, ..) => refuse(

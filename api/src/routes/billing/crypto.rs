@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::{HeaderName, LOCATION};
+use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::accounts::{self, Tier};
 use kitfleet_domain::billing::CURRENCY;
@@ -25,7 +25,7 @@ use utoipa_axum::routes;
 use super::paid_tier;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::idempotency::{Given, IdempotencyKey};
+use crate::http::idempotency::{CRYPTO_PURCHASES, Given, IdempotencyKey};
 use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::lists::{self, Listed, Page, Paging, Query};
@@ -46,8 +46,6 @@ const SPARE: Duration = Duration::from_secs(25);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// In what orders are paid unless their buyers say otherwise.
 const PAY_CURRENCY: &str = "btc";
-/// Says that an answer was given before.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -280,8 +278,8 @@ async fn ask(app: &App, order: &Order) -> Result<Payment> {
 }
 
 fn replayed(id: OrderId, body: String) -> Response {
-    ([(REPLAYED, "1".to_owned()), (LOCATION, location(id))], Given { status: StatusCode::CREATED, body })
-        .into_response()
+    let given = Given { status: StatusCode::CREATED, body };
+    ([(LOCATION, location(id))], CRYPTO_PURCHASES.replay(given)).into_response()
 }
 
 fn location(id: OrderId) -> String {

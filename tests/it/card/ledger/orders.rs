@@ -32,6 +32,8 @@ enum Fate {
     ToppedUp,
     /// Too little comes, and then all of it by another payment.
     InParts,
+    /// Too little comes by two payments, and then the rest by the second.
+    BothShort,
     /// It is paid by two payments.
     PaidTwice,
     /// It is paid in another currency.
@@ -40,6 +42,8 @@ enum Fate {
     Settled,
     /// The processor gives it up.
     Refused,
+    /// And some of it had come.
+    RefusedShort,
     /// It is paid, and given back.
     GivenBack,
     /// Staff give it up.
@@ -50,25 +54,30 @@ enum Fate {
     Disputed,
     /// A sweep gives it up.
     Swept,
+    /// A sweep gives it up, and some of it had come.
+    SweptShort,
     /// A sweep finds that it was paid.
     FoundPaid,
     /// A sweep gives it up while it is paid.
     SweptLate,
 }
 
-const FATES: [Fate; 14] = [
+const FATES: [Fate; 17] = [
     Fate::Paid,
     Fate::ToppedUp,
     Fate::InParts,
+    Fate::BothShort,
     Fate::PaidTwice,
     Fate::OtherMoney,
     Fate::Settled,
     Fate::Refused,
+    Fate::RefusedShort,
     Fate::GivenBack,
     Fate::Expired,
     Fate::ExpiredLate,
     Fate::Disputed,
     Fate::Swept,
+    Fate::SweptShort,
     Fate::FoundPaid,
     Fate::SweptLate,
 ];
@@ -81,13 +90,15 @@ impl Fate {
     fn ends(self) -> &'static [End] {
         match self {
             Self::Paid | Self::ToppedUp | Self::Settled | Self::FoundPaid => &[("paid", None, false)],
-            Self::InParts | Self::PaidTwice => &[("paid", None, true)],
+            Self::InParts | Self::BothShort | Self::PaidTwice => &[("paid", None, true)],
             Self::OtherMoney => &[("pending", None, true)],
             Self::Refused => &[("failed", Some("ipn"), false)],
+            Self::RefusedShort => &[("failed", Some("ipn"), true)],
             Self::GivenBack => &[("paid", None, true), ("failed", Some("ipn"), true)],
             Self::Expired => &[("failed", Some("expired"), false)],
             Self::ExpiredLate | Self::Disputed => &[("paid", None, false), ("failed", Some("expired"), true)],
             Self::Swept => &[("failed", Some("swept"), false)],
+            Self::SweptShort => &[("failed", Some("swept"), true)],
             Self::SweptLate => &[("paid", None, false), ("failed", Some("swept"), true)],
         }
     }
@@ -96,7 +107,7 @@ impl Fate {
     fn age(self) -> &'static str {
         match self {
             Self::Expired | Self::ExpiredLate | Self::Disputed => "61 minutes",
-            Self::Swept | Self::FoundPaid | Self::SweptLate => "9 days",
+            Self::Swept | Self::SweptShort | Self::FoundPaid | Self::SweptLate => "9 days",
             _ => "0",
         }
     }
@@ -110,11 +121,21 @@ impl Fate {
             Self::Paid | Self::ExpiredLate | Self::Disputed | Self::SweptLate => vec![all],
             Self::ToppedUp => vec![less, all],
             Self::InParts => vec![less, other],
+            Self::BothShort => {
+                let mut less_of_other = other.clone();
+                less_of_other.1["actually_paid"] = json!(0.001);
+                vec![less, less_of_other, other]
+            }
             Self::PaidTwice => vec![all, other],
             Self::OtherMoney | Self::Settled => vec![("finished", json!({"pay_currency": "doge"}))],
-            Self::Refused => vec![(["failed", "refunded", "expired"][order_number(order) % 3], json!({}))],
+            Self::Refused => {
+                vec![(["failed", "refunded", "expired"][order_number(order) % 3], json!({"actually_paid": 0}))]
+            }
+            Self::RefusedShort => {
+                vec![(["failed", "expired"][order_number(order) % 2], json!({"actually_paid": 0.001}))]
+            }
             Self::GivenBack => vec![all, ("refunded", json!({}))],
-            Self::Expired | Self::Swept | Self::FoundPaid => Vec::new(),
+            Self::Expired | Self::Swept | Self::SweptShort | Self::FoundPaid => Vec::new(),
         }
     }
 
@@ -189,8 +210,12 @@ impl Shop {
             let key = format!("order-{number}");
             let order = self.check_out(&buyer.client, product, &key).await;
             let fate = *FATES.choose(chance).expect("some");
-            let found = if fate == Fate::FoundPaid { "finished" } else { "waiting" };
-            self.processor.stands(&notice(&order, found, &json!({})));
+            let (found, came) = match fate {
+                Fate::FoundPaid => ("finished", json!({})),
+                Fate::SweptShort => ("partially_paid", json!({"actually_paid": 0.001})),
+                _ => ("waiting", json!({"actually_paid": 0})),
+            };
+            self.processor.stands(&notice(&order, found, &came));
             self.age(&order, fate.age()).await;
             let messages = self.messages(&order, fate, chance);
             self.spread(&messages, chance).await;
@@ -376,7 +401,8 @@ impl Bought {
 
     /// The payment by which the order is paid, if it is.
     fn paying(&self) -> String {
-        let more = if self.fate == Fate::InParts { 4_000_000_000_000 } else { 0 };
+        let by_another = matches!(self.fate, Fate::InParts | Fate::BothShort);
+        let more = if by_another { 4_000_000_000_000 } else { 0 };
         (payment(&self.order) + more).to_string()
     }
 }
