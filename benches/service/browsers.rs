@@ -15,8 +15,10 @@ use crate::{site, webdriver};
 const ROUNDS: usize = 20;
 /// How long each kind of flow is run.
 const FLOWS: Duration = Duration::from_secs(20);
-/// Flows at once: one a core.
-const AT_ONCE: usize = 2;
+/// Flows at once.
+const AT_ONCE: [usize; 4] = [1, 2, 4, 8];
+/// Creates at once, and how often.
+const BURST: (usize, usize) = (8, 5);
 
 pub async fn run() -> Result<()> {
     let url = site::start().await?;
@@ -28,6 +30,10 @@ pub async fn run() -> Result<()> {
     snapshots(&client, &url).await?;
     memory(&service, &client, &url).await?;
     flows(&client, &url).await?;
+    drop(service);
+
+    let service = Service::start(&[("SESSIONS__ALLOW_PRIVATE_TARGETS", "true")], 1).await?;
+    bursts(&service.client("bursts")?).await?;
     drop(service);
 
     let cold = Service::start(&[("SESSIONS__ALLOW_PRIVATE_TARGETS", "true"), ("WORKER__WARM_POOL", "0")], 1).await?;
@@ -173,15 +179,33 @@ fn browser_memory(roots: &[u32]) -> Result<(f64, usize)> {
     Ok((f64::from(kib) / 1024.0, browsers))
 }
 
+/// Eight creates at once, with as many hot browsers as the service keeps by itself: the first time nobody has asked for so many before.
+async fn bursts(client: &Client) -> Result<()> {
+    report::heading("Eight creates at once, all ready, in milliseconds");
+    for burst in 0..BURST.1 {
+        // What was taken before is replaced by then.
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        let begun = Instant::now();
+        let sessions = futures_util::future::try_join_all((0..BURST.0).map(|_| client.create())).await?;
+        let took = begun.elapsed().as_secs_f64() * 1_000.0;
+        let name = if burst == 0 { "the first such burst" } else { "one after another such burst" };
+        report::figure(name, took, "ms", "≤ 500", took <= 500.0);
+        futures_util::future::try_join_all(sessions.iter().map(|session| client.delete(session))).await?;
+    }
+    Ok(())
+}
+
 /// Whole flows a second: create, navigate, tap, state, screenshot, delete.
 async fn flows(client: &Client, url: &str) -> Result<()> {
-    let ours = rate(async |_| flow(client, url).await).await?;
-    let driver = webdriver::Server::start(AT_ONCE)?;
-    let theirs = rate(async |lane| driver.flow(lane, url).await).await?;
     report::heading("Whole flows: create, navigate, tap, state, screenshot, delete");
-    report::figure("ours", ours, "flows/s", "no bound", true);
-    report::figure("bare WebDriver, a fresh browser each", theirs, "flows/s", "no bound", true);
-    report::figure("ours to bare WebDriver", ours / theirs, "times", "≥ 1", ours >= theirs);
+    for at_once in AT_ONCE {
+        let ours = rate(at_once, async |_| flow(client, url).await).await?;
+        let driver = webdriver::Server::start(at_once)?;
+        let theirs = rate(at_once, async |lane| driver.flow(lane, url).await).await?;
+        report::figure(&format!("ours, {at_once} at once"), ours, "flows/s", "no bound", true);
+        report::figure("bare WebDriver, a fresh browser each", theirs, "flows/s", "no bound", true);
+        report::figure("ours to bare WebDriver", ours / theirs, "times", "≥ 1", ours >= theirs);
+    }
     Ok(())
 }
 
@@ -194,7 +218,7 @@ async fn flow(client: &Client, url: &str) -> Result<()> {
     client.delete(&session).await.map(drop)
 }
 
-async fn rate(work: impl AsyncFn(usize) -> Result<()>) -> Result<f64> {
+async fn rate(at_once: usize, work: impl AsyncFn(usize) -> Result<()>) -> Result<f64> {
     let started = Instant::now();
     let lane = async |lane| {
         let mut flows = 0_u32;
@@ -204,6 +228,6 @@ async fn rate(work: impl AsyncFn(usize) -> Result<()>) -> Result<f64> {
         }
         Result::Ok(flows)
     };
-    let flows = futures_util::future::try_join_all((0..AT_ONCE).map(lane)).await?;
+    let flows = futures_util::future::try_join_all((0..at_once).map(lane)).await?;
     Ok(f64::from(flows.into_iter().sum::<u32>()) / started.elapsed().as_secs_f64())
 }

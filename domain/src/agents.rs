@@ -497,6 +497,18 @@ pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: Age
     Ok(close(conn, account, id, CloseReason::DriverSessionEnded, &Actor::System).await?.is_some())
 }
 
+/// Whether any agent session is active whose driver session has ended, which [`close_ended`] would close.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    let ended = sqlx::query_scalar!(
+        r#"select exists(select from agent_sessions a where a.status = 'active'
+               and not exists (select from sessions s where s.id = a.session_id and s.live)) as "ended!""#,
+    );
+    ended.fetch_one(conn).await
+}
+
 /// Closes agent sessions whose driver session has ended, at most `limit`. Answers how many. `conn` is in a transaction.
 ///
 /// # Errors

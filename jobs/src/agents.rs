@@ -1,7 +1,5 @@
 //! Turns of agent sessions as jobs, and what else happens when something happens to an agent session.
 
-use std::time::Duration;
-
 use kitfleet_domain::agents::{self, CloseReason};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::{AccountId, AgentSessionId, TurnId, WorkerId};
@@ -34,9 +32,6 @@ impl TurnJob {
 }
 
 impl Job for TurnJob {
-    /// Each worker has such a queue, and most never have a turn.
-    const SAFETY: Duration = Duration::from_secs(5);
-
     fn queue(&self) -> String {
         Self::queue_of(self.worker)
     }

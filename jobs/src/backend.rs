@@ -4,7 +4,7 @@
 //! one keeps apalis's tables, its typed tasks and its middleware, and replaces the parts that wait:
 //!
 //! - a wake-up is noticed before the table is looked at, never after, so that none falls between;
-//! - a safety timer looks once a second, whatever was notified, or as often as the queue's job says;
+//! - whatever was notified, a worker looks every other second for what waits in its queues ([`crate::waiting`]), and a timer seldom;
 //! - claiming is one statement, and it and the acknowledgements commit without waiting for the disk: a job that runs twice
 //!   finds in its own area's rows that there is nothing left to do;
 //! - an error of the database is logged and tried again: the handler under way finishes, and is acknowledged later.
@@ -31,7 +31,7 @@ use sqlx::{FromRow, PgPool};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Sleep;
 
-use crate::Job;
+use crate::{Job, SAFETY};
 
 /// How often a job worker tells apalis's registry that it lives. Nothing depends on it but the purge of those that are long gone.
 const BEAT: Duration = Duration::from_mins(1);
@@ -63,7 +63,7 @@ impl<J: Job> QueueBackend<J> {
             persisted: Persisted::new(Queue { db: lazy, config, claims: Arc::default() }),
             codec: JsonCodec::default(),
             wakeups,
-            safety: Box::pin(tokio::time::sleep(J::SAFETY)),
+            safety: Box::pin(tokio::time::sleep(SAFETY)),
             look: true,
             handed_out: 0,
             job: PhantomData,
@@ -77,7 +77,7 @@ impl<J: Job> QueueBackend<J> {
         }
         while self.safety.as_mut().poll(cx).is_ready() {
             self.look = true;
-            self.safety.set(tokio::time::sleep(J::SAFETY));
+            self.safety.set(tokio::time::sleep(SAFETY));
         }
     }
 }

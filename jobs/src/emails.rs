@@ -24,9 +24,6 @@ impl EmailJob {
 }
 
 impl Job for EmailJob {
-    // A mail whose wake-up was lost is due again, and then enqueued with another, by the chain `send_due_emails`.
-    const SAFETY: Duration = crate::SELDOM;
-
     fn queue(&self) -> String {
         Self::QUEUE.to_owned()
     }

@@ -21,6 +21,7 @@ pub mod replies;
 pub mod staff;
 pub mod status;
 pub mod traces;
+pub mod waiting;
 pub mod wakeups;
 pub mod webhooks;
 
@@ -36,13 +37,11 @@ use sqlx::PgConnection;
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The queue it waits in: a constant, or a constant and the owner's id.
     fn queue(&self) -> String;
-
-    /// How often the queue is looked at without having been woken.
-    const SAFETY: Duration = Duration::from_secs(1);
 }
 
-/// How often a queue is looked at for which a chain, or another worker, looks as well.
-const SELDOM: Duration = Duration::from_secs(10);
+/// How often a queue is looked at by whoever serves it without having been woken. Its worker looks for all of them meanwhile
+/// ([`waiting`]).
+const SAFETY: Duration = Duration::from_secs(30);
 
 /// Writes `job` into its queue and, when the transaction commits, wakes whoever serves that queue.
 ///

@@ -38,9 +38,6 @@ impl From<Chain> for MaintenanceJob {
 }
 
 impl Job for MaintenanceJob {
-    // Who has scheduled a tick first looks when the one before it is due. What he did not live to do others find later.
-    const SAFETY: Duration = crate::SELDOM;
-
     fn queue(&self) -> String {
         Self::QUEUE.to_owned()
     }

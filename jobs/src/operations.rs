@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use apalis_core::backend::finalize::Ephemeral;
 use apalis_core::backend::{Backend, BackendConfig};
@@ -31,11 +30,10 @@ use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::SAFETY;
 use crate::backend::{RETRY, planned_once};
 use crate::wakeups::{self, Wakeups};
 
-/// How often there is looked for what waits without having been woken.
-const SAFETY: Duration = Duration::from_secs(2);
 /// Intents taken at once.
 const BATCH: i64 = 32;
 

@@ -1,7 +1,5 @@
 //! Checks of saved proxies as jobs.
 
-use std::time::Duration;
-
 use kitfleet_domain::ids::{ProxyCheckId, WorkerId};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -31,9 +29,6 @@ impl CheckProxy {
 }
 
 impl Job for CheckProxy {
-    /// Each worker has such a queue, and most never have a check.
-    const SAFETY: Duration = Duration::from_secs(5);
-
     fn queue(&self) -> String {
         Self::queue_of(self.worker)
     }

@@ -60,8 +60,17 @@ async fn look_around(app: &App, client: &Client, scraper: &Client, session: &str
         for filter in ["", "?status=dlq", "?status=pending"] {
             client.get(&format!("/v1/webhooks/{endpoint}/deliveries{filter}")).await.expect(200);
         }
-        for path in ["/v1/account/audit-log", "/v1/account/audit-log?action=account.login", "/v1/usage", "/v1/profiles"]
-        {
+        for path in [
+            "/v1/account/audit-log",
+            "/v1/account/audit-log?action=account.login",
+            "/v1/account/notifications",
+            "/v1/agent-sessions",
+            "/v1/api-keys",
+            "/v1/billing/crypto-orders",
+            "/v1/profiles",
+            "/v1/status",
+            "/v1/usage",
+        ] {
             client.get(path).await.expect(200);
         }
         scraper.get("/metrics").await;
@@ -96,13 +105,13 @@ async fn scans(app: &App) -> Vec<(String, i64)> {
 /// Workers that have nothing to do.
 const WORKERS: usize = 4;
 /// Statements a second that each of them may send while chains of a minute are due: of fewer workers each runs more of those, of many
-/// next to none. A fifth of one is the look for checks of proxies, of which each worker has a queue.
-const IDLE: f64 = 4.2;
+/// next to none.
+const IDLE: f64 = 2.0;
 /// How long they are counted.
 const WINDOW: Duration = Duration::from_secs(24);
 
-/// Workers that have nothing to do ask the database for little: each renews its lease every two seconds, and looks as often for
-/// operations and for deliveries that it may not have been told of; and one of them keeps the time of the chains.
+/// Workers that have nothing to do ask the database for little: each renews its lease every two seconds, and looks as often, by one
+/// statement, for what it may not have been told of; and one of them keeps the time of the chains.
 #[tokio::test]
 async fn workers_that_have_nothing_to_do_ask_for_little() {
     let roles = [&[Role::Api][..], &[Role::Worker; WORKERS]].concat();

@@ -1,5 +1,7 @@
 //! The trip of an operation: what it asks of the database, and what becomes of it when nobody is woken.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
@@ -11,12 +13,14 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{Executor as _, PgConnection};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::records::uuid_of;
 use crate::support::statements::{Statement, list};
 use crate::support::{App, Client, Redis, Role, at_once, eventually};
 
-/// What an operation may take that nobody was told of: a second until the rows are looked at, the operation, and a busy machine.
+/// What an operation may take that nobody was told of: two seconds until the rows are looked at, the operation, and a busy machine.
 const UNTOLD: Duration = Duration::from_secs(3);
 
 fn moment() -> Value {
@@ -63,6 +67,37 @@ async fn an_operation_takes_few_statements_and_two_durable_commits() {
         assert_eq!(steps, expected.map(|(step, waits)| (step.to_owned(), waits, OPERATIONS)));
         app.stop().await;
     }
+}
+
+/// Contract: workers 1. Whatever an operation does, it takes the same statements; one that types asks besides for the key that its text is
+/// sealed with, and what a capture shows is read from its row.
+#[tokio::test]
+async fn operations_of_all_kinds_take_as_few_statements() {
+    const EACH: i64 = 30;
+    let app = App::simulated().counting_statements().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let kinds = [
+        ("navigate", json!({"url": "https://example.com/"}), 4),
+        ("interact", json!({"action": {"kind": "tap", "selector": "#q"}}), 4),
+        ("interact", json!({"action": {"kind": "type", "selector": "#q", "text": "a"}}), 5),
+        ("wait", moment(), 4),
+        ("extract", json!({"extractions": [{"name": "a", "selector": "p", "type": "text"}]}), 4),
+        ("snapshot", json!({}), 4),
+        ("capture", json!({"kind": "screenshot"}), 5),
+    ];
+    for (kind, body, statements_each) in kinds {
+        client.operate(&session, kind, body.clone()).await.expect(200);
+        app.count_statements().await;
+        for _ in 0..EACH {
+            client.operate(&session, kind, body.clone()).await.expect(200);
+        }
+        let mut statements = app.statements().await;
+        statements.retain(|statement| statement.calls >= EACH);
+        let each = statements.iter().map(|statement| statement.calls).sum::<i64>() / EACH;
+        assert_eq!(each, statements_each, "{kind} {body}: {}", list(&statements));
+    }
+    app.stop().await;
 }
 
 /// Contract: workers 1, 19. A create is four statements, each a transaction of its own: whose key it is, the session, the start and the
@@ -189,13 +224,17 @@ async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> In
     intent
 }
 
-/// Contract: workers 12. An outcome of which nobody is told is found; nonsense on a channel, and outcomes that are told twice,
-/// change nothing.
+/// Contract: workers 12. Outcomes of which nobody is told, as by a worker that dies between an operation's end and its wake-up, 200
+/// times, are found; nonsense on a channel, and outcomes that are told twice, change nothing.
 #[tokio::test]
 async fn wake_ups_may_be_lost_repeated_or_nonsense() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
     let client = app.client().await;
     let session = client.session().await;
+    let mut others = vec![session.clone()];
+    while others.len() < 20 {
+        others.push(client.session().await);
+    }
     let nonsense = "select pg_notify(channel, 'nonsense ' || n), pg_notify(channel, ''), pg_notify(channel, outcome)
                     from generate_series(1, 20000) n,
                          (select reply_channel as channel, json_build_object('intent', 'int_' || id, 'outcome', outcome)::text as outcome
@@ -211,11 +250,67 @@ async fn wake_ups_may_be_lost_repeated_or_nonsense() {
                 end $$;
                 create trigger away before insert on intents for each row execute function away();";
     app.database.pool.execute(away).await.expect("a trigger");
-    for _ in 0..3 {
+    for _ in 0..10 {
         let asked = Instant::now();
-        client.operate(&session, "wait", moment()).await.expect(200);
+        let operations = others.clone().into_iter().map(|session| {
+            let client = client.clone();
+            async move { client.operate(&session, "wait", moment()).await.expect(200) }
+        });
+        at_once(operations).await;
         assert!(asked.elapsed() < UNTOLD, "{:?}", asked.elapsed());
     }
+    app.stop().await;
+}
+
+/// Contract: workers 12; operations 2. In a flood of operations Redis is frozen, killed, filled and started again: each operation is carried
+/// out once, and its caller told.
+#[tokio::test]
+async fn a_flood_goes_on_while_redis_comes_and_goes() {
+    const CLIENTS: usize = 24;
+    const WHILE: i64 = 100;
+    let mut redis = Redis::start();
+    let app =
+        App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).set("redis.url", &redis.url()).start().await;
+    let client = app.client().await;
+    let (told, enough) = (Arc::new(AtomicI64::new(0)), CancellationToken::new());
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (client, session, told, enough) =
+            (client.clone(), client.session().await, Arc::clone(&told), enough.clone());
+        clients.spawn(async move {
+            while !enough.is_cancelled() {
+                client.operate(&session, "wait", moment()).await.expect(200);
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    // A while in which many have been told.
+    let flood = async || {
+        let so_far = told.load(Ordering::Relaxed);
+        eventually(Duration::from_secs(30), "the flood goes on", async || {
+            (told.load(Ordering::Relaxed) >= so_far + WHILE).then_some(())
+        })
+        .await;
+    };
+    for _ in 0..3 {
+        flood().await;
+        redis.signal(Signal::SIGSTOP);
+        flood().await;
+        redis.signal(Signal::SIGCONT);
+        flood().await;
+        redis.kill();
+        flood().await;
+        redis.restart();
+        flood().await;
+        redis.fill();
+        flood().await;
+        redis.make_room();
+    }
+    enough.cancel();
+    clients.join_all().await;
+    let done = "select count(*) from intents where kind = 'wait' and status = 'done' and outcome ->> 'ended' = 'done'";
+    assert_eq!(app.count(done).await, told.load(Ordering::Relaxed));
+    assert_eq!(app.count("select count(*) from intents where status <> 'done'").await, 0);
     app.stop().await;
 }
 

@@ -37,13 +37,14 @@ use kitfleet_jobs::maintenance::{self as maintenance_jobs, MaintenanceJob, Sched
 use kitfleet_jobs::operations::{OperationBackend, OperationJob};
 use kitfleet_jobs::proxies::CheckProxy;
 use kitfleet_jobs::replies::Replies;
+use kitfleet_jobs::waiting;
 use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_jobs::webhooks::AttemptJob;
 use kitfleet_live::link::Listener;
 use kitfleet_models::{ClientError, Models};
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::Stores;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
@@ -64,9 +65,6 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long after a heartbeat that failed another one is sent.
 const MISSED: Duration = Duration::from_millis(500);
-
-/// How long after they were due the chains are scheduled that another worker had scheduled the last time.
-const LEFT_TO_OTHERS: Duration = Duration::from_secs(2);
 
 /// The least pause between two looks for sessions that have ended: one look is for all of them.
 const GATHERED_FOR: Duration = Duration::from_millis(5);
@@ -213,26 +211,27 @@ async fn run_with(
     // The registry: a line a job type.
     let (operating, talking, checking) = (queue(&operations), queue(&turns), queue(&checks));
     let (mailing, delivering) = (queue(EmailJob::QUEUE), queue(AttemptJob::QUEUE));
-    let (ticking, ticks) = channel(1);
+    let ((ticking, ticks), (late, lateness), (due, deliveries_due)) = (channel(1), channel(1), channel(1));
     let (maintaining, timing) = ((ticks, Arc::clone(&context)), Arc::clone(&context));
-    let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking).await }));
+    let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking, lateness).await }));
+    let rounds = Rounds { served: [turns.clone(), checks.clone()], late, due };
     queues.spawn(operate(operations, operating));
     queues.spawn_blocking(move || serve(&turns, talking, agents::handle));
     queues.spawn_blocking(move || serve(&checks, checking, proxies::handle));
     queues.spawn_blocking(move || serve(EmailJob::QUEUE, mailing, emails::handle));
     queues.spawn_blocking(move || serve(MaintenanceJob::QUEUE, maintaining, maintenance::handle));
-    queues.spawn(webhooks::deliver(delivering));
+    queues.spawn(webhooks::deliver(delivering, deliveries_due));
 
     let ended = tokio::select! {
         () = shutdown.drain.cancelled() => Ok(()),
-        lost = keep_lease(&context) => Err(lost),
+        lost = keep_lease(&context, &rounds) => Err(lost),
         Some(ended) = queues.join_next() => Err(RunError::Queue(format!("{ended:?}"))),
     };
     let ended = match ended {
         Ok(()) => tokio::select! {
             () = drain_and_close(&context, &shutdown.now) => Ok(()),
             // Until the last profile is saved, others have to know that this worker lives.
-            lost = keep_lease(&context) => Err(lost),
+            lost = keep_lease(&context, &rounds) => Err(lost),
         },
         ended => ended,
     };
@@ -305,33 +304,60 @@ async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
     }
 }
 
-/// Schedules the chains whenever one of them is due, for ever. Of all workers the first one to do so looks for what is due; the
-/// others leave it to him for a while.
-async fn keep_time(context: &Context, ticking: Sender<()>) {
+/// Schedules the chains whenever one of them is due, for ever, and has what is due looked for. Of all workers one does so, the first one
+/// to schedule what nobody had; the others leave it to that one until a tick is late.
+async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()>) {
     let failed = Seldom::new();
     let attempt = || async { maintenance_jobs::schedule(&mut *context.lazy.acquire().await?).await };
     loop {
-        let pause = match attempt().await {
-            Ok(Scheduled { anew, next }) => {
-                if anew {
-                    // One that was not noticed yet says as much as many, and when the worker stops nobody is there to be woken.
-                    let _ = ticking.try_send(());
-                    next
-                } else {
-                    next + LEFT_TO_OTHERS
+        match attempt().await {
+            Ok(Scheduled { anew: true, next }) => {
+                // When the worker stops nobody is there to be woken.
+                let _ = ticking.try_send(());
+                tokio::time::sleep(next).await;
+            }
+            Ok(Scheduled { anew: false, .. }) => {
+                if late.recv().await.is_none() {
+                    return;
                 }
+                let _ = ticking.try_send(());
             }
             Err(error) => {
                 failed.say(|held_back| tracing::warn!(%error, held_back, "cannot schedule the chains"));
-                MISSED
+                tokio::time::sleep(MISSED).await;
             }
-        };
-        tokio::time::sleep(pause).await;
+        }
     }
 }
 
-/// Renews the lease, for as long as it holds.
-async fn keep_lease(context: &Context) -> RunError {
+/// Whom a worker tells, as it renews its lease, what there may have been no wake-up of.
+struct Rounds {
+    /// Its own queues of jobs.
+    served: [String; 2],
+    /// Who may have to keep the chains' time.
+    late: Sender<()>,
+    /// Who delivers webhooks.
+    due: Sender<()>,
+}
+
+impl Rounds {
+    async fn make(&self, conn: &mut PgConnection, context: &Context) -> sqlx::Result<()> {
+        let [turns, checks] = &self.served;
+        let waiting = waiting::look(conn, context.id, &[turns, checks, EmailJob::QUEUE]).await?;
+        waiting.wake(&context.wakeups, context.id);
+        // One word that was not noticed yet says as much as many.
+        if waiting.late_ticks {
+            let _ = self.late.try_send(());
+        }
+        if waiting.deliveries {
+            let _ = self.due.try_send(());
+        }
+        Ok(())
+    }
+}
+
+/// Renews the lease, for as long as it holds, and looks for what waits.
+async fn keep_lease(context: &Context, rounds: &Rounds) -> RunError {
     let (failed, mut drained, mut was_full) = (Seldom::new(), Drained::default(), false);
     loop {
         let mut pause = workers::HEARTBEAT;
@@ -344,7 +370,7 @@ async fn keep_lease(context: &Context) -> RunError {
             _ => {}
         }
         was_full = !has_room;
-        match heartbeat(context, &mut drained, has_room).await {
+        match heartbeat(context, rounds, &mut drained, has_room).await {
             Ok(Some(_)) => {}
             Ok(None) => return RunError::Lost,
             // Nobody can declare this worker lost while the database is away, so it may wait for it; but soon afterwards.
@@ -357,9 +383,15 @@ async fn keep_lease(context: &Context) -> RunError {
     }
 }
 
-async fn heartbeat(context: &Context, drained: &mut Drained, has_room: bool) -> sqlx::Result<Option<Lease>> {
+async fn heartbeat(
+    context: &Context,
+    rounds: &Rounds,
+    drained: &mut Drained,
+    has_room: bool,
+) -> sqlx::Result<Option<Lease>> {
     let mut conn = context.lazy.acquire().await?;
     let lease = workers::heartbeat(&mut conn, context.id, has_room).await?;
+    rounds.make(&mut conn, context).await?;
     drop(conn);
     if let Some(lease) = lease {
         drained.heed(lease, context).await?;

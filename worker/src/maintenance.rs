@@ -125,6 +125,9 @@ async fn destroy(db: &PgPool, session: &Aged) -> sqlx::Result<Option<Destroyed>>
 /// # Errors
 /// When the database fails.
 pub async fn sweep_pair_heartbeats(db: &PgPool, patience: Duration) -> sqlx::Result<u64> {
+    if !lanes::any_silent(&mut *db.acquire().await?, patience).await? {
+        return Ok(0);
+    }
     until_none(|| async {
         let mut tx = db.begin().await?;
         let timed_out = lanes::time_out(&mut tx, patience, BATCH).await?;
@@ -135,6 +138,9 @@ pub async fn sweep_pair_heartbeats(db: &PgPool, patience: Duration) -> sqlx::Res
 }
 
 async fn close_agent_sessions(db: &PgPool) -> sqlx::Result<()> {
+    if !agents::any_ended(&mut *db.acquire().await?).await? {
+        return Ok(());
+    }
     let closed = until_none(|| async {
         let mut tx = db.begin().await?;
         let closed = agents::close_ended(&mut tx, BATCH).await?;
@@ -172,6 +178,9 @@ async fn give_up_deliveries(db: &PgPool) -> sqlx::Result<()> {
 }
 
 async fn requeue_dead_letters(db: &PgPool) -> sqlx::Result<()> {
+    if !requeues::any_under_way(&mut *db.acquire().await?).await? {
+        return Ok(());
+    }
     loop {
         let mut tx = db.begin().await?;
         let more = requeues::go_on(&mut tx, requeues::AT_ONCE).await?;

@@ -19,6 +19,7 @@ use kitfleet_domain::webhooks::deliveries::{Attempt, Ended};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use kitfleet_egress::Names;
 use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, Settings};
+use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -26,9 +27,10 @@ pub use self::target::{BadRoots, ExtraRoots};
 use self::target::{NotAnswered, Target};
 use crate::{Context, Duty, name_of, stopped};
 
-/// Delivers until the worker stops, and then waits for what is under way. It is a task, like the attempts that it hands out: on a
+/// Delivers until the worker stops, and then waits for what is under way. `due` is told when something is due of which there was no
+/// wake-up. It is a task, like the attempts that it hands out: on a
 /// thread of its own, as the other queues' workers are, each of them would cost switches between threads.
-pub(crate) async fn deliver((wakeups, context): Duty) -> Result<(), String> {
+pub(crate) async fn deliver((wakeups, context): Duty, due: Receiver<()>) -> Result<(), String> {
     let config = &context.config.webhooks;
     let settings = Settings { at_once: config.at_once, timeout: config.timeout, schedule: config.schedule.clone() };
     let lease = settings.lease();
@@ -36,7 +38,7 @@ pub(crate) async fn deliver((wakeups, context): Duty) -> Result<(), String> {
         return Ok(());
     };
     let sender = Arc::new(sender);
-    let backend = DeliveryBackend::new(context.db.clone(), &context.lazy, settings, wakeups);
+    let backend = DeliveryBackend::new(context.db.clone(), &context.lazy, settings, wakeups, due);
     let run = move |job: AttemptJob| {
         let sender = Arc::clone(&sender);
         // In a task, as every job: apalis polls all handlers of a queue in one. A panic is the task's.

@@ -311,6 +311,19 @@ pub async fn set_mode(
     Ok(audit::record(conn, account, actor, entry).await?)
 }
 
+/// Whether any human drives who was not heard of for `patience`, from whom [`time_out`] would take the lane.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<bool> {
+    let silent = sqlx::query_scalar!(
+        r#"select exists(select from agent_sessions
+               where driver is not null and heard_at <= now() - make_interval(secs => $1)) as "silent!""#,
+        patience.as_secs_f64(),
+    );
+    silent.fetch_one(conn).await
+}
+
 /// Takes the lane from humans who were not heard of for `patience`, at most `limit` (contract: agents 12). Answers how many. A
 /// heartbeat that is being written is waited for by nobody: who is being heard of is no case for this.
 ///

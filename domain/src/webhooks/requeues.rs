@@ -104,6 +104,15 @@ pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option
     .await
 }
 
+/// Whether any requeue is under way, with which [`go_on`] would go on.
+///
+/// # Errors
+/// When the database fails.
+pub async fn any_under_way(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    let open = sqlx::query_scalar!(r#"select exists(select from delivery_requeues where done_at is null) as "open!""#);
+    open.fetch_one(conn).await
+}
+
 /// Sends the next `limit` dead letters once more, of the oldest requeue that nobody else is at. `false` when there is none.
 ///
 /// # Errors

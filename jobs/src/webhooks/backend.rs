@@ -33,6 +33,8 @@ pub struct DeliveryBackend {
     claiming: PgPool,
     acknowledge: Acknowledge,
     wakeups: Receiver<()>,
+    /// Says that something has become due of which nobody was told.
+    due: Receiver<()>,
     reports: UnboundedReceiver<Report>,
     turns: Turns,
     /// When what has become due is looked for again.
@@ -46,15 +48,16 @@ pub struct DeliveryBackend {
 
 impl DeliveryBackend {
     /// Serves deliveries. `lazy` is a pool whose commits do not wait for the disk ([`crate::backend::lazy_pool`]), for claims;
-    /// results are written over `db`.
+    /// results are written over `db`. `due` is told when the table holds something of which there may have been no wake-up.
     #[must_use]
-    pub fn new(db: PgPool, lazy: &PgPool, settings: Settings, wakeups: Receiver<()>) -> Self {
+    pub fn new(db: PgPool, lazy: &PgPool, settings: Settings, wakeups: Receiver<()>, due: Receiver<()>) -> Self {
         let (reporter, reports) = unbounded_channel();
         Self {
             // Claims are made one after the other, and what is due is looked for beside them.
             claiming: planned_once(lazy, 2),
             acknowledge: Acknowledge::new(Results::new(db, settings.clone()), reporter),
             wakeups,
+            due,
             reports,
             turns: Turns::new(&settings),
             settings,
@@ -119,7 +122,8 @@ impl DeliveryBackend {
     }
 
     fn poll_tick(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.tick.as_mut().poll(cx).is_pending() {
+        let told = matches!(self.due.poll_recv(cx), Poll::Ready(Some(())));
+        if self.tick.as_mut().poll(cx).is_pending() && !told {
             return false;
         }
         self.tick.as_mut().reset(Instant::now() + self.turns.pause());

@@ -15,6 +15,7 @@ use kitfleet_domain::webhooks::deliveries::{Attempt, Outcome, SlowWanted, Wanted
 use uuid::Uuid;
 
 use super::{AttemptJob, Settings};
+use crate::SAFETY;
 
 /// Attempts under way at once, of all, of an account and of an endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
@@ -24,8 +25,6 @@ const SLOW_AT_ONCE: (usize, usize) = (8, 4);
 const SLOW_FOR: Duration = Duration::from_hours(2);
 /// How often the table is looked at without a notification: an attempt that was put off is late by no more than that.
 const TICK: Duration = Duration::from_secs(1);
-/// The same as long as nobody has anything under way, nor is slow.
-const IDLE_TICK: Duration = Duration::from_secs(2);
 
 /// Attempts that a process may have under way at once that may open so many files. Each attempt has one; most of them are
 /// for everything else.
@@ -99,9 +98,9 @@ impl Turns {
         self.of_endpoints.is_empty()
     }
 
-    /// When the table is looked at next.
+    /// When the table is looked at next. As long as nobody has anything under way, nor is slow, the worker looks meanwhile.
     pub(super) fn pause(&self) -> Duration {
-        if self.is_idle() && self.slow.is_empty() { IDLE_TICK } else { TICK }
+        if self.is_idle() && self.slow.is_empty() { SAFETY } else { TICK }
     }
 
     fn room(&self) -> usize {

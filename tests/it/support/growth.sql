@@ -75,5 +75,59 @@ select uuid_v7_of(now() - n * interval '1 minute'), accounts[1 + n % 10000], 'Ph
        case when n % 100 = 0 then now() - interval '1 hour' end
 from one, generate_series(1, 50000) n;
 
+insert into agent_sessions (id, account_id, session_id, mode, status, close_reason, archetype, token_budget, destroyed_at)
+select uuid_v7_of(now() - n * interval '6 seconds'), account, uuid_v7_of(now() - n * interval '6 seconds'), 'ai', 'closed', 'customer', 'iphone',
+       1, now() - n * interval '6 seconds'
+from one, generate_series(1, 200000) n;
+insert into agent_turns (id, agent_session_id, worker_id, status, kind, sealed_said, reply_channel, request_id, done_at)
+select uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), workers[1 + n % 200], 'done', 'plan', '',
+       'nobody', '', now()
+from one, generate_series(1, 200000) n;
+insert into agent_steps (id, turn_id, agent_session_id, position, kind, status, operation_id, sealed_wish)
+select uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), 1,
+       'tap', 'done', uuid_v7_of(now() - n * interval '6 seconds'), ''
+from generate_series(1, 200000) n;
+insert into notification_readers (account_id, last_number, until)
+select account, 1300000, now() + interval '1 day' from one;
+insert into notifications (account_id, number, event, data, created_at)
+select account, 1000000 + n, 'operation.ended', '{}', now() - (300001 - n) * interval '200 milliseconds'
+from one, generate_series(1, 300000) n;
+insert into challenges (id, session_id, type, confidence, detail, outcome, ended_at)
+select uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), 'generic', 1, '', 'disappeared', now()
+from generate_series(1, 100000) n;
+
+-- What people and programs prove themselves with, and what is good for a while yet.
+insert into web_sessions (id, account_id, token_hash, expires_at, revoked_at)
+select uuid_v7_of(now() - n * interval '1 second'), accounts[1 + n % 10000], int4send(n), now() + interval '1 day',
+       case when n % 2 = 0 then now() end
+from one, generate_series(1, 100000) n;
+insert into api_keys (id, account_id, name, scopes, key_prefix, key_hash)
+select uuid_v7_of(now() - n * interval '1 second'), accounts[1 + n % 10000], 'key', '{read}', 'svc_live_', int4send(n)
+from one, generate_series(1, 100000) n;
+insert into oauth_clients (id, account_id, name, secret_hash, scopes, created_by_account_id)
+select uuid_v7_of(now()), account, 'robot', '', '{read}', account from one;
+insert into oauth_tokens (token_hash, client_id, scopes, expires_at)
+select int4send(n), (select id from oauth_clients limit 1), '{read}', now() + interval '1 day' from generate_series(1, 100000) n;
+insert into live_tickets (ticket_hash, session_id, role, acting_account_id, web_session_id, expires_at, used_at)
+select int4send(n), uuid_v7_of(now() - n * interval '6 seconds'), 'viewer', account, uuid_v7_of(now()), now() + interval '1 day', now()
+from one, generate_series(1, 100000) n;
+
+insert into crypto_orders (id, account_id, idempotency_key, product, price_cents, price_currency, pay_currency, status, reason, ended_at, paid_until,
+                           lapsed_at, created_at, expires_at)
+select uuid_v7_of(now() - n * interval '1 minute'), accounts[1 + n % 10000], n::text, 'api_scale', 1, 'usd', 'btc',
+       case when n % 2 = 0 then 'paid' else 'failed' end, case when n % 2 = 1 then 'expired' end, now(),
+       case when n % 2 = 0 then now() - interval '1 day' end, case when n % 2 = 0 then now() end, now() - n * interval '1 minute', now()
+from one, generate_series(1, 100000) n;
+insert into card_events (id, type, created_at)
+select 'evt_' || n, 'invoice.paid', now() from generate_series(1, 100000) n;
+insert into card_subscriptions (id, account_id, status, started_at, told_at, told_rank, ended)
+select 'sub_' || n, accounts[1 + n % 10000], 'canceled', now(), now(), 1, true from one, generate_series(1, 50000) n;
+insert into card_notices (template, about, account_id, details)
+select 'payment_receipt', 'in_' || n, accounts[1 + n % 10000], '{}' from one, generate_series(1, 100000) n;
+insert into delivery_requeues (id, account_id, total, requeued, done_at)
+select uuid_v7_of(now() - n * interval '1 minute'), accounts[1 + n % 10000], 1, 1, now() from one, generate_series(1, 50000) n;
+insert into status_subscribers (id, email, email_key, confirm_until, confirmed_at)
+select uuid_v7_of(now() - n * interval '1 minute'), n || '@example.com', n || '@example.com', now(), now() from generate_series(1, 50000) n;
+
 drop table one;
 set session_replication_role = origin;
