@@ -122,11 +122,14 @@ async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, a
     settle(conn, account, &bought, at, Rank::Checkout).await
 }
 
+/// How a subscription stands whose first payment never came.
+const NEVER_PAID: &str = "incomplete_expired";
+
 /// Whether a subscription that stands so gives its tier, or takes it back; `None` when neither (contract: billing 19).
 fn gives(status: &str) -> Option<bool> {
     match status {
         "active" | "trialing" => Some(true),
-        "unpaid" | "canceled" | "paused" | "incomplete_expired" => Some(false),
+        "unpaid" | "canceled" | "paused" | NEVER_PAID => Some(false),
         _ => None,
     }
 }
@@ -134,8 +137,8 @@ fn gives(status: &str) -> Option<bool> {
 /// Notes how a subscription stands, and moves the account to where all of them have it (contract: billing 4, 17, 19, 20).
 ///
 /// That is the tier of the one that began last of those that give theirs, in whatever order this is told. An account that has its tier
-/// of nobody who would take it back, such as of staff, is moved by a subscription that begins to give one, and not by what becomes of
-/// it later: a renewal is nothing that somebody has decided since.
+/// of nobody who would take it back, such as of staff, is moved by a subscription that begins to give one and by one that ends for want of
+/// money, and not by a renewal, which is nothing that somebody has decided since, nor by a purchase that never came about.
 async fn settle(
     conn: &mut PgConnection,
     account: AccountId,
@@ -163,7 +166,7 @@ async fn settle(
             giver.is_some() && decided == Some(true) && matches!(rank, Rank::Checkout | Rank::Created)
         }
         Some(present) => begins || card::subscriber(&mut *conn, &present).await? == Some(account),
-        None => begins,
+        None => begins || decided == Some(false) && (gave.is_some() || subscription.status != NEVER_PAID),
     };
     if moves { move_to_what_is_paid(conn, account).await } else { Ok(()) }
 }
