@@ -259,7 +259,8 @@ async fn a_downgrade_cuts_off_what_the_free_tier_does_without() {
         viewer.hears("hello", 0).await;
         viewers.push(viewer);
     }
-    let [mut key, mut token, mut device, mut person]: [Viewer; 4] = viewers.try_into().unwrap_or_else(|_| unreachable!("they are four"));
+    let [mut key, mut token, mut device, mut person]: [Viewer; 4] =
+        viewers.try_into().unwrap_or_else(|_| unreachable!("they are four"));
     app.execute("update accounts set tier = 'free' where id = $1", owner.account.as_uuid()).await;
     let (by_key, by_token) = tokio::join!(cut_off(&mut key), cut_off(&mut token));
     assert_eq!((by_key, by_token), (Some(4001), Some(4001)));

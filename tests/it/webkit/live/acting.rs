@@ -170,7 +170,8 @@ async fn whoever_has_the_lane_acts() {
         scene.client.post(&path, json!({"client_id": who})).await.expect(200);
     };
     let (mut ada, mut bob) = (shown(&scene, Some("ada")).await, shown(&scene, Some("bob")).await);
-    assert_eq!(ada.hears("control", 0).await, json!({"type": "control", "driver": "agent", "may_act": false}));
+    let waits = json!({"type": "control", "driver": "agent", "may_act": false, "offers": "takeover"});
+    assert_eq!(ada.hears("control", 0).await, waits);
     ada.tap(100, 40).await;
     assert_eq!(ada.hears("refused", 0).await["reason"], "not_driving");
 
