@@ -143,14 +143,14 @@ pub struct Place {
 }
 
 /// A machine as its row has it.
-struct Sealed {
+struct Machine {
     node: MacNodeId,
     livekit_url: String,
     api_key: String,
     sealed_api_secret: Vec<u8>,
 }
 
-impl Sealed {
+impl Machine {
     fn open(self, vault: Option<&Vault>) -> Result<Place, CannotOpen> {
         let Self { node, livekit_url, api_key, sealed_api_secret } = self;
         let secret = vault.ok_or(CannotOpen)?.open(PURPOSE, &node.to_string(), &sealed_api_secret)?;
@@ -178,18 +178,18 @@ pub enum NoPlace {
 /// # Errors
 /// When there is none with room, whose secret this process can open, or the database fails.
 pub async fn place(conn: &mut PgConnection, session: AgentSessionId, vault: Option<&Vault>) -> Result<Place, NoPlace> {
-    if let Some(sealed) = find_room(&mut *conn, session).await? {
-        return Ok(sealed.open(vault)?);
+    if let Some(machine) = find_room(&mut *conn, session).await? {
+        return Ok(machine.open(vault)?);
     }
     let mut tx = conn.begin().await?;
     // They are few, and who counts their rooms is followed by whoever counts next.
     sqlx::query!("select id from mac_nodes order by id for no key update").fetch_all(&mut *tx).await?;
-    if let Some(sealed) = find_room(&mut tx, session).await? {
-        return Ok(sealed.open(vault)?);
+    if let Some(machine) = find_room(&mut tx, session).await? {
+        return Ok(machine.open(vault)?);
     }
     // One without a capacity is taken to be full at a hundred rooms when it is compared with others.
     let with_room = sqlx::query_as!(
-        Sealed,
+        Machine,
         "select n.id as node, n.livekit_url, n.api_key, n.sealed_api_secret
          from mac_nodes n, lateral (
              select count(*)::float8 as rooms
@@ -202,8 +202,8 @@ pub async fn place(conn: &mut PgConnection, session: AgentSessionId, vault: Opti
     .fetch_all(&mut *tx)
     .await?;
     let mut none = NoPlace::Full;
-    for sealed in with_room {
-        let place = match sealed.open(vault) {
+    for machine in with_room {
+        let place = match machine.open(vault) {
             Ok(place) => place,
             Err(error) => {
                 none = error.into();
@@ -222,9 +222,9 @@ pub async fn place(conn: &mut PgConnection, session: AgentSessionId, vault: Opti
     Err(none)
 }
 
-async fn find_room(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Sealed>> {
+async fn find_room(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Machine>> {
     sqlx::query_as!(
-        Sealed,
+        Machine,
         "select n.id as node, n.livekit_url, n.api_key, n.sealed_api_secret
          from livekit_rooms r join mac_nodes n on n.id = r.mac_node_id where r.agent_session_id = $1",
         session as _,
