@@ -9,6 +9,7 @@ use crate::api_keys::{self, KeyKind, Scopes, Secret};
 use crate::ids::{AccountId, ApiKeyId, OauthClientId, WebSessionId};
 use crate::oauth::{self, AccessToken};
 pub use crate::roles::Maker;
+use crate::timestamp::Timestamp;
 use crate::web_sessions;
 
 /// What a bearer showed.
@@ -32,6 +33,8 @@ pub enum Credential {
     OauthToken {
         /// Whose.
         client: OauthClientId,
+        /// Until when it is good.
+        expires_at: Timestamp,
     },
 }
 
@@ -86,7 +89,7 @@ pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<B
     if token.starts_with(AccessToken::PREFIX) {
         let found = oauth::find_by_token(conn, token).await?;
         return Ok(found.map(|token| Bearer {
-            credential: Credential::OauthToken { client: token.client_id },
+            credential: Credential::OauthToken { client: token.client_id, expires_at: token.expires_at },
             account_id: token.account_id,
             maker: None,
             scopes: token.scopes,

@@ -3,6 +3,7 @@
 //! A ticket is shown once, to the worker that has the browser, which uses it up. Its row stays, and says by what credential its viewer
 //! was let in: when that is revoked, or whoever asked for it may not see the session any more, the viewer has to leave.
 
+pub mod driving;
 pub mod links;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::actors::Origin;
 use crate::area::{Area, Purge};
 use crate::credentials::Credential;
 use crate::ids::{AccountId, SessionId, WorkerId};
@@ -80,20 +82,37 @@ pub struct NewTicket<'a> {
     pub role: Role,
     /// What the client calls itself, where a human has to say so who drives an agent session.
     pub client_id: Option<&'a str>,
+    /// Whether it may change who drives an agent session, as whoever asks may.
+    pub takes_over: bool,
     /// Who asks.
     pub acting: AccountId,
+    /// From where.
+    pub origin: Origin,
     /// By what.
     pub credential: Credential,
     /// How long it is good.
     pub ttl: Duration,
 }
 
-/// Which of the columns for a key, a web session and an OAuth client says what somebody asked by.
-fn columns_of(credential: Credential) -> (Option<Uuid>, Option<Uuid>, Option<Uuid>) {
-    match credential {
-        Credential::Key { id, .. } => (Some(id.as_uuid()), None, None),
-        Credential::WebSession { id, .. } => (None, Some(id.as_uuid()), None),
-        Credential::OauthToken { client } => (None, None, Some(client.as_uuid())),
+/// By what somebody asked, as columns.
+#[derive(Default)]
+struct Columns {
+    key: Option<Uuid>,
+    web_session: Option<Uuid>,
+    client: Option<Uuid>,
+    /// When an OAuth token expires: its own row may be gone by then. A key's and a web session's rows say when they do.
+    expires_at: Option<Timestamp>,
+}
+
+impl Columns {
+    fn of(credential: Credential) -> Self {
+        match credential {
+            Credential::Key { id, .. } => Self { key: Some(id.as_uuid()), ..Self::default() },
+            Credential::WebSession { id, .. } => Self { web_session: Some(id.as_uuid()), ..Self::default() },
+            Credential::OauthToken { client, expires_at } => {
+                Self { client: Some(client.as_uuid()), expires_at: Some(expires_at), ..Self::default() }
+            }
+        }
     }
 }
 
@@ -103,11 +122,11 @@ fn columns_of(credential: Credential) -> (Option<Uuid>, Option<Uuid>, Option<Uui
 /// When the database fails.
 pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result<Option<(Token, Timestamp)>> {
     let ticket = Token::generate();
-    let (key, web_session, client) = columns_of(new.credential);
+    let by = Columns::of(new.credential);
     let expires_at = sqlx::query_scalar!(
         "insert into live_tickets (ticket_hash, session_id, role, client_id, acting_account_id, api_key_id, web_session_id,
-                                   oauth_client_id, expires_at)
-         select $1, s.id, $3, $4, $5, $6, $7, $8, now() + make_interval(secs => $9)
+                                   oauth_client_id, credential_expires_at, takes_over, ip_address, user_agent, expires_at)
+         select $1, s.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, now() + make_interval(secs => $13)
          from sessions s where s.id = $2 and s.live
          returning expires_at",
         ticket.hash(),
@@ -115,9 +134,13 @@ pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result
         new.role as _,
         new.client_id,
         new.acting as _,
-        key,
-        web_session,
-        client,
+        by.key,
+        by.web_session,
+        by.client,
+        by.expires_at as _,
+        new.takes_over,
+        new.origin.ip_address,
+        new.origin.user_agent,
         new.ttl.as_secs_f64(),
     )
     .fetch_optional(conn)
@@ -149,6 +172,8 @@ pub struct Admission {
     pub role: Role,
     /// What their client calls itself, if it does.
     pub client_id: Option<String>,
+    /// Whether they may change who drives an agent session.
+    pub takes_over: bool,
 }
 
 /// Uses a ticket up, at the worker that has the session. `None` when it is none that is good for it.
@@ -166,7 +191,7 @@ pub async fn use_up(
         r#"update live_tickets t set used_at = now() from sessions s
            where t.ticket_hash = $1 and t.session_id = $2 and t.used_at is null and t.expires_at > now()
              and s.id = t.session_id and s.live and s.worker_id = $3
-           returning t.id, t.role as "role: Role", t.client_id"#,
+           returning t.id, t.role as "role: Role", t.client_id, t.takes_over"#,
         tokens::hash(ticket),
         session as _,
         worker as _,
@@ -178,9 +203,9 @@ pub async fn use_up(
     Ok(withdrawn(conn, &[admission.id]).await?.is_empty().then_some(admission))
 }
 
-/// Those of these admissions that do not hold any more: the account is suspended, the credential was revoked or has expired, or whoever was
-/// let in is not an admin of the account's team any more; or the link was taken back or has expired that they came by. Not those to a
-/// session that has ended: its browser ends soon, and its viewers are told so.
+/// Those of these admissions that do not hold any more: the account is suspended, the credential was revoked, has expired or does not work
+/// on the free tier (contract: authorization 4), or whoever was let in is not an admin of the account's team any more; or the link was taken
+/// back or has expired that they came by. Not those to a session that has ended: its browser ends soon, and its viewers are told so.
 ///
 /// # Errors
 /// When the database fails.
@@ -193,12 +218,14 @@ pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Re
          left join api_keys k on k.id = t.api_key_id
          left join web_sessions w on w.id = t.web_session_id
          left join oauth_clients c on c.id = t.oauth_client_id
+         left join accounts payer on payer.id = coalesce(k.account_id, c.account_id)
          left join live_links l on l.id = t.link_id
          where t.id = any($1)
            and l.revoked_at is null and coalesce(l.expires_at > now(), true)
            and k.revoked_at is null and coalesce(k.expires_at > now(), true)
            and w.revoked_at is null and coalesce(w.expires_at > now(), true)
-           and c.revoked_at is null
+           and c.revoked_at is null and coalesce(t.credential_expires_at > now(), true)
+           and (payer.tier is distinct from 'free' or k.kind is not distinct from 'device')
            and (acting.id = owner.id or exists(
                     select from team_members m
                     where m.owner_account_id = owner.id and m.member_account_id = acting.id and m.role = 'admin'))",

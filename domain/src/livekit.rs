@@ -139,44 +139,92 @@ pub struct Place {
     /// Where the LiveKit server is.
     pub livekit_url: String,
     api_key: String,
+    secret: Vec<u8>,
+}
+
+/// A machine as its row has it.
+struct Machine {
+    node: MacNodeId,
+    livekit_url: String,
+    api_key: String,
     sealed_api_secret: Vec<u8>,
 }
 
-/// The node on which the agent session has its room, or gets it now: the one that is least full for what it can have (contract: livekit
-/// 6). `None` when there is none with room.
+impl Machine {
+    fn open(self, vault: Option<&Vault>) -> Result<Place, CannotOpen> {
+        let Self { node, livekit_url, api_key, sealed_api_secret } = self;
+        let secret = vault.ok_or(CannotOpen)?.open(PURPOSE, &node.to_string(), &sealed_api_secret)?;
+        Ok(Place { node, livekit_url, api_key, secret })
+    }
+}
+
+/// Why an agent session has no room.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPlace {
+    /// There is no machine, or none with room.
+    #[error("no machine has room")]
+    Full,
+    /// Machines have room, and none of their secrets can be opened; or that of the machine cannot where the room is.
+    #[error(transparent)]
+    Unreadable(#[from] CannotOpen),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// The node on which the agent session has its room, or gets it now: of those whose secret can be opened, the one that is least full for
+/// what it can have (contract: livekit 6). A room is nowhere that nobody could be let into it.
 ///
 /// # Errors
-/// When the database fails.
-pub async fn place(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Place>> {
-    if let Some(place) = find_place(&mut *conn, session).await? {
-        return Ok(Some(place));
+/// When there is none with room, whose secret this process can open, or the database fails.
+pub async fn place(conn: &mut PgConnection, session: AgentSessionId, vault: Option<&Vault>) -> Result<Place, NoPlace> {
+    if let Some(machine) = find_room(&mut *conn, session).await? {
+        return Ok(machine.open(vault)?);
     }
     let mut tx = conn.begin().await?;
-    // They are few, and who counts their rooms is followed by whoever counts next. One without a capacity is taken to be full at a
-    // hundred rooms when it is compared with others.
+    // They are few, and who counts their rooms is followed by whoever counts next.
     sqlx::query!("select id from mac_nodes order by id for no key update").fetch_all(&mut *tx).await?;
-    sqlx::query!(
-        "insert into livekit_rooms (agent_session_id, mac_node_id)
-         select $1, n.id
+    if let Some(machine) = find_room(&mut tx, session).await? {
+        return Ok(machine.open(vault)?);
+    }
+    // One without a capacity is taken to be full at a hundred rooms when it is compared with others.
+    let with_room = sqlx::query_as!(
+        Machine,
+        "select n.id as node, n.livekit_url, n.api_key, n.sealed_api_secret
          from mac_nodes n, lateral (
              select count(*)::float8 as rooms
              from livekit_rooms r join agent_sessions a on a.id = r.agent_session_id and a.status = 'active'
              where r.mac_node_id = n.id
          ) load
          where n.capacity is null or load.rooms < n.capacity
-         order by load.rooms / coalesce(n.capacity, 100), n.id limit 1
-         on conflict do nothing",
-        session as _,
+         order by load.rooms / coalesce(n.capacity, 100), n.id",
     )
-    .execute(&mut *tx)
+    .fetch_all(&mut *tx)
     .await?;
-    tx.commit().await?;
-    find_place(conn, session).await
+    let mut none = NoPlace::Full;
+    for machine in with_room {
+        let place = match machine.open(vault) {
+            Ok(place) => place,
+            Err(error) => {
+                none = error.into();
+                continue;
+            }
+        };
+        let room = sqlx::query!(
+            "insert into livekit_rooms (agent_session_id, mac_node_id) values ($1, $2)",
+            session as _,
+            place.node as _,
+        );
+        room.execute(&mut *tx).await?;
+        tx.commit().await?;
+        return Ok(place);
+    }
+    Err(none)
 }
 
-async fn find_place(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Place>> {
+async fn find_room(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Machine>> {
     sqlx::query_as!(
-        Place,
+        Machine,
         "select n.id as node, n.livekit_url, n.api_key, n.sealed_api_secret
          from livekit_rooms r join mac_nodes n on n.id = r.mac_node_id where r.agent_session_id = $1",
         session as _,
@@ -204,18 +252,14 @@ impl fmt::Debug for RoomToken {
 
 impl Place {
     /// A token for the agent session's room, good from `now` for [`TOKEN_TTL`] (contract: livekit 5), for somebody of the account.
-    ///
-    /// # Errors
-    /// When the node's secret was sealed with a key that this process does not have.
+    #[must_use]
     pub fn token(
         &self,
         session: AgentSessionId,
         account: AccountId,
         role: Role,
         now: Timestamp,
-        vault: &Vault,
-    ) -> Result<(RoomToken, Timestamp), CannotOpen> {
-        let secret = vault.open(PURPOSE, &self.node.to_string(), &self.sealed_api_secret)?;
+    ) -> (RoomToken, Timestamp) {
         let expires_at = Timestamp(now.0 + TOKEN_TTL);
         // A second participant of one identity would throw the first one out.
         let identity = format!("{}:{account}:{}", role.name(), Uuid::now_v7().simple());
@@ -233,7 +277,7 @@ impl Place {
                 "canPublishData": role == Role::Controller,
             },
         });
-        Ok((RoomToken(signed(&claims, &secret)), expires_at))
+        (RoomToken(signed(&claims, &self.secret)), expires_at)
     }
 }
 

@@ -279,6 +279,8 @@ pub struct TokenRecord {
     pub account_id: AccountId,
     /// What it may do.
     pub scopes: Scopes,
+    /// Until when it is good.
+    pub expires_at: Timestamp,
     /// Whether its time is over.
     pub expired: bool,
     /// Whether its client was deleted.
@@ -293,7 +295,7 @@ pub struct TokenRecord {
 /// When the database fails.
 pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<TokenRecord>> {
     sqlx::query!(
-        r#"select t.client_id, c.account_id, t.scopes, t.expires_at <= now() as "expired!",
+        r#"select t.client_id, c.account_id, t.scopes, t.expires_at, t.expires_at <= now() as "expired!",
                   c.revoked_at is not null as "revoked!", a.status as "status: AccountStatus", a.tier as "tier: Tier"
            from oauth_tokens t join oauth_clients c on c.id = t.client_id join accounts a on a.id = c.account_id
            where t.token_hash = $1"#,
@@ -303,6 +305,7 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
         client_id: row.client_id,
         account_id: row.account_id,
         scopes: Scopes::stored(&row.scopes),
+        expires_at: row.expires_at,
         expired: row.expired,
         revoked: row.revoked,
         account_status: row.status,

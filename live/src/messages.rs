@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const MESSAGE_BYTES: usize = 64 * 1024;
 
 pub use kitfleet_domain::live::Role;
+pub use kitfleet_domain::live::driving::Change;
 
 /// What a worker tells a viewer besides pictures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub enum ToViewer {
         driver: Driver,
         /// Whether what this viewer sends is carried out.
         may_act: bool,
+        /// How this viewer may change who drives, if they may.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offers: Option<Change>,
     },
     /// The options of a `<select>` are open, or not any more.
     Menu {
@@ -111,6 +115,8 @@ pub enum DialogKind {
 pub enum Refusal {
     /// Who sent it may only look.
     Viewer,
+    /// Who sent it may not change who drives.
+    Forbidden,
     /// Somebody else drives.
     NotDriving,
     /// An operation is under way, or another person acts.
@@ -137,6 +143,12 @@ pub enum FromViewer {
         /// In this order.
         events: Vec<Event>,
     },
+    /// The viewer's client wants the lane.
+    #[serde(rename = "takeover")]
+    TakeOver,
+    /// It gives the lane back.
+    #[serde(rename = "handback")]
+    HandBack,
 }
 
 /// One thing that a person does. It has no `Debug`: what is typed is in no log (contract: live 15).

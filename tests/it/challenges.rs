@@ -226,6 +226,25 @@ async fn a_challenge_is_resolved_once_and_by_its_owner() {
     app.stop().await;
 }
 
+/// Contract: challenges 9. A session tells of a hundred challenges. What its pages make up beyond them pauses nothing.
+#[tokio::test]
+async fn a_session_tells_of_so_many_challenges_and_no_more() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    for number in 0..100 {
+        client.navigate(&session, &page(&format!("generic?{number}"))).await;
+        let found = paused(&client, &session).await;
+        client.post(&resolution(&session, &found), json!({})).await.expect(200);
+    }
+    client.navigate(&session, &page("generic?beyond")).await;
+    let_it_look().await;
+    assert_eq!(challenge(&client, &session).await, Value::Null);
+    client.operate(&session, "snapshot", json!({})).await.expect(200);
+    assert_eq!(told(&app, &session).await.len(), 100);
+    app.stop().await;
+}
+
 /// Contract: challenges 5, 6. What runs when a challenge is found goes on to its end; what waits behind it does not begin.
 #[tokio::test]
 async fn what_is_under_way_is_not_disturbed() {

@@ -1,13 +1,16 @@
 //! Who may watch a session's browser (contract: live 24 to 28). What they see is tested with real WebKit.
 
-use std::time::Duration;
+mod driving;
+
+use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
 use reqwest::header::{CONNECTION, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use serde_json::{Value, json};
 
-use crate::support::live::{Viewer, ticket};
+use crate::support::live::{Viewer, end_of, ticket};
+use crate::support::namespaces::{OWN, furnish, in_a_network_of_its_own};
 use crate::support::{Answer, App, Client, Role, at_once, eventually, members, unknown_id};
 
 async fn issue(client: &Client, session: &str, body: Value) -> Answer {
@@ -134,8 +137,16 @@ async fn of_64_who_show_a_ticket_one_is_let_in() {
     app.stop().await;
 }
 
-/// Contract: live 6, 20. Whoever watches is cut off when the key by which they were let in is revoked, when the membership is lost, when
-/// the account is suspended, and when the session has ended; whoever came by something else stays.
+/// Waits until a viewer is cut off, which is soon, and answers with the code.
+async fn cut_off(viewer: &mut Viewer) -> Option<u16> {
+    let since = Instant::now();
+    let code = viewer.until_closed().await;
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    code
+}
+
+/// Contract: live 6, 20. Whoever watches is cut off within five seconds when the key by which they were let in is revoked, when they have
+/// signed out, when the membership is lost, when the account is suspended, and when the session has ended; whoever came by something else stays.
 #[tokio::test]
 async fn who_may_not_watch_any_more_is_cut_off() {
     let app = App::simulated().start().await;
@@ -147,29 +158,184 @@ async fn who_may_not_watch_any_more_is_cut_off() {
         client.post("/v1/api-keys", json!({"name": "live", "scopes": ["read:sessions"]})).await.expect(201).body;
     let keyed = Client::new(&app.base_url, minted["key"].as_str());
     let members = app.client_of(member, &["account_owner"]).await;
-    let as_member = async || {
-        let request = members.request(Method::POST, &format!("/v1/sessions/{session}/live-tickets"));
-        let request = request.header("x-service-account", owner.to_string()).json(&json!({"role": "viewer"}));
-        members.send(request).await.expect(201).body["ticket"].as_str().expect("a ticket").to_owned()
+    let as_member = async |what: &str, body: Value| {
+        let request = members.request(Method::POST, &format!("/v1/sessions/{session}/{what}"));
+        members.send(request.header("x-service-account", owner.to_string()).json(&body)).await.expect(201)
     };
-    let mut by_key = Viewer::through_the_api(&app, &session, &ticket(&keyed, &session, "viewer", None).await).await;
-    let mut by_team = Viewer::through_the_api(&app, &session, &as_member().await).await;
-    let mut staying = Viewer::through_the_api(&app, &session, &ticket(&client, &session, "viewer", None).await).await;
-    for viewer in [&mut by_key, &mut by_team, &mut staying] {
+    let by_team = as_member("live-tickets", json!({"role": "viewer"})).await.body["ticket"].clone();
+    let link = as_member("live-links", json!({"expires_in": 600})).await;
+    let by_link = follow(&app, secret_of(&link)).await.expect(201).body["ticket"].clone();
+    let person = app.device_of(owner).await;
+    let [of_key, of_person, of_staying] = [&keyed, &person, &client].map(|who| ticket(who, &session, "viewer", None));
+    let mut viewers = Vec::new();
+    for ticket in [
+        of_key.await,
+        of_person.await,
+        by_team.as_str().expect("a ticket").to_owned(),
+        by_link.as_str().expect("a ticket").to_owned(),
+        of_staying.await,
+    ] {
+        let mut viewer = Viewer::through_the_api(&app, &session, &ticket).await;
         assert_eq!(viewer.hears("hello", 0).await, json!({"type": "hello", "session_id": session, "role": "viewer"}));
+        viewers.push(viewer);
     }
+    let [mut by_key, mut signed_in, mut by_team, mut by_link, mut staying]: [Viewer; 5] =
+        viewers.try_into().unwrap_or_else(|_| unreachable!("they are five"));
     let late = ticket(&keyed, &session, "viewer", None).await;
     client.delete(&format!("/v1/api-keys/{}", minted["id"].as_str().expect("an id"))).await.expect(204);
-    assert_eq!(by_key.until_closed().await, Some(4001));
+    assert_eq!(cut_off(&mut by_key).await, Some(4001));
     watch(&app, &session, opening(&late)).await.problem(401, "unauthorized");
+
+    app.stranger().post("/v1/auth/logout", json!({"token": person.key})).await.expect(200);
+    assert_eq!(cut_off(&mut signed_in).await, Some(4001));
 
     let members = client.get("/v1/team/members").await.expect(200).body;
     let membership = members["data"][0]["id"].as_str().expect("an id").to_owned();
     client.delete(&format!("/v1/team/members/{membership}")).await.expect(204);
-    assert_eq!(by_team.until_closed().await, Some(4001));
+    let (one, other) = tokio::join!(cut_off(&mut by_team), cut_off(&mut by_link));
+    assert_eq!((one, other), (Some(4001), Some(4001)));
+    follow(&app, secret_of(&link)).await.problem(404, "not-found");
 
+    let another = client.session().await;
+    let mut suspended = Viewer::through_the_api(&app, &another, &ticket(&client, &another, "viewer", None).await).await;
+    suspended.hears("hello", 0).await;
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    assert_eq!(staying.until_closed().await, Some(4000));
+    assert_eq!(cut_off(&mut staying).await, Some(4000));
+    // Its sessions end with it: whoever is told of either first is told right.
+    app.run(&["account", "suspend", &owner.to_string()]).await.code(0);
+    assert!(matches!(cut_off(&mut suspended).await, Some(4000 | 4001)));
+    app.stop().await;
+}
+
+/// Contract: live 6, 31; oauth 4. Whoever watches by an OAuth token is cut off when it has expired, though its client gets others. A link that
+/// was made by one is good for as long as the client is.
+#[tokio::test]
+async fn a_view_ends_with_its_token_and_a_link_with_its_client() {
+    let app = App::simulated().set("auth.oauth_token_ttl", "4s").start().await;
+    let owner = app.person(Tier::Enterprise).await;
+    let program = crate::oauth::created(&owner.client, &["read:sessions", "write:sessions"]).await;
+    let by_token = crate::oauth::token(&app, &program).await;
+    let session = owner.client.session().await;
+    let link = by_token.post(&format!("/v1/sessions/{session}/live-links"), json!({"expires_in": 600})).await;
+    let link = link.expect(201);
+    let mut viewer = Viewer::through_the_api(&app, &session, &ticket(&by_token, &session, "viewer", None).await).await;
+    let mut other =
+        Viewer::through_the_api(&app, &session, &ticket(&owner.client, &session, "viewer", None).await).await;
+    viewer.hears("hello", 0).await;
+    let since = Instant::now();
+    assert_eq!(viewer.until_closed().await, Some(4001));
+    assert!(since.elapsed() < Duration::from_secs(4 + 5), "{:?}", since.elapsed());
+    by_token.get(&format!("/v1/sessions/{session}")).await.problem(401, "unauthorized");
+    other.read_for(Duration::from_millis(100)).await;
+    assert_eq!(other.closed, None);
+
+    let by_link = follow(&app, secret_of(&link)).await.expect(201).body;
+    let by_link = by_link["ticket"].as_str().expect("a ticket");
+    let mut by_link = Viewer::through_the_api(&app, &session, by_link).await;
+    by_link.hears("hello", 0).await;
+    owner.client.delete(&format!("/v1/oauth/clients/{}", program.id)).await.expect(204);
+    assert_eq!(cut_off(&mut by_link).await, Some(4001));
+    follow(&app, secret_of(&link)).await.problem(404, "not-found");
+    app.stop().await;
+}
+
+/// Contract: live 6; authorization 4, 5. On the free tier neither API keys nor OAuth tokens let anybody watch, from a downgrade on; an app's
+/// credential and a person who has signed in do. A link by a key is good again after an upgrade.
+#[tokio::test]
+async fn a_downgrade_cuts_off_what_the_free_tier_does_without() {
+    let app = App::simulated().start().await;
+    let owner = app.person(Tier::Enterprise).await;
+    let device = app.client_of(owner.account, &["account_owner"]).await;
+    app.execute("update api_keys set kind = 'device' where account_id = $1", owner.account.as_uuid()).await;
+    let key = app.client_of(owner.account, &["account_owner"]).await;
+    let program = crate::oauth::created(&owner.client, &["read:sessions"]).await;
+    let token = crate::oauth::token(&app, &program).await;
+    let session = key.session().await;
+    let link = key.post(&format!("/v1/sessions/{session}/live-links"), json!({"expires_in": 600})).await.expect(201);
+    let mut viewers = Vec::new();
+    for client in [&key, &token, &device, &owner.client] {
+        let ticket = ticket(client, &session, "viewer", None).await;
+        let mut viewer = Viewer::through_the_api(&app, &session, &ticket).await;
+        viewer.hears("hello", 0).await;
+        viewers.push(viewer);
+    }
+    let [mut key, mut token, mut device, mut person]: [Viewer; 4] =
+        viewers.try_into().unwrap_or_else(|_| unreachable!("they are four"));
+    app.execute("update accounts set tier = 'free' where id = $1", owner.account.as_uuid()).await;
+    let (by_key, by_token) = tokio::join!(cut_off(&mut key), cut_off(&mut token));
+    assert_eq!((by_key, by_token), (Some(4001), Some(4001)));
+    follow(&app, secret_of(&link)).await.problem(404, "not-found");
+    // They have been looked at as those have.
+    for staying in [&mut device, &mut person] {
+        staying.read_for(Duration::from_millis(2_500)).await;
+        assert_eq!(staying.closed, None);
+    }
+    app.execute("update accounts set tier = 'enterprise' where id = $1", owner.account.as_uuid()).await;
+    follow(&app, secret_of(&link)).await.expect(201);
+    app.stop().await;
+}
+
+/// Contract: live 27. Of any number who come at once, as many are let in as may be, and no more.
+#[tokio::test]
+async fn of_a_burst_as_many_are_let_in_as_may_be() {
+    let app = App::simulated()
+        .set("server.max_connections", "64")
+        .set("server.max_connections_per_address", "64")
+        .start()
+        .await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let mut tickets = Vec::new();
+    for _ in 0..24 {
+        tickets.push(ticket(&client, &session, "viewer", None).await);
+    }
+    let asked = tickets.into_iter().map(|ticket| {
+        let (stranger, headers, session) = (app.stranger(), opening(&ticket), session.clone());
+        async move {
+            let request = stranger.request(Method::GET, &format!("/v1/sessions/{session}/live")).headers(headers);
+            // Whoever has the answer holds the view open.
+            request.send().await.expect("an answer")
+        }
+    });
+    let answers = at_once(asked).await;
+    let with = |status: u16| answers.iter().filter(|answer| answer.status() == status).count();
+    assert_eq!((with(101), with(409)), (16, 8));
+    drop(answers);
+    let again = async || {
+        let ticket = ticket(&client, &session, "viewer", None).await;
+        (watch(&app, &session, opening(&ticket)).await.status == 101).then_some(())
+    };
+    eventually(Duration::from_secs(10), "there is room again", again).await;
+    app.stop().await;
+}
+
+/// Contract: live 21, 22. A worker whose address others reach speaks TLS, and is believed by its certificate alone.
+#[tokio::test]
+async fn a_worker_on_another_machine_is_reached_by_tls() {
+    in_a_network_of_its_own("live::inside_a_network_with_an_address").await;
+}
+
+/// See [`a_worker_on_another_machine_is_reached_by_tls`], which starts it.
+#[tokio::test]
+#[ignore = "runs in a network of its own, where another test starts it"]
+async fn inside_a_network_with_an_address() {
+    let _files = furnish(&[]);
+    let listen = format!("{}:7401", OWN[0]);
+    let app = App::simulated().set("worker.live_listen", &listen).roles(&[Role::Api, Role::Worker]).start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let end = end_of(&app, &session).await;
+    assert_eq!((end.address, end.fingerprint.map(|print| print.len())), (listen, Some(32)));
+    let mut viewer = Viewer::through_the_api(&app, &session, &ticket(&client, &session, "viewer", None).await).await;
+    viewer.hears("hello", 0).await;
+    viewer.hears("page", 0).await;
+    for other in ["null", "sha256('another')"] {
+        app.execute_all(&format!("update workers set live_fingerprint = {other}")).await;
+        let ticket = ticket(&client, &session, "viewer", None).await;
+        watch(&app, &session, opening(&ticket)).await.problem(503, "driver-not-integrated");
+    }
+    viewer.read_for(Duration::from_millis(100)).await;
+    assert_eq!(viewer.closed, None);
     app.stop().await;
 }
 

@@ -150,9 +150,17 @@ async fn why_there_is_no_token_is_told_and_counted() {
     let unreadable = client.livekit_token(&agent, "controller").await.problem(503, "feature-unavailable");
     assert!(!unreadable.body.to_string().contains(SECRET));
     assert_eq!(app.minted("controller", "secret_unreadable").await, 1);
+    // Nothing was placed on a machine that nobody could be let into: one that can be read is next, however late it comes.
+    assert_eq!(app.count("select count(*) from livekit_rooms").await, 0);
+    app.register("mac-2", SECRET, None, SEALS).await;
+    let placed = client.livekit_token(&agent, "controller").await.expect(200).body;
+    assert_eq!(placed["url"], "wss://mac-2.example.com");
     // The same name again replaces it, and its rooms stay.
-    assert!(!app.register("mac-1", SECRET, None, SEALS).await);
-    client.livekit_token(&agent, "controller").await.expect(200);
+    assert!(!app.register("mac-2", SECRET, None, [7; 32]).await);
+    client.livekit_token(&agent, "controller").await.problem(503, "feature-unavailable");
+    assert!(!app.register("mac-1", SECRET, None, SEALS).await && !app.register("mac-2", SECRET, None, SEALS).await);
+    let placed = client.livekit_token(&agent, "controller").await.expect(200).body;
+    assert_eq!(placed["url"], "wss://mac-2.example.com");
 
     let reader = app.client_of(account, &["read:agents"]).await;
     reader.livekit_token(&agent, "viewer").await.expect(200);
@@ -238,6 +246,11 @@ async fn staff_register_machines() {
     for (outcome, count) in [("ok", 2), ("validation", 5), ("encryption_error", 0), ("not_found", 1), ("unknown", 0)] {
         assert_eq!(app.registered(outcome).await, count, "{outcome}");
     }
+    // What nobody foresaw.
+    app.execute_all("alter table mac_nodes rename to mac_nodes_elsewhere").await;
+    staff.post(path, body.clone()).await.problem(500, "internal");
+    app.execute_all("alter table mac_nodes_elsewhere rename to mac_nodes").await;
+    assert_eq!(app.registered("unknown").await, 1);
     app.stop().await;
 
     let keyless = App::simulated().set("metrics.scrape_token", "scrape").start().await;

@@ -13,7 +13,7 @@ const CLIENTS: &str = "/v1/oauth/clients";
 
 /// A client as it was created.
 pub struct Credentials {
-    id: String,
+    pub id: String,
     secret: String,
 }
 

@@ -281,7 +281,7 @@ fn credential_name(credential: Credential) -> String {
     match credential {
         Credential::Key { id, .. } => id.to_string(),
         Credential::WebSession { id, .. } => id.to_string(),
-        Credential::OauthToken { client } => client.to_string(),
+        Credential::OauthToken { client, .. } => client.to_string(),
     }
 }
 

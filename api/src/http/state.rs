@@ -32,7 +32,7 @@ use kitfleet_payments::{CardConfig, CardProvider, CryptoConfig, CryptoProcessor}
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -292,6 +292,8 @@ pub struct Shared {
     pub board: Arc<Board>,
     /// The requests under way: the process must not end before they do.
     pub handlers: TaskTracker,
+    /// Room for those who watch by this process.
+    pub views: Arc<Semaphore>,
     /// The live views that pass through here, and what ends them all.
     pub tunnels: TaskTracker,
     pub tunnels_cut: CancellationToken,
@@ -317,6 +319,7 @@ impl App {
         let models = Models::new(config.models.clone())?;
         let card = CardProvider::new(config.card.clone())?;
         let crypto = CryptoProcessor::new(config.crypto.clone())?;
+        let views = Semaphore::new(config.connections.views());
         let handlers = TaskTracker::new();
         Ok(Self(Arc::new(Shared {
             config,
@@ -339,6 +342,7 @@ impl App {
             pulse: Pulse::default(),
             board: Arc::default(),
             handlers,
+            views: Arc::new(views),
             tunnels: TaskTracker::new(),
             tunnels_cut: CancellationToken::new(),
             bodies_given_up: CancellationToken::new(),

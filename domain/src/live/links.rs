@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::{columns_of, withdrawn};
+use super::{Columns, withdrawn};
 use crate::credentials::Credential;
 use crate::ids::{AccountId, LiveLinkId, SessionId};
 use crate::timestamp::Timestamp;
@@ -65,7 +65,8 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<Made> 
         return Ok(Made::TooMany);
     }
     let secret = Token::generate();
-    let (key, web_session, client) = columns_of(new.credential);
+    // It is its maker's, and an OAuth token's is the client's: it outlives the token.
+    let by = Columns::of(new.credential);
     let link = sqlx::query_as!(
         Link,
         "insert into live_links (secret_hash, session_id, acting_account_id, api_key_id, web_session_id, oauth_client_id, expires_at)
@@ -74,9 +75,9 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<Made> 
         secret.hash(),
         new.session as _,
         new.acting as _,
-        key,
-        web_session,
-        client,
+        by.key,
+        by.web_session,
+        by.client,
         new.ttl.as_secs_f64(),
     );
     Ok(Made::Link(link.fetch_one(conn).await?, secret))

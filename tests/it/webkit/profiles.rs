@@ -160,7 +160,7 @@ impl Scene {
 }
 
 /// Contract: profiles 8. Cookies, `HttpOnly` ones and those that end with the browser too, local storage and `IndexedDB` are
-/// there in the next session, whichever worker has it.
+/// there in the next session, whichever worker has it. Contract: notifications 2. Whoever follows the account is told that they are kept.
 #[tokio::test]
 async fn a_login_is_there_in_the_next_session_on_another_worker() {
     let mut scene = Scene::with_a_worker_of_its_own().await;
@@ -170,6 +170,10 @@ async fn a_login_is_there_in_the_next_session_on_another_worker() {
     scene.until_saved(1).await;
     let answer = scene.client.get(&format!("/v1/profiles/{}", scene.profile)).await.expect(200);
     assert!(answer.body["size_bytes"].as_i64() > Some(0), "{}", answer.body);
+    let told = scene.client.get("/v1/account/notifications").await.expect(200).body;
+    let told = told["data"].as_array().expect("a list").iter().filter(|entry| entry["event"] == "profile.saved");
+    let saved = json!({"profile_id": scene.profile, "size_bytes": answer.body["size_bytes"]});
+    assert_eq!(told.map(|entry| entry["data"].clone()).collect::<Vec<_>>(), [saved]);
 
     scene.app.signal(1, Signal::SIGTERM).await;
     scene.app.start(Role::Worker);

@@ -1,10 +1,14 @@
 //! What people do in a browser, one at a time (contract: live 7 to 16). Whoever acts has the session's claim until they have rested for a
 //! second, so that no operation comes between.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kitfleet_domain::database::persist;
+use kitfleet_domain::agents::lanes::LaneError;
+use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::IntentId;
+use kitfleet_domain::live::Admission;
+use kitfleet_domain::live::driving::{self, Change};
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::sessions::gui_input::{self, Claim, Person};
 use kitfleet_host_protocol::Act;
@@ -12,6 +16,7 @@ use kitfleet_live::messages::{Event, Refusal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::fingers::Fingers;
 use super::hub::Hub;
@@ -29,14 +34,22 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// How long nothing is due, at most.
 const LONG: Duration = Duration::from_hours(1);
 
-/// What somebody does. The events keep to the bounds.
+/// What somebody does.
 pub struct Deed {
     /// Who.
     pub seat: SeatId,
-    /// What their client calls itself.
-    pub client_id: Option<String>,
+    /// By what they were let in.
+    pub admission: Arc<Admission>,
     /// What.
-    pub events: Vec<Event>,
+    pub what: What,
+}
+
+/// What somebody may do.
+pub enum What {
+    /// Something in the browser. The events keep to the bounds.
+    Events(Vec<Event>),
+    /// Take over from the AI, or hand back.
+    Lane(Change),
 }
 
 /// Whoever acts.
@@ -105,15 +118,53 @@ impl<'a> Acting<'a> {
     }
 
     async fn take(&mut self, deed: Deed) {
-        let Deed { seat, client_id, events } = deed;
+        let Deed { seat, admission, what } = deed;
         if !self.hub.seats.has(seat) {
             return;
         }
+        match what {
+            What::Events(events) => self.act(seat, admission.client_id.as_deref(), events).await,
+            What::Lane(change) => self.change_lane(seat, admission.id, change).await,
+        }
+    }
+
+    /// Changes who drives (contract: live 36). What somebody did is done before the AI goes on.
+    async fn change_lane(&mut self, seat: SeatId, admission: Uuid, change: Change) {
+        if change == Change::HandBack && self.now.is_some_and(|now| now.seat == seat) {
+            self.rest().await;
+        }
+        if let Err(error) = self.try_to_change_lane(admission, change).await {
+            let (reason, detail) = match error {
+                LaneError::NoSession => (Refusal::Forbidden, "there is no agent session here that you may drive"),
+                LaneError::Closed => (Refusal::NotDriving, "the agent session is closed"),
+                LaneError::NotPair => (Refusal::NotDriving, "the agent session is not in pair mode"),
+                LaneError::DrivenByAnother | LaneError::HumanDrives => (Refusal::NotDriving, "somebody else drives"),
+                LaneError::NotDriving => (Refusal::NotDriving, "you do not drive"),
+                LaneError::Database(error) => {
+                    tracing::warn!(%error, session = %self.hub.session, "who drives cannot be changed now");
+                    (Refusal::Busy, "who drives cannot be changed now")
+                }
+            };
+            self.hub.seats.refuse(seat, reason, detail);
+        }
+        self.hub.look_again();
+    }
+
+    async fn try_to_change_lane(&self, admission: Uuid, change: Change) -> Result<(), LaneError> {
+        let mut tx = begin(&self.context.db).await?;
+        let changed = driving::change(&mut tx, admission, change, self.context.config.agents.heartbeat_timeout).await;
+        if !matches!(changed, Err(LaneError::Database(_))) {
+            tx.commit().await?;
+        }
+        changed
+    }
+
+    async fn act(&mut self, seat: SeatId, client_id: Option<&str>, events: Vec<Event>) {
         let refuse = |reason, detail| self.hub.seats.refuse(seat, reason, detail);
         match self.now {
             Some(now) if now.seat != seat => return refuse(Refusal::Busy, "another person acts"),
             Some(_) => {}
-            None => match self.claim(client_id.as_deref()).await {
+            None => match self.claim(client_id).await {
                 Ok(Claim::Won) => {}
                 Ok(Claim::Busy) => return refuse(Refusal::Busy, "an operation is under way"),
                 Ok(Claim::NotDriving) => {

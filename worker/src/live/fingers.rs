@@ -36,6 +36,7 @@ pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
     };
     let turns = |delta: f64| delta.abs() <= TURN;
     let chars = |text: &str, most: usize| text.chars().take(most + 1).count() <= most;
+    let shows = |text: &str| !text.contains(|of: char| of.is_control() && !matches!(of, '\n' | '\r' | '\t'));
     for event in events {
         match event {
             Event::Touch { finger, .. } if *finger >= FINGERS => return Err("there are ten fingers, from 0 on"),
@@ -50,6 +51,9 @@ pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
             }
             Event::Text { text } | Event::Answer { text: Some(text), .. } if !chars(text, TEXT_CHARS) => {
                 return Err("a text has at most 4096 characters");
+            }
+            Event::Text { text } | Event::Answer { text: Some(text), .. } if !shows(text) => {
+                return Err("a text has no control characters other than line breaks and tabs");
             }
             _ => {}
         }
@@ -224,7 +228,9 @@ mod tests {
         let key = |key: &str| Event::Key { key: key.to_owned() };
         let text = |chars: usize| Event::Text { text: "ä".repeat(chars) };
         let wheel = |delta: f64| Event::Wheel { x: 1.0, y: 1.0, delta_x: 0.0, delta_y: delta };
-        assert_eq!(check(&[key("Control+a"), text(4_096), wheel(-10_000.0)], VIEWPORT), Ok(()));
+        let says = |text: &str| Event::Text { text: text.to_owned() };
+        let lines = "one\r\n\ttwo\u{a0}\u{1f469}\u{200d}\u{1f52c}";
+        assert_eq!(check(&[key("Control+a"), text(4_096), says(lines), wheel(-10_000.0)], VIEWPORT), Ok(()));
         let bad = [
             touch(10, Phase::Begin, 1.0, 1.0),
             touch(0, Phase::Begin, f64::NAN, 1.0),
@@ -237,6 +243,11 @@ mod tests {
             key(&"a".repeat(21)),
             text(4_097),
             Event::Answer { accept: true, text: Some("a".repeat(4_097)) },
+            says("a\0b"),
+            says("\u{1b}[2J"),
+            says("\u{7f}"),
+            says("\u{85}"),
+            Event::Answer { accept: true, text: Some("a\0".to_owned()) },
         ];
         for event in bad {
             assert!(check(&[event], VIEWPORT).is_err());

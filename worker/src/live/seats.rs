@@ -7,7 +7,7 @@ use kitfleet_domain::agents::Mode;
 use kitfleet_domain::agents::lanes::Standing;
 use kitfleet_domain::live::Admission;
 use kitfleet_live::MOST_VIEWERS;
-use kitfleet_live::messages::{Driver, Refusal, Role};
+use kitfleet_live::messages::{Change, Driver, Refusal, Role};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -55,6 +55,8 @@ pub struct Control {
     pub driver: Driver,
     /// While nobody else acts.
     pub may_act: bool,
+    /// How this viewer may change who drives.
+    pub offers: Option<Change>,
 }
 
 /// What a viewer has. Dropping it leaves.
@@ -188,6 +190,13 @@ impl Control {
             }
             Some(_) => Driver::Agent,
         };
-        Self { driver, may_act: controls && matches!(driver, Driver::You | Driver::Nobody) }
+        let is_pair = standing.is_some_and(|standing| standing.mode == Mode::Pair);
+        let offers = match driver {
+            Driver::Agent => Some(Change::TakeOver),
+            Driver::You => Some(Change::HandBack),
+            Driver::Other | Driver::Nobody => None,
+        };
+        let offers = offers.filter(|_| is_pair && admission.takes_over);
+        Self { driver, may_act: controls && matches!(driver, Driver::You | Driver::Nobody), offers }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use kitfleet_live::link::Stream;
-use kitfleet_live::messages::{Closing, Event, FromViewer, MESSAGE_BYTES, Refusal, Role, ToViewer};
+use kitfleet_live::messages::{Change, Closing, FromViewer, MESSAGE_BYTES, Refusal, Role, ToViewer};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -17,11 +18,11 @@ use tokio_tungstenite::tungstenite::protocol::{Role as Part, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 use tokio_util::sync::CancellationToken;
 
-use super::acting::Deed;
+use super::acting::{Deed, What};
 use super::fingers;
 use super::hub::Hub;
 use super::pictures::{Newest, ON_THEIR_WAY, Pictures, Words};
-use super::seats::Seat;
+use super::seats::{Control, Seat};
 
 /// How often a viewer is asked whether it is there.
 const PING_EVERY: Duration = Duration::from_secs(10);
@@ -31,6 +32,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Events a second (contract: live 14).
 const EVENTS_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
+/// What a change of who drives counts as: it is written into the audit log (contract: live 36).
+const EVENTS_OF_A_CHANGE: usize = 100;
 /// Messages a second, of whatever kind (contract: live 20).
 const MESSAGES_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 
@@ -162,10 +165,9 @@ impl<'a> Viewer<'a> {
                             }
                             Ok(())
                         }
-                        Ok(Some(FromViewer::Input { events })) => match self.input(events) {
-                            Ok(()) => Ok(()),
-                            Err((reason, detail)) => self.refuse(reason, detail).await,
-                        },
+                        Ok(Some(FromViewer::Input { events })) => self.take(What::Events(events)).await,
+                        Ok(Some(FromViewer::TakeOver)) => self.take(What::Lane(Change::TakeOver)).await,
+                        Ok(Some(FromViewer::HandBack)) => self.take(What::Lane(Change::HandBack)).await,
                         Ok(None) => Ok(()),
                         Err(over) => Err(over),
                     },
@@ -226,7 +228,9 @@ impl<'a> Viewer<'a> {
     async fn tell_control(&mut self) -> Result<(), Over> {
         let control = *self.seat.control.borrow_and_update();
         match control {
-            Some(control) => self.tell(&ToViewer::Control { driver: control.driver, may_act: control.may_act }).await,
+            Some(Control { driver, may_act, offers }) => {
+                self.tell(&ToViewer::Control { driver, may_act, offers }).await
+            }
             None => Ok(()),
         }
     }
@@ -258,20 +262,35 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Hands on what a person does, if it is one who may act, within bounds.
-    fn input(&self, events: Vec<Event>) -> Result<(), (Refusal, &'static str)> {
-        if self.seat.admission.role != Role::Controller {
+    /// Hands on what a person does, or says why not.
+    async fn take(&mut self, what: What) -> Result<(), Over> {
+        match self.hand_on(what) {
+            Ok(()) => Ok(()),
+            Err((reason, detail)) => self.refuse(reason, detail).await,
+        }
+    }
+
+    /// Hands on what a person does, if it is one who may, within bounds.
+    fn hand_on(&self, what: What) -> Result<(), (Refusal, &'static str)> {
+        let admission = Arc::clone(&self.seat.admission);
+        if admission.role != Role::Controller {
             return Err((Refusal::Viewer, "a viewer may only look"));
         }
-        fingers::check(&events, self.hub.viewport()).map_err(|detail| (Refusal::Invalid, detail))?;
+        let count = match &what {
+            What::Events(events) => {
+                fingers::check(events, self.hub.viewport()).map_err(|detail| (Refusal::Invalid, detail))?;
+                events.len()
+            }
+            What::Lane(_) if admission.takes_over => EVENTS_OF_A_CHANGE,
+            What::Lane(_) => return Err((Refusal::Forbidden, "this ticket may not change who drives")),
+        };
         let too_fast = (Refusal::TooFast, "more than a thousand events a second, or more than the browser takes");
-        let Some(count) = u32::try_from(events.len()).ok().and_then(NonZeroU32::new) else { return Ok(()) };
+        let Some(count) = u32::try_from(count).ok().and_then(NonZeroU32::new) else { return Ok(()) };
         match self.rate.check_n(count) {
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return Err(too_fast),
         }
-        let client_id = self.seat.admission.client_id.clone();
-        self.hub.deeds.try_send(Deed { seat: self.seat.id, client_id, events }).map_err(|_| too_fast)
+        self.hub.deeds.try_send(Deed { seat: self.seat.id, admission, what }).map_err(|_| too_fast)
     }
 
     async fn tell(&mut self, said: &ToViewer) -> Result<(), Over> {

@@ -6,7 +6,7 @@ use kitfleet_domain::agents::{self, AgentStatus};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::AgentSessionId;
 use kitfleet_domain::live::Role;
-use kitfleet_domain::livekit;
+use kitfleet_domain::livekit::{self, NoPlace};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::workers;
 use serde::Serialize;
@@ -117,17 +117,21 @@ async fn mint(app: &App, caller: &Caller, path: &IdPath<AgentSessionId>, role: R
     if session.status == AgentStatus::Closed {
         return Err(missing(Problem::new(&kinds::CONFLICT, "the agent session is closed")));
     }
-    let place = livekit::place(&mut conn, id).await?.ok_or_else(|| {
-        let detail = "this deployment has no machine that could show the session by video, or none with room";
-        refused(TokenOutcome::NoMac, Problem::new(&kinds::FEATURE_UNAVAILABLE, detail))
+    let vault = app.own_vault("LiveKit tokens");
+    let place = livekit::place(&mut conn, id, vault.as_ref().ok().copied()).await.map_err(|none| match none {
+        NoPlace::Database(error) => error.into(),
+        NoPlace::Full => {
+            let detail = "this deployment has no machine that could show the session by video, or none with room";
+            refused(TokenOutcome::NoMac, Problem::new(&kinds::FEATURE_UNAVAILABLE, detail))
+        }
+        NoPlace::Unreadable(error) => {
+            tracing::error!(%error, "a LiveKit secret was sealed with another key: see mfa.retired_encryption_keys");
+            let detail = "this deployment lacks the key that the secret of the session's machine was sealed with";
+            let unreadable = || Problem::new(&kinds::FEATURE_UNAVAILABLE, detail);
+            refused(TokenOutcome::SecretUnreadable, vault.err().unwrap_or_else(unreadable))
+        }
     })?;
-    let unreadable = |problem| refused(TokenOutcome::SecretUnreadable, problem);
-    let vault = app.own_vault("LiveKit tokens").map_err(unreadable)?;
     let now = workers::now(&mut conn).await?;
-    let (token, expires_at) = place.token(id, caller.account_id, role, now, vault).map_err(|error| {
-        tracing::error!(%error, "a LiveKit secret was sealed with another key: see mfa.retired_encryption_keys");
-        let detail = "this deployment lacks the key that the secret of the session's machine was sealed with";
-        unreadable(Problem::new(&kinds::FEATURE_UNAVAILABLE, detail))
-    })?;
+    let (token, expires_at) = place.token(id, caller.account_id, role, now);
     Ok(RoomAccess { token: token.reveal().to_owned(), url: place.livekit_url, room: id, expires_at })
 }

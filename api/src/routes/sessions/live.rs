@@ -17,6 +17,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use kitfleet_domain::agents::lanes::ClientId;
 use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::audit::Origin;
 use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live::{self, NewTicket, Role};
 use kitfleet_domain::sessions::{self, SessionStatus};
@@ -28,6 +29,7 @@ use kitfleet_live::link::{self, ConnectError, Greeting, NotAdmitted, Stream};
 use serde::{Deserialize, Serialize};
 use sha1::{Digest as _, Sha1};
 use tokio::io::copy_bidirectional;
+use tokio::sync::OwnedSemaphorePermit;
 use url::Url;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -36,6 +38,7 @@ use utoipa_axum::routes;
 use super::driving::not_ready;
 use super::operations::READ_STATE;
 use crate::http::auth::Caller;
+use crate::http::client::ClientInfo;
 use crate::http::connections::Place;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
@@ -64,7 +67,7 @@ struct TicketBody {
     /// What its bearer may do
     #[schema(schema_with = role)]
     role: Role,
-    /// What a controller's client calls itself, as it did when it took over
+    /// What a controller's client calls itself when it takes over an agent session
     #[schema(min_length = 1, max_length = 128)]
     client_id: Option<String>,
 }
@@ -98,7 +101,8 @@ pub struct LiveTicket {
 
 /// Ask for a ticket to the live view
 ///
-/// A viewer sees what the browser shows; a controller may also act in it while a human has the control, and needs `write:sessions`.
+/// A viewer sees what the browser shows; a controller may also act in it while a human has the control, and needs `write:sessions`. With
+/// `write:agents` and a `client_id` it may also take over an agent session there, and hand it back.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/live-tickets", tag = "Sessions", operation_id = "createLiveTicket",
     params(IdPath<SessionId>), request_body = TicketBody,
@@ -108,9 +112,11 @@ async fn issue(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
+    from: ClientInfo,
     Json(body): Json<TicketBody>,
 ) -> Result<(StatusCode, Answer<LiveTicket>)> {
     let client = body.client_id.map(ClientId::parse).transpose()?;
+    let takes_over = body.role == Role::Controller && client.is_some() && caller.scopes.satisfy(Scope::WriteAgents);
     if body.role == Role::Controller {
         caller.require_scope(Scope::WriteSessions)?;
     }
@@ -121,7 +127,10 @@ async fn issue(
         session: session.id,
         role: body.role,
         client_id: client.as_ref().map(ClientId::as_str),
+        takes_over,
         acting: caller.actor.account().unwrap_or(caller.account_id),
+        // For the audit log, where it can come to that.
+        origin: if takes_over { from.origin() } else { Origin::default() },
         credential: caller.credential,
         ttl: app.config.live.ticket_ttl,
     };
@@ -153,11 +162,11 @@ async fn watch(State(app): State<App>, path: IdPath<SessionId>, mut request: Req
     let upgrade = Upgrade::of(&mut request)?;
     check_origin(&app, request.headers())?;
     let greeting = Greeting { session_id: path.id()?, ticket: ticket_in(request.headers())? };
-    if app.tunnels.len() >= app.config.connections.views() {
-        return Err(Problem::new(&kinds::CONFLICT, "too many watch by this process now"));
-    }
+    // Of a burst everybody has a place before anybody is brought to a worker, which takes a while.
+    let view = Arc::clone(&app.views).try_acquire_owned();
+    let view = view.map_err(|_| Problem::new(&kinds::CONFLICT, "too many watch by this process now"))?;
     let stream = reach(&app, &greeting).await?;
-    Ok(upgrade.carry(&app, stream))
+    Ok(upgrade.carry(&app, view, stream))
 }
 
 /// A request to leave HTTP.
@@ -187,12 +196,12 @@ impl Upgrade {
     }
 
     /// Agrees, and carries what either side says until one of them has ended, or the process stops.
-    fn carry(self, app: &App, mut stream: Box<dyn Stream>) -> Response {
+    fn carry(self, app: &App, view: OwnedSemaphorePermit, mut stream: Box<dyn Stream>) -> Response {
         let (underlying, stopping, place) = (self.underlying, app.tunnels_cut.clone(), self.place);
         // Before the request has ended, so that at no moment the connection counts as one that nobody would miss.
         let busy = place.as_ref().map(|place| place.activity.begin());
         app.tunnels.spawn(stopping.run_until_cancelled_owned(async move {
-            let (_place, _busy) = (place, busy);
+            let (_view, _place, _busy) = (view, place, busy);
             if let Ok(upgraded) = underlying.await {
                 // However it ends, there is nobody left to tell.
                 let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;

@@ -27,18 +27,28 @@ async fn log(scene: &Scene) -> Value {
     scene.text("#log").await
 }
 
-/// Contract: live 8, 9, 14, 15. A person taps, types and chooses; the session is busy as long as they act, and ready a second after;
-/// nothing that was typed is kept.
+/// Contract: live 8, 9, 14, 15; notifications 2. A person taps, types and chooses; the session is busy as long as they act, and ready a second
+/// after, of which whoever follows the account is told; nothing that was typed is kept.
 #[tokio::test]
 async fn a_person_taps_types_and_chooses() {
     let scene = Scene::start().await;
     scene.show(PAGE).await;
+    // From then on operations are told of.
+    scene.client.get("/v1/account/notifications").await.expect(200);
     let mut viewer = shown(&scene, None).await;
     assert_eq!(viewer.hears("control", 0).await, json!({"type": "control", "driver": "nobody", "may_act": true}));
     viewer.tap(100, 40).await;
     until_status(&scene.client, &scene.session, "busy").await;
     scene.operate("snapshot", json!({})).await.problem(409, "conflict");
     assert_eq!(log(&scene).await, "tapped");
+    let told = scene.client.get("/v1/account/notifications").await.expect(200).body;
+    let told = told["data"].as_array().expect("a list").iter().rev();
+    let told = told.filter(|entry| entry["data"]["operation"] == "gui_input");
+    let told: Vec<_> = told.map(|entry| (entry["event"].clone(), entry["data"].clone())).collect();
+    let acted = json!({"session_id": scene.session, "operation": "gui_input"});
+    let mut ended = acted.clone();
+    ended["outcome"] = "done".into();
+    assert_eq!(told, [(json!("operation.started"), acted), (json!("operation.ended"), ended)]);
 
     viewer.tap(100, 120).await;
     let keys: Vec<_> = "Zebra".chars().map(|key| json!({"type": "key", "key": key})).collect();
@@ -117,6 +127,8 @@ async fn what_may_not_be_done_is_refused() {
         json!([touch(100.0, 40.0), {"type": "touch", "finger": 10, "phase": "begin", "x": 1, "y": 1}]),
         json!([touch(100.0, 40.0), {"type": "key", "key": "NoSuchKeyAtAll"}]),
         json!([touch(100.0, 40.0), {"type": "text", "text": "a".repeat(4_097)}]),
+        json!([touch(100.0, 40.0), {"type": "text", "text": "a\0b"}]),
+        json!([touch(100.0, 40.0), {"type": "answer", "accept": true, "text": "\u{1b}"}]),
         json!(vec![touch(100.0, 40.0); 65]),
     ];
     for events in bad {
@@ -158,7 +170,8 @@ async fn whoever_has_the_lane_acts() {
         scene.client.post(&path, json!({"client_id": who})).await.expect(200);
     };
     let (mut ada, mut bob) = (shown(&scene, Some("ada")).await, shown(&scene, Some("bob")).await);
-    assert_eq!(ada.hears("control", 0).await, json!({"type": "control", "driver": "agent", "may_act": false}));
+    let waits = json!({"type": "control", "driver": "agent", "may_act": false, "offers": "takeover"});
+    assert_eq!(ada.hears("control", 0).await, waits);
     ada.tap(100, 40).await;
     assert_eq!(ada.hears("refused", 0).await["reason"], "not_driving");
 

@@ -1,16 +1,28 @@
-//! The page of a live view in another browser than our own (contract: live 33, 35): Chromium, driven by its `WebDriver`.
+//! The page of a live view in another browser than our own (contract: live 33, 35 to 37): Chromium, driven by its `WebDriver`.
 
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use super::page::SOON;
 use crate::support::app::free_port;
-use crate::support::{eventually, plain_http};
+use crate::support::{App, Site, eventually, plain_http};
 use crate::webkit::{Scene, until_status};
+
+/// Keys as `WebDriver` spells them.
+const TAB: &str = "\u{e004}";
+const ENTER: &str = "\u{e007}";
+const DOWN: &str = "\u{e015}";
+/// Whether something is drawn.
+const SEEN: &str = "return document.querySelector('#view').width > 1 && document.querySelector('#message').hidden";
+const TITLE: &str = "return document.querySelector('#title').textContent";
+const DRIVER: &str = "return document.querySelector('#driver').textContent";
+/// What the button says that changes who drives; null when it is hidden.
+const LANE: &str = "const lane = document.querySelector('#lane'); return lane.hidden ? null : lane.textContent";
 
 /// A headless Chromium that ends with this value.
 struct Chromium {
@@ -74,6 +86,27 @@ impl Chromium {
         self.call(Method::POST, "/actions", &json!({"actions": [keyboard]})).await;
     }
 
+    /// Presses the Tab key until it has led to the element of this id.
+    async fn tab_to(&self, id: &str) {
+        for _ in 0..16 {
+            if self.asked("return document.activeElement.id").await == id {
+                return;
+            }
+            self.press(TAB).await;
+        }
+        panic!("the Tab key does not lead to {id}");
+    }
+
+    /// Opens the page of a session's live view with a ticket, until something is seen.
+    async fn watch(&self, scene: &Scene, body: Value) {
+        let path = format!("/v1/sessions/{}/live-tickets", scene.session);
+        let ticket = scene.client.post(&path, body).await.expect(201).body;
+        // What differs behind the # alone is no other page.
+        self.open("about:blank").await;
+        self.open(ticket["page_url"].as_str().expect("an address")).await;
+        self.until(SEEN, &json!(true)).await;
+    }
+
     async fn quit(self) {
         self.call(Method::DELETE, "", &json!({})).await;
     }
@@ -100,14 +133,164 @@ async fn chromium_shows_a_session_and_acts_in_it() {
         return [Math.round(box.left + box.width / 2), Math.round(box.top + box.height / 2)]";
     let middle: [i64; 2] = serde_json::from_value(chromium.asked(middle).await).expect("a place");
     chromium.touch(middle).await;
-    let title = "return document.querySelector('#title').textContent";
-    chromium.until(title, &json!("focused")).await;
+    chromium.until(TITLE, &json!("focused")).await;
     chromium.press("Zulu").await;
-    chromium.until(title, &json!("Zulu")).await;
+    chromium.until(TITLE, &json!("Zulu")).await;
     chromium.quit().await;
     tokio::time::timeout(Duration::from_secs(10), until_status(&scene.client, &scene.session, "ready"))
         .await
         .expect("ready");
     scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 35. What an input method writes goes in as a whole, and the key that confirms it is its own, also where that comes when the
+/// composition has ended, as in Safari.
+#[tokio::test]
+async fn an_input_method_writes_a_whole_and_keeps_its_keys() {
+    let scene = Scene::start().await;
+    let html = "<input autofocus><script>
+        const input = document.querySelector('input');
+        let enters = 0;
+        input.onkeydown = (event) => { if (event.key === 'Enter') enters += 1 };
+        input.oninput = () => { document.title = `${input.value} ${enters}` };
+        </script>";
+    scene.show(html).await;
+    let chromium = Chromium::start().await;
+    chromium.watch(&scene, json!({"role": "controller"})).await;
+    chromium.until("return document.querySelector('#view.acting') !== null", &json!(true)).await;
+    let compose = "const typed = document.querySelector('#typed');
+        const tell = (event, more = {}) => typed.dispatchEvent(Object.defineProperties(event, more));
+        const press = (key) => tell(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }), { keyCode: { value: 229 } });
+        const write = (text) => {
+            typed.value = text;
+            tell(new InputEvent('input', { data: text, isComposing: true, bubbles: true }));
+        };
+        document.querySelector('#keyboard').click();
+        press('n');
+        tell(new CompositionEvent('compositionstart', { bubbles: true }));
+        write('に');
+        write('日本');
+        tell(new CompositionEvent('compositionend', { data: '日本', bubbles: true }));
+        press('Enter');
+        return document.activeElement === typed";
+    assert_eq!(chromium.asked(compose).await, true);
+    chromium.until(TITLE, &json!("日本 0")).await;
+    // A key that is nobody's but the person's.
+    chromium.press(&format!("{ENTER}x")).await;
+    chromium.until(TITLE, &json!("日本x 1")).await;
+    chromium.quit().await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 35. By keyboard alone: to each field of what is shown and back, into it, and through the options of a list.
+#[tokio::test]
+async fn a_keyboard_is_enough() {
+    let scene = Scene::start().await;
+    let html = "<input id=first><input id=second><select onchange=\"document.title = value\"><option>one<option selected>two<option>three</select>
+        <script>
+        addEventListener('focusin', (event) => { document.title = event.target.id || event.target.localName });
+        addEventListener('input', (event) => { if (event.target.id) document.title = event.target.value });
+        </script>";
+    scene.show(html).await;
+    let chromium = Chromium::start().await;
+    chromium.watch(&scene, json!({"role": "controller"})).await;
+    chromium.until("return document.querySelector('#view.acting') !== null", &json!(true)).await;
+    chromium.tab_to("next").await;
+    for field in ["first", "second"] {
+        chromium.press(ENTER).await;
+        chromium.until(TITLE, &json!(field)).await;
+    }
+    chromium.tab_to("previous").await;
+    chromium.press(ENTER).await;
+    chromium.until(TITLE, &json!("first")).await;
+    chromium.tab_to("view").await;
+    chromium.press("Ada").await;
+    chromium.until(TITLE, &json!("Ada")).await;
+
+    chromium.tab_to("next").await;
+    for field in ["second", "select"] {
+        chromium.press(ENTER).await;
+        chromium.until(TITLE, &json!(field)).await;
+    }
+    chromium.tab_to("view").await;
+    chromium.press(" ").await;
+    let here = "return document.activeElement.role === 'option' ? document.activeElement.textContent : null";
+    chromium.until(here, &json!("two")).await;
+    let marked = "return getComputedStyle(document.activeElement).boxShadow !== 'none'";
+    assert_eq!(chromium.asked(marked).await, true, "one sees which is selected");
+    chromium.press(DOWN).await;
+    chromium.until(here, &json!("three")).await;
+    assert_eq!(chromium.asked(marked).await, false);
+    // There is none behind it.
+    chromium.press(DOWN).await;
+    chromium.until(here, &json!("three")).await;
+    chromium.press(ENTER).await;
+    chromium.until(TITLE, &json!("three")).await;
+    chromium.until("return document.activeElement.id", &json!("view")).await;
+    chromium.quit().await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 33, 36, 37. Whoever may takes over in the page, acts, and hands back, by keyboard or by finger; whoever may not has no
+/// button for it.
+#[tokio::test]
+async fn a_person_takes_over_and_hands_back_in_the_page() {
+    let app = App::webkit().start().await;
+    let client = app.client().await;
+    let agent = client.post("/v1/agent-sessions", json!({"mode": "pair"})).await.expect(201).body;
+    let session = agent["session_id"].as_str().expect("an id").to_owned();
+    let scene = Scene { site: Site::start().await, client, session, app };
+    scene.show("<input autofocus oninput=\"document.title = value\">").await;
+    let chromium = Chromium::start().await;
+    for body in [json!({"role": "controller"}), json!({"role": "viewer", "client_id": "ada"})] {
+        chromium.watch(&scene, body).await;
+        chromium.until(DRIVER, &json!("The agent drives.")).await;
+        assert_eq!(chromium.asked(LANE).await, Value::Null);
+    }
+    chromium.watch(&scene, json!({"role": "controller", "client_id": "ada"})).await;
+    chromium.until(LANE, &json!("Take over")).await;
+    chromium.tab_to("lane").await;
+    chromium.press(ENTER).await;
+    chromium.until(DRIVER, &json!("You drive.")).await;
+    chromium.until(LANE, &json!("Hand back")).await;
+    // The picture has the focus then.
+    chromium.press("Ada").await;
+    chromium.until(TITLE, &json!("Ada")).await;
+    let path = format!("/v1/agent-sessions/{}", agent["id"].as_str().expect("an id"));
+    assert_eq!(scene.client.get(&path).await.expect(200).body["control"], "human");
+    let button = "const box = document.querySelector('#lane').getBoundingClientRect();
+        return [Math.round(box.left + box.width / 2), Math.round(box.top + box.height / 2)]";
+    let button: [i64; 2] = serde_json::from_value(chromium.asked(button).await).expect("a place");
+    chromium.touch(button).await;
+    chromium.until(DRIVER, &json!("The agent drives.")).await;
+    chromium.until(LANE, &json!("Take over")).await;
+    assert_eq!(scene.client.get(&path).await.expect(200).body["control"], "ai");
+    scene.assert_ready().await;
+    chromium.quit().await;
+    scene.app.stop().await;
+}
+
+/// Contract: live 6, 20, 33. When the browser that is watched dies, the page says that the session has ended, and asks for no more.
+#[tokio::test]
+async fn the_page_says_that_the_session_has_ended() {
+    let scene = Scene::start().await;
+    scene.show("<h1>Here</h1>").await;
+    let chromium = Chromium::start().await;
+    let path = format!("/v1/sessions/{}/live-links", scene.session);
+    let link = scene.client.post(&path, json!({"expires_in": 600})).await.expect(201).body;
+    chromium.open(link["url"].as_str().expect("an address")).await;
+    chromium.until(SEEN, &json!(true)).await;
+    for host in scene.app.processes("kitfleet-host") {
+        kill(host, Signal::SIGKILL).expect("a process");
+    }
+    let message =
+        "const message = document.querySelector('#message'); return message.hidden ? '' : message.textContent";
+    chromium.until(message, &json!("The session has ended.")).await;
+    until_status(&scene.client, &scene.session, "errored").await;
+    chromium.open("about:blank").await;
+    chromium.open(link["url"].as_str().expect("an address")).await;
+    chromium.until(message, &json!("This link is good no more.")).await;
+    chromium.quit().await;
     scene.app.stop().await;
 }

@@ -46,10 +46,6 @@ async fn records_a_person_who_takes_over() {
         let path = format!("/v1/agent-sessions/{agent}/message");
         client.post(&path, json!({"message": message})).await.expect(200);
     };
-    let lane = async |what: &str| {
-        let path = format!("/v1/agent-sessions/{agent}/{what}");
-        client.post(&path, json!({"client_id": "ada"})).await.expect(200);
-    };
     let path = format!("/v1/sessions/{}/live-tickets", scene.session);
     let ticket = client.post(&path, json!({"role": "controller", "client_id": "ada"})).await.expect(201).body;
     client.navigate(&onlooker, ticket["page_url"].as_str().expect("an address")).await;
@@ -58,13 +54,13 @@ async fn records_a_person_who_takes_over() {
 
     say("type \"4711\" into \"Card number\"").await;
     keep(client, &onlooker, "1-the-agent-drives").await;
-    lane("takeover").await;
+    tap(client, &onlooker, "#lane").await;
     until_says(client, &onlooker, "#driver", "You drive.").await;
     keep(client, &onlooker, "2-taken-over").await;
     tap(client, &onlooker, "#view").await;
     press(client, &onlooker, &["2", "0", "2", "6"]).await;
     keep(client, &onlooker, "3-typed").await;
-    lane("handback").await;
+    tap(client, &onlooker, "#lane").await;
     until_says(client, &onlooker, "#driver", "The agent drives.").await;
     until_status(client, &scene.session, "ready").await;
     say("tap \"Sign in\"").await;

@@ -27,6 +27,8 @@ const ENDED = {
   4002: 'This page and the service do not understand each other. Reload it.',
   4004: 'This page said more than the service takes. Reload it.',
 };
+/** What a button says that changes who drives, by the message that it sends. */
+const LANES = { takeover: 'Take over', handback: 'Hand back' };
 const DRIVERS = { you: 'You drive.', agent: 'The agent drives.', other: 'Somebody else drives.', nobody: '' };
 
 let socket;
@@ -102,7 +104,7 @@ async function draw(message) {
 function hear(said) {
   if (said.type === 'hello') {
     controls = said.role === 'controller';
-    at('keyboard').hidden = !controls;
+    for (const id of ['keyboard', 'next', 'previous']) at(id).hidden = !controls;
     canvas.setAttribute('role', controls ? 'application' : 'img');
   } else if (said.type === 'page') {
     at('title').textContent = said.title || 'Live view';
@@ -111,6 +113,7 @@ function hear(said) {
     mayAct = said.may_act;
     at('driver').textContent = DRIVERS[said.driver] || '';
     canvas.classList.toggle('acting', mayAct);
+    offer(said.offers);
   } else if (said.type === 'menu') {
     showMenu(said.items);
   } else if (said.type === 'dialog') {
@@ -129,6 +132,26 @@ function act(...events) {
   // What was refused before is old: should this be, too, that is said anew.
   if (seen) say('');
   send({ type: 'input', events });
+}
+
+/** Shows how this person may change who drives, if they may. */
+function offer(change) {
+  const lane = at('lane');
+  lane.value = change || '';
+  lane.textContent = LANES[change] || '';
+  show(lane, change in LANES);
+}
+
+at('lane').addEventListener('click', () => {
+  send({ type: at('lane').value });
+  canvas.focus();
+});
+
+/** Shows a part of the page or hides it. Whoever was in it is back at the picture then. */
+function show(part, shows) {
+  const loses = !shows && part.contains(document.activeElement);
+  part.hidden = !shows;
+  if (loses) canvas.focus();
 }
 
 // --- fingers ---
@@ -188,6 +211,7 @@ function release() {
   fingers.clear();
   moves.clear();
   mayAct = false;
+  offer(null);
   showMenu(null);
   showDialog(null);
 }
@@ -198,7 +222,9 @@ const typed = at('typed');
 
 function press(event) {
   const modifiers = ['Control', 'Alt', 'Meta', 'Shift'];
-  if (!controls || event.isComposing || event.key === 'Unidentified' || event.key === 'Dead' || event.key === 'Tab') return;
+  // An input method's keys are its own. Safari says of the one that confirms that nothing is composed any more, and 229 all the same.
+  if (!controls || event.isComposing || event.keyCode === 229) return;
+  if (event.key === 'Unidentified' || event.key === 'Dead' || event.key === 'Tab') return;
   if (modifiers.includes(event.key) || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'v')) return;
   const held = [event.ctrlKey && 'Control', event.altKey && 'Alt', event.metaKey && 'Meta'].filter(Boolean);
   // A letter is a capital already.
@@ -220,6 +246,9 @@ function takeTyped() {
 typed.addEventListener('input', (event) => { if (!event.isComposing) takeTyped(); });
 typed.addEventListener('compositionend', takeTyped);
 at('keyboard').addEventListener('click', () => typed.focus());
+// The Tab key leads on in this page, as it does in every other.
+at('next').addEventListener('click', () => act({ type: 'key', key: 'Tab' }));
+at('previous').addEventListener('click', () => act({ type: 'key', key: 'Shift+Tab' }));
 
 addEventListener('paste', (event) => {
   const text = event.clipboardData.getData('text');
@@ -233,28 +262,42 @@ addEventListener('paste', (event) => {
 
 function showMenu(items) {
   const menu = at('menu');
-  menu.hidden = !items;
+  show(menu, Boolean(items));
   menu.replaceChildren(...(items || []).map((item, index) => {
     const option = document.createElement('button');
     option.type = 'button';
     option.className = 'second';
     option.role = 'option';
+    option.tabIndex = -1;
     option.ariaSelected = String(item.selected);
     option.textContent = item.label;
     option.disabled = !item.enabled || item.group;
     option.addEventListener('click', () => act({ type: 'choose', index }));
     return option;
   }));
-  menu.querySelector('button:enabled')?.focus();
+  goTo(menu.querySelector('[aria-selected=true]:enabled') || menu.querySelector('button:enabled'));
+}
+
+/** The one option that the Tab key leads to. */
+function goTo(option) {
+  for (const other of at('menu').children) other.tabIndex = other === option ? 0 : -1;
+  option?.focus();
 }
 
 at('menu').addEventListener('keydown', (event) => {
+  const options = [...at('menu').querySelectorAll('button:enabled')];
+  const here = options.indexOf(document.activeElement);
+  const last = options.length - 1;
+  const there = { ArrowDown: Math.min(here + 1, last), ArrowUp: Math.max(here - 1, 0), Home: 0, End: last }[event.key];
   if (event.key === 'Escape') act({ type: 'choose', index: null });
+  if (there === undefined) return;
+  goTo(options[there]);
+  event.preventDefault();
 });
 
 function showDialog(dialog) {
   const form = at('dialog');
-  form.hidden = !dialog;
+  show(form, Boolean(dialog));
   if (!dialog) return;
   const isPrompt = dialog.kind === 'prompt';
   at('asked').textContent = dialog.message || 'Leave this page?';

@@ -1,0 +1,58 @@
+//! Taking over from an agent and handing back, by whoever watches (contract: live 36). It is what the routes do, by whoever asked for
+//! the ticket.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::withdrawn;
+use crate::actors::Actor;
+use crate::agents::lanes::{self, ClientId, LaneError};
+use crate::ids::{AccountId, AgentSessionId, ApiKeyId};
+
+/// What becomes of the lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// A human's client gets it.
+    TakeOver,
+    /// The AI gets it back.
+    HandBack,
+}
+
+/// Makes a change for whoever was let in by this ticket. `conn` is in a transaction, which is to be committed whatever is answered, unless
+/// the database has failed: a lane that had lapsed has lapsed also for whom it refuses.
+///
+/// # Errors
+/// When the lane does not change, which it never does for who may not have it changed; or the database fails.
+pub async fn change(
+    conn: &mut PgConnection,
+    admission: Uuid,
+    change: Change,
+    patience: Duration,
+) -> Result<(), LaneError> {
+    if !withdrawn(&mut *conn, &[admission]).await?.is_empty() {
+        return Err(LaneError::NoSession);
+    }
+    let found = sqlx::query!(
+        r#"select a.id as "id: AgentSessionId", a.account_id as "account: AccountId", t.client_id as "client_id!",
+                  t.acting_account_id as "acting: AccountId", t.api_key_id as "key: ApiKeyId", t.ip_address, t.user_agent
+           from live_tickets t join agent_sessions a on a.session_id = t.session_id and a.status = 'active'
+           where t.id = $1 and t.takes_over and t.client_id is not null"#,
+        admission,
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(LaneError::NoSession)?;
+    // It was one when the ticket was asked for.
+    let client = ClientId::parse(found.client_id).map_err(|_| LaneError::NotDriving)?;
+    let (ip_address, user_agent) = (found.ip_address, found.user_agent);
+    let actor = Actor::Customer { account: found.acting, key: found.key, ip_address, user_agent };
+    let whose = (found.account, found.id);
+    match change {
+        Change::TakeOver => lanes::take_over(conn, whose, &client, patience, &actor).await,
+        Change::HandBack => lanes::hand_back(conn, whose, &client, patience, &actor).await,
+    }
+}

@@ -1,0 +1,254 @@
+//! Who acts in a session, and who drives it (contract: live 8 to 12, 36). The browser is simulated; hands in a real one are tested with it.
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use serde_json::{Value, json};
+
+use crate::agents::{driver_of, id_of};
+use crate::challenges::{goes_on, paused, resolution};
+use crate::support::live::{Viewer, ticket};
+use crate::support::records::uuid_of;
+use crate::support::{App, Client, eventually};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Who drives, as a viewer is told.
+fn control(driver: &str, may_act: bool, offers: Option<&str>) -> Value {
+    let mut control = json!({"type": "control", "driver": driver, "may_act": may_act});
+    if let Some(offers) = offers {
+        control["offers"] = offers.into();
+    }
+    control
+}
+
+async fn until_control(viewer: &mut Viewer, wanted: &Value) {
+    let last = |viewer: &Viewer| viewer.said.iter().rev().find(|said| said["type"] == "control").cloned();
+    viewer.until(&wanted.to_string(), |viewer| (last(viewer).as_ref() == Some(wanted)).then_some(())).await;
+}
+
+/// Sends something, and answers why it is refused.
+async fn refusal(viewer: &mut Viewer, said: Value) -> Value {
+    let from = viewer.said.len();
+    viewer.send(said).await;
+    viewer.hears("refused", from).await["reason"].clone()
+}
+
+fn takeover() -> Value {
+    json!({"type": "takeover"})
+}
+
+fn handback() -> Value {
+    json!({"type": "handback"})
+}
+
+fn finger(phase: &str) -> Value {
+    json!({"type": "input", "events": [{"type": "touch", "finger": 0, "phase": phase, "x": 10, "y": 10}]})
+}
+
+async fn until_status(client: &Client, session: &str, wanted: &str) {
+    eventually(SOON, wanted, async || (client.status(session).await == wanted).then_some(())).await;
+}
+
+/// Contract: live 8, 9, 12, 18, 36; agents 9, 10, 13; notifications 2. Whoever watches takes over and hands back without leaving the view. It
+/// is what the routes do: the same audit rows, transitions and notifications. Another's client has to wait.
+#[tokio::test]
+async fn whoever_watches_takes_over_and_hands_back() {
+    let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
+    let (account, owner) = app.customer(Tier::Enterprise).await;
+    let made = owner.agent_session(json!({"mode": "pair"})).await;
+    let (agent, session) = (id_of(&made), driver_of(&made));
+    for what in ["takeover", "handback"] {
+        owner.tell(&agent, what, json!({"client_id": "ada"})).await.expect(200);
+    }
+
+    let mut ada = Viewer::control(&app, &owner, &session, Some("ada")).await;
+    let mut bob = Viewer::control(&app, &owner, &session, Some("bob")).await;
+    let mut eve = Viewer::watch(&app, &owner, &session).await;
+    for viewer in [&mut ada, &mut bob] {
+        until_control(viewer, &control("agent", false, Some("takeover"))).await;
+    }
+    until_control(&mut eve, &control("agent", false, None)).await;
+    assert_eq!(refusal(&mut ada, handback()).await, "not_driving");
+
+    ada.send(takeover()).await;
+    until_control(&mut ada, &control("you", true, Some("handback"))).await;
+    for viewer in [&mut bob, &mut eve] {
+        until_control(viewer, &control("other", false, None)).await;
+    }
+    assert_eq!(owner.see(&agent).await["control"], "human");
+    assert_eq!(refusal(&mut bob, takeover()).await, "not_driving");
+    assert_eq!(refusal(&mut bob, handback()).await, "not_driving");
+    owner.tell(&agent, "takeover", json!({"client_id": "bob"})).await.problem(409, "conflict");
+    // Again changes nothing.
+    ada.send(takeover()).await;
+
+    // What she does is over when the agent drives again.
+    ada.send(finger("begin")).await;
+    until_status(&owner, &session, "busy").await;
+    ada.send(handback()).await;
+    until_control(&mut ada, &control("agent", false, Some("takeover"))).await;
+    assert_eq!(owner.status(&session).await, "ready");
+    assert_eq!(owner.see(&agent).await["control"], "ai");
+    assert_eq!(refusal(&mut ada, finger("begin")).await, "not_driving");
+
+    let rows = app.audit(account).await;
+    let rows: Vec<_> = rows.iter().filter(|row| row.action.starts_with("agent_session.pair_mode")).collect();
+    let said = |row: &crate::support::records::AuditRow| {
+        let (by, from) = ((row.actor_account_id, row.actor_key_id), (row.ip_address.clone(), row.user_agent.clone()));
+        (row.action.clone(), row.payload.clone(), row.target_resource_id.clone(), row.actor_type.clone(), by, from)
+    };
+    assert_eq!(rows.len(), 4);
+    for (by_route, by_view) in rows[..2].iter().zip(&rows[2..]) {
+        assert_eq!(said(by_route), said(by_view));
+    }
+    assert_eq!(rows[2].payload, json!({"from": "ai-driving", "to": "human-driving", "client_id": "ada"}));
+    assert!(rows[2].actor_key_id.is_some() && rows[2].ip_address.is_some());
+    let scraper = Client::new(&app.base_url, Some("scrape"));
+    let metrics = scraper.request(reqwest::Method::GET, "/metrics").send().await.expect("metrics").text().await;
+    let metrics = metrics.expect("text");
+    for (from, to) in [("ai-driving", "human-driving"), ("human-driving", "ai-driving")] {
+        let series = format!("service_pair_mode_transition_total{{from=\"{from}\",to=\"{to}\"}} 2");
+        assert!(metrics.contains(&series), "{series}");
+    }
+    let told = owner.get("/v1/account/notifications?limit=100").await.expect(200).body;
+    let changes = told["data"].as_array().expect("a list").iter().rev();
+    let changes = changes.filter(|entry| entry["event"] == "agent_session.changed");
+    let changes: Vec<_> = changes.map(|entry| entry["data"]["control"].clone()).collect();
+    assert_eq!(changes, ["ai", "human", "ai", "human", "ai"]);
+    app.stop().await;
+}
+
+/// Contract: live 36. Who has no right to change who drives is refused, and nothing changes: a viewer, a controller without a `client_id`,
+/// one whose credential had no `write:agents`, one whose key is gone, and whoever is too fast; nor where nothing can be taken over.
+#[tokio::test]
+async fn who_may_not_change_who_drives_is_refused() {
+    let app = App::simulated().start().await;
+    let (account, owner) = app.customer(Tier::Enterprise).await;
+    let made = owner.agent_session(json!({"mode": "pair"})).await;
+    let (agent, session) = (id_of(&made), driver_of(&made));
+    let driving = app.client_of(account, &["read:sessions", "write:sessions"]).await;
+    let watched = ticket(&owner, &session, "viewer", Some("eve")).await;
+    let mut viewer = Viewer::through_the_api(&app, &session, &watched).await;
+    let mut nameless = Viewer::control(&app, &owner, &session, None).await;
+    let mut scopeless = Viewer::control(&app, &driving, &session, Some("ada")).await;
+    for (viewer, reason) in [(&mut viewer, "viewer"), (&mut nameless, "forbidden"), (&mut scopeless, "forbidden")] {
+        until_control(viewer, &control("agent", false, None)).await;
+        for said in [takeover(), handback()] {
+            assert_eq!(refusal(viewer, said).await, reason);
+        }
+    }
+
+    // The right is the credential's: it goes with it, at once.
+    let key = app.client_of(account, &["account_owner"]).await;
+    let mut late = Viewer::control(&app, &key, &session, Some("ada")).await;
+    until_control(&mut late, &control("agent", false, Some("takeover"))).await;
+    let revoke = "update api_keys set revoked_at = now() where id = (select api_key_id from live_tickets order by id desc limit 1)
+                  and account_id = $1";
+    app.execute(revoke, account.as_uuid()).await;
+    late.send(takeover()).await;
+    assert_eq!(late.until_closed().await, Some(4001));
+
+    let mut hasty = Viewer::control(&app, &owner, &session, Some("ada")).await;
+    for _ in 0..20 {
+        hasty.send(handback()).await;
+    }
+    hasty.until("too fast", |viewer| viewer.said.iter().find(|said| said["reason"] == "too_fast").map(|_| ())).await;
+    assert_eq!(owner.see(&agent).await["control"], "ai");
+
+    // Neither in other modes, nor where no agent is.
+    for (mode, driver, may_act) in [("ai", "agent", false), ("manual", "you", true)] {
+        owner.tell(&agent, "mode", json!({"mode": mode})).await.expect(200);
+        let mut viewer = Viewer::control(&app, &owner, &session, Some("ada")).await;
+        until_control(&mut viewer, &control(driver, may_act, None)).await;
+        for said in [takeover(), handback()] {
+            assert_eq!(refusal(&mut viewer, said).await, "not_driving");
+        }
+    }
+    let plain = owner.session().await;
+    let mut viewer = Viewer::control(&app, &owner, &plain, Some("ada")).await;
+    until_control(&mut viewer, &control("nobody", true, None)).await;
+    assert_eq!(refusal(&mut viewer, takeover()).await, "forbidden");
+    let rows = app.audit(account).await;
+    assert!(!rows.iter().any(|row| row.action.starts_with("agent_session.pair_mode")));
+    app.stop().await;
+}
+
+/// Contract: live 8, 18. In `manual` mode every controller acts, whatever it calls itself; in `ai` mode none does.
+#[tokio::test]
+async fn the_mode_says_who_acts() {
+    let app = App::simulated().start().await;
+    let owner = app.client().await;
+    let made = owner.agent_session(json!({"mode": "manual"})).await;
+    let (agent, session) = (id_of(&made), driver_of(&made));
+    for name in [None, Some("ada")] {
+        let mut viewer = Viewer::control(&app, &owner, &session, name).await;
+        until_control(&mut viewer, &control("you", true, None)).await;
+        viewer.send(finger("begin")).await;
+        until_status(&owner, &session, "busy").await;
+        owner.operate(&session, "snapshot", json!({})).await.problem(409, "conflict");
+        viewer.send(finger("end")).await;
+        until_status(&owner, &session, "ready").await;
+        viewer.read_for(Duration::from_millis(50)).await;
+        assert!(viewer.said.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.said);
+    }
+    owner.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
+    for name in [None, Some("ada")] {
+        let mut viewer = Viewer::control(&app, &owner, &session, name).await;
+        until_control(&mut viewer, &control("agent", false, None)).await;
+        assert_eq!(refusal(&mut viewer, finger("begin")).await, "not_driving");
+    }
+    assert_eq!(owner.status(&session).await, "ready");
+    app.stop().await;
+}
+
+/// Contract: live 11, 12, 13; agents 12. A lane that lapses while its human acts is the AI's: the claim is given back within two seconds.
+#[tokio::test]
+async fn who_loses_the_lane_acts_no_more() {
+    let app = App::simulated().start().await;
+    let owner = app.client().await;
+    let made = owner.agent_session(json!({"mode": "pair"})).await;
+    let (agent, session) = (id_of(&made), driver_of(&made));
+    let mut ada = Viewer::control(&app, &owner, &session, Some("ada")).await;
+    ada.send(takeover()).await;
+    until_control(&mut ada, &control("you", true, Some("handback"))).await;
+    ada.send(finger("begin")).await;
+    until_status(&owner, &session, "busy").await;
+    let silent = "update agent_sessions set heard_at = now() - interval '31 seconds' where id = $1";
+    app.execute(silent, uuid_of(&agent)).await;
+    let lost = std::time::Instant::now();
+    until_control(&mut ada, &control("agent", false, Some("takeover"))).await;
+    until_status(&owner, &session, "ready").await;
+    assert!(lost.elapsed() < Duration::from_secs(3), "{:?}", lost.elapsed());
+    assert_eq!(refusal(&mut ada, finger("begin")).await, "not_driving");
+    let tapped = json!({"message": "scroll down"});
+    owner.tell(&agent, "message", tapped).await.expect(200);
+    // Whoever has lost it takes over again.
+    ada.send(takeover()).await;
+    until_control(&mut ada, &control("you", true, Some("handback"))).await;
+    app.stop().await;
+}
+
+/// Contract: challenges 6; live 9. What a challenge pauses takes what a person does, and stays paused until somebody has resolved it.
+#[tokio::test]
+async fn a_person_acts_while_a_challenge_pauses() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    client.navigate(&session, "https://challenge.simulated.example/hcaptcha").await;
+    let found = paused(&client, &session).await;
+    client.operate(&session, "snapshot", json!({})).await.problem(409, "conflict");
+    let mut viewer = Viewer::control(&app, &client, &session, None).await;
+    until_control(&mut viewer, &control("nobody", true, None)).await;
+    viewer.send(finger("begin")).await;
+    until_status(&client, &session, "busy").await;
+    viewer.send(finger("end")).await;
+    until_status(&client, &session, "ready").await;
+    viewer.read_for(Duration::from_millis(50)).await;
+    assert!(viewer.said.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.said);
+    assert_eq!(paused(&client, &session).await, found);
+    client.post(&resolution(&session, &found), json!({})).await.expect(200);
+    goes_on(&client, &session).await;
+    client.operate(&session, "snapshot", json!({})).await.expect(200);
+    app.stop().await;
+}
