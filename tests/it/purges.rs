@@ -138,7 +138,7 @@ async fn rows_that_reach_their_terms_are_counted() {
     };
     let aged = "update intents set done_at = now() - interval '8 days',
                        id = overlay(uuid_v7_of(now() - interval '8 days')::text placing right(id::text, 12) from 25)::uuid
-                where kind = 'state'";
+                where kind = 'state_capture'";
     app.execute_all(aged).await;
     let refuse = "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$;
                   create trigger refuse before delete on intents for each row execute function refuse();";
@@ -147,7 +147,7 @@ async fn rows_that_reach_their_terms_are_counted() {
     assert!(rows("purged").await < 0.5 && rows("failed").await > 0.5);
     app.execute_all("drop trigger refuse on intents").await;
     sweep(&app).await;
-    assert_eq!(app.count("select count(*) from intents where kind = 'state'").await, 0);
+    assert_eq!(app.count("select count(*) from intents where kind = 'state_capture'").await, 0);
     assert!((rows("purged").await - 3.0).abs() < 0.5, "{}", rows("purged").await);
     app.stop().await;
 }
