@@ -363,6 +363,18 @@ pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -
     .await
 }
 
+/// How many seconds old the oldest key is that is in use; 0 when none is.
+///
+/// # Errors
+/// When the database fails.
+pub async fn oldest_key_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
+    sqlx::query_scalar!(
+        r#"select coalesce(extract(epoch from now() - min(set_at)), 0)::float8 as "seconds!" from byok_keys where lost_at is null"#
+    )
+    .fetch_one(conn)
+    .await
+}
+
 async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from bundled_llm_consents where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("update byok_keys set lost_at = now() where account_id = $1", account as _).execute(conn).await?;

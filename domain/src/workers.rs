@@ -369,6 +369,26 @@ pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<Standing>>
     .await
 }
 
+/// How workers stand, as [`census`] tells it.
+pub const STATUSES: [&str; 4] = ["active", "draining", "stopped", "lost"];
+
+/// How many workers there are, by status. Whose lease has run out is lost, whether somebody has said so yet or not. Those that are gone
+/// count for an hour.
+///
+/// # Errors
+/// When the database fails.
+pub async fn census(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64); 4]> {
+    let counted = sqlx::query!(
+        r#"select case when status in ('active', 'draining') and last_seen_at <= now() - make_interval(secs => $1)
+                       then 'lost' else status end as "status!", count(*) as "workers!"
+           from workers where status in ('active', 'draining') or last_seen_at > now() - interval '1 hour' group by 1"#,
+        LEASE.as_secs_f64(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(STATUSES.map(|status| (status, counted.iter().find(|row| row.status == status).map_or(0, |row| row.workers))))
+}
+
 /// Room for sessions.
 #[derive(Debug)]
 pub struct Slots {

@@ -13,7 +13,6 @@ use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection, FromRow, PgConnection};
-use ulid::Ulid;
 
 use crate::agents::TurnJob;
 use crate::emails::EmailJob;
@@ -166,7 +165,7 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<Retried> {
     }
     let retried: Option<(String, Value, bool)> = sqlx::query_as(
         "update apalis.jobs j
-         set status = 'Pending', run_at = to_timestamp(0), lock_by = null, lock_at = null, done_at = null
+         set status = 'Pending', run_at = now(), lock_by = null, lock_at = null, done_at = null
          from (select id, status = 'Killed' and last_result = $2::jsonb as cancelled from apalis.jobs where id = $1 for update) old
          where j.id = old.id and status in ('Failed', 'Killed') and job_type not like all ('{turns:%,proxy_checks:%}')
          returning job_type, convert_from(job, 'UTF8')::jsonb, coalesce(old.cancelled, false)",
@@ -299,17 +298,17 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
         TurnJob::QUEUES,
         CheckProxy::QUEUES,
     ];
-    // What was enqueued without a time is as old as its id, a ULID, says.
-    let waiting: Vec<(String, i64, Option<f64>, Option<String>)> = sqlx::query_as(
+    // All of this is the database's time: a process's clock may be minutes off. What a version before this one enqueued has no
+    // time, and no age.
+    let waiting: Vec<(String, i64, Option<f64>)> = sqlx::query_as(
         "select split_part(job_type, ':', 1), count(*),
-                extract(epoch from now() - min(run_at) filter (where run_at > to_timestamp(0)))::float8,
-                min(id) filter (where run_at = to_timestamp(0))
+                extract(epoch from now() - min(run_at) filter (where run_at > to_timestamp(0)))::float8
          from apalis.jobs where status = 'Pending' and run_at <= now() group by 1
          union all
-         select 'operations', count(*), extract(epoch from now() - min(created_at))::float8, null
+         select 'operations', count(*), extract(epoch from now() - min(created_at))::float8
          from intents where status = 'queued'
          union all
-         select $1, count(*), extract(epoch from now() - min(next_attempt_at))::float8, null
+         select $1, count(*), extract(epoch from now() - min(next_attempt_at))::float8
          from (select next_attempt_at from webhook_deliveries where due limit $2) due",
     )
     .bind(AttemptJob::QUEUE)
@@ -318,11 +317,8 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
     .await?;
     let of_type = |job_type| {
         let (depth, age) = waiting.iter().find(|(name, ..)| name == job_type).map_or_else(Default::default, |found| {
-            let (_, depth, seconds, oldest) = found;
-            let since = oldest.as_deref().and_then(|id| id.parse::<Ulid>().ok()).map(|id| id.datetime());
-            let enqueued = since.and_then(|at| at.elapsed().ok()).unwrap_or_default();
-            let due = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default();
-            (*depth, due.max(enqueued))
+            let (_, depth, seconds) = found;
+            (*depth, seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default())
         });
         Backlog { job_type, depth, age }
     };

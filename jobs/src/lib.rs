@@ -73,7 +73,7 @@ async fn push_all<J: Job>(conn: &mut PgConnection, queue: &str, jobs: &[J]) -> s
         jobs.iter().map(serde_json::to_vec).collect::<Result<_, _>>().map_err(|e| sqlx::Error::Encode(e.into()))?;
     sqlx::query(
         "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)
-         select id, $2, body, 'Pending', 0, 1, to_timestamp(0), 0 from unnest($1::text[], $3::bytea[]) as job (id, body)",
+         select id, $2, body, 'Pending', 0, 1, now(), 0 from unnest($1::text[], $3::bytea[]) as job (id, body)",
     )
     .bind(ids)
     .bind(queue)

@@ -8,6 +8,7 @@ use kitfleet_domain::ids::AccountId;
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::metrics::{scraped, value};
 use crate::support::identity_provider::{Browser, IdentityProvider, NAME, person};
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members};
@@ -17,7 +18,7 @@ const CONFIRM: &str = "/v1/auth/oauth/confirm";
 /// A service and the provider it knows, which runs.
 async fn service() -> (App, IdentityProvider) {
     let mut provider = IdentityProvider::new();
-    let app = provider.configure(App::simulated()).start().await;
+    let app = scraped(provider.configure(App::simulated())).start().await;
     provider.start(&app);
     (app, provider)
 }
@@ -215,12 +216,15 @@ async fn a_trip_is_good_once_and_for_the_browser_that_left() {
 }
 
 /// What leaves for the provider: state, nonce and PKCE, and a cookie that tells the browser when it comes back, which no
-/// script and no other site's form can use.
+/// script and no other site's form can use. Contract: operators 5. It is counted as what it is.
 #[tokio::test]
 async fn a_browser_leaves_with_a_state_a_nonce_and_a_challenge() {
     let (app, provider) = service().await;
     let stranger = Browser::new(&app);
     let start = stranger.open(&format!("{}/v1/auth/oauth/{NAME}/start", app.base_url)).await.expect(303);
+    let counted =
+        "service_http_request_total{method=\"GET\",route=\"/v1/auth/oauth/{provider}/start\",status_class=\"3xx\"}";
+    assert!((value(&app, counted).await - 1.0).abs() < 0.5);
     assert_eq!(start.headers["cache-control"], "no-store");
     let cookie = start.headers["set-cookie"].to_str().expect("a text");
     let attributes: Vec<_> = cookie.split("; ").skip(1).collect();

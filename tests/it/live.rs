@@ -9,6 +9,7 @@ use reqwest::Method;
 use reqwest::header::{CONNECTION, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use serde_json::{Value, json};
 
+use crate::metrics::{scraped, value};
 use crate::support::live::{Viewer, end_of, ticket};
 use crate::support::namespaces::{OWN, furnish, in_a_network_of_its_own};
 use crate::support::{Answer, App, Client, Role, at_once, eventually, members, unknown_id};
@@ -79,8 +80,8 @@ async fn a_ticket_is_for_whoever_may_see_the_session() {
 /// Contract: live 25, 26. What opens no view is told why, and a ticket that is not good is like none.
 #[tokio::test]
 async fn a_view_opens_by_a_ticket_alone() {
-    let app =
-        App::simulated().set("live.ticket_ttl", "2s").set("live.origins", "https://desk.example.com").start().await;
+    let app = App::simulated().set("live.ticket_ttl", "2s").set("live.origins", "https://desk.example.com");
+    let app = scraped(app).start().await;
     let client = app.client().await;
     let (session, another) = (client.session().await, client.session().await);
     let ticket = async |session: &str| {
@@ -108,6 +109,9 @@ async fn a_view_opens_by_a_ticket_alone() {
         own.insert(ORIGIN, HeaderValue::try_from(origin).expect("an origin"));
         assert_eq!(watch(&app, &session, own).await.status, 101);
     }
+    // Contract: operators 5. It is counted as what it is.
+    let counted = "service_http_request_total{method=\"GET\",route=\"/v1/sessions/{id}/live\",status_class=\"1xx\"}";
+    assert!((value(&app, counted).await - 2.0).abs() < 0.5);
     let (late, of_another) = (ticket(&session).await, ticket(&another).await);
     client.delete(&format!("/v1/sessions/{another}")).await.expect(204);
     watch(&app, &another, opening(&of_another)).await.problem(410, "session-destroyed");

@@ -243,7 +243,10 @@ async fn staff_register_machines() {
     let token = customer.livekit_token(agent["id"].as_str().expect("an id"), "viewer").await.expect(200).body;
     assert_eq!(token["url"], "wss://other.example.com");
     assert_eq!(claims(token["token"].as_str().expect("a token"))["iss"], KEY);
-    for (outcome, count) in [("ok", 2), ("validation", 5), ("encryption_error", 0), ("not_found", 1), ("unknown", 0)] {
+    app.execute_all("alter table mac_nodes rename to away").await;
+    staff.post(path, body.clone()).await.problem(500, "internal");
+    app.execute_all("alter table away rename to mac_nodes").await;
+    for (outcome, count) in [("ok", 2), ("validation", 5), ("encryption_error", 0), ("not_found", 1), ("unknown", 1)] {
         assert_eq!(app.registered(outcome).await, count, "{outcome}");
     }
     // What nobody foresaw.

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::accounts::Tier;
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::json;
 
+use crate::support::people::ENCRYPTION_KEY;
 use crate::support::sink::Sink;
 use crate::support::{App, Builder, Client, Role, eventually};
 use crate::webhooks;
@@ -17,7 +20,7 @@ pub fn scraped(builder: Builder) -> Builder {
 }
 
 /// The samples of a service, a line each.
-async fn samples(base_url: &str) -> Vec<String> {
+pub async fn samples(base_url: &str) -> Vec<String> {
     let request = Client::new(base_url, Some(TOKEN)).request(Method::GET, "/metrics");
     let text = request.send().await.expect("an answer").text().await.expect("text");
     text.lines().filter(|line| !line.starts_with('#')).map(ToOwned::to_owned).collect()
@@ -45,6 +48,12 @@ async fn a_deployment_says_how_it_stands() {
         ("service_worker_slots_free", 2.0),
         ("service_worker_sandboxed", 1.0),
         ("service_browser_memory_bytes", 0.0),
+        ("service_workers{status=\"active\"}", 1.0),
+        ("service_workers{status=\"draining\"}", 0.0),
+        ("service_workers{status=\"stopped\"}", 0.0),
+        ("service_workers{status=\"lost\"}", 0.0),
+        ("service_secret_age_seconds{kind=\"byok_key\"}", 0.0),
+        ("service_secret_age_seconds{kind=\"webhook_secret\"}", 0.0),
         (&format!("service_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1.0),
     ] {
         assert!((value(&app, name).await - expected).abs() < 0.5, "{name}");
@@ -52,8 +61,17 @@ async fn a_deployment_says_how_it_stands() {
     let pool = value(&app, "service_db_pool_connections{state=\"idle\"}").await
         + value(&app, "service_db_pool_connections{state=\"in_use\"}").await;
     assert!(pool >= 1.0, "{pool}");
+    // A worker tells of itself which sessions it has: one that has ended has to be cleared away first.
+    let own = async |count: f64| {
+        eventually(Duration::from_secs(10), "the worker has so many", async || {
+            ((value(&app, "service_worker_sessions").await - count).abs() < 0.5).then_some(())
+        })
+        .await;
+    };
+    own(1.0).await;
     client.delete(&format!("/v1/sessions/{second}")).await.expect(204);
     assert!(value(&app, "service_sessions_live{status=\"ready\"}").await < 0.5);
+    own(0.0).await;
     app.stop().await;
 }
 
@@ -83,10 +101,11 @@ async fn durations_are_told() {
     app.stop().await;
 }
 
-/// Contract: operators 7. What is due and nobody has begun is told by type, with how long it waits.
+/// Contract: operators 7. What is due and nobody has begun is told by type, with how long it waits by the database's clock, whatever
+/// that of the process was which enqueued it. Contract: operators 5. A chain that nobody schedules is told.
 #[tokio::test]
 async fn what_waits_is_told() {
-    let app = scraped(App::simulated().roles(&[Role::Api])).start().await;
+    let mut app = scraped(App::simulated().roles(&[Role::Api])).start().await;
     let types = ["maintenance", "emails", "webhooks", "operations", "turns", "proxy_checks"];
     for job_type in types {
         assert!(value(&app, &format!("service_job_queue_depth{{job_type=\"{job_type}\"}}")).await < 0.5, "{job_type}");
@@ -95,9 +114,114 @@ async fn what_waits_is_told() {
     let address = json!({"email": "ada@example.com"});
     app.stranger().post("/v1/auth/magic-link/request", address).await.expect(200);
     assert!((value(&app, "service_job_queue_depth{job_type=\"emails\"}").await - 1.0).abs() < 0.5);
-    eventually(Duration::from_secs(10), "it has waited", async || {
-        (value(&app, "service_job_queue_age_seconds{job_type=\"emails\"}").await > 0.5).then_some(())
+    eventually(Duration::from_secs(10), "it has waited", async || (value(&app, AGE).await > 0.5).then_some(())).await;
+    // Ids have the time of the process that made them: one whose clock is behind, here by years, makes no job older.
+    app.execute_all("update apalis.jobs set id = '01HZZZZZZZZZZZZZZZZZZZZZZZ' where job_type = 'emails'").await;
+    assert!(value(&app, AGE).await < 600.0);
+    app.execute_all("update apalis.jobs set run_at = now() - interval '20 minutes' where job_type = 'emails'").await;
+    let age = value(&app, AGE).await;
+    assert!((1_200.0..1_500.0).contains(&age), "{age}");
+
+    assert!(value(&app, CHAIN).await < 0.5, "nobody is there who schedules it");
+    app.start(Role::Worker);
+    eventually(Duration::from_secs(20), "a worker schedules it", async || {
+        (value(&app, CHAIN).await > 0.5).then_some(())
     })
     .await;
+    app.stop().await;
+}
+
+const AGE: &str = "service_job_queue_age_seconds{job_type=\"emails\"}";
+const CHAIN: &str = "service_scheduled_job_chain_pending{job_type=\"sweep_retention\"}";
+
+/// Contract: operators 7. Workers are told by how they stand, also one whose death nobody has noticed yet, and those that are gone for an
+/// hour.
+#[tokio::test]
+async fn workers_are_told_by_how_they_stand() {
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "1s");
+    let mut app = scraped(builder).start().await;
+    let second = app.start(Role::Worker);
+    let standing = async |app: &App, expected: [f64; 4]| {
+        eventually(Duration::from_secs(30), &format!("workers stand so: {expected:?}"), async || {
+            for (status, count) in ["active", "draining", "stopped", "lost"].iter().zip(expected) {
+                let told = value(app, &format!("service_workers{{status=\"{status}\"}}")).await;
+                if (told - count).abs() > 0.5 {
+                    return None;
+                }
+            }
+            Some(())
+        })
+        .await;
+    };
+    standing(&app, [2.0, 0.0, 0.0, 0.0]).await;
+    app.signal(second, Signal::SIGKILL).await;
+    standing(&app, [1.0, 0.0, 0.0, 1.0]).await;
+    let listed = app.run(&["workers", "list", "--json"]).await.code(0).json();
+    let id = listed[0]["id"].as_str().expect("an id").to_owned();
+    app.run(&["workers", "drain", &id]).await.code(0);
+    standing(&app, [0.0, 1.0, 0.0, 1.0]).await;
+    app.signal(1, Signal::SIGTERM).await;
+    standing(&app, [0.0, 0.0, 1.0, 1.0]).await;
+    app.execute_all("update workers set last_seen_at = now() - interval '61 minutes'").await;
+    standing(&app, [0.0; 4]).await;
+    app.stop().await;
+}
+
+/// Contract: operators 7. How old the oldest secrets are that customers use is told by kind.
+#[tokio::test]
+async fn the_age_of_secrets_is_told() {
+    let sink = Sink::start().await;
+    let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).delivering_to(&sink);
+    let app = scraped(app).start().await;
+    let client = app.client().await;
+    for provider in ["anthropic", "openai"] {
+        client.set_key(provider, "sk-ant-of-a-customer").await.expect(204);
+    }
+    let endpoint = webhooks::create(&client, &sink.url("/ok"), &["session.failed"]).await;
+    let days =
+        async |kind: &str| value(&app, &format!("service_secret_age_seconds{{kind=\"{kind}\"}}")).await / 86_400.0;
+    for kind in ["byok_key", "webhook_secret"] {
+        assert!(days(kind).await < 0.1, "{kind}");
+    }
+    app.execute_all("update byok_keys set set_at = now() - interval '90 days' where provider = 'openai'").await;
+    app.execute_all("update webhook_endpoints set secret_made_at = now() - interval '91 days'").await;
+    assert!((days("byok_key").await - 90.0).abs() < 0.1);
+    assert!((days("webhook_secret").await - 91.0).abs() < 0.1);
+    client.set_key("openai", "sk-of-a-customer-anew").await.expect(204);
+    client.delete(&format!("/v1/webhooks/{}", webhooks::id_of(&endpoint))).await.expect(204);
+    for kind in ["byok_key", "webhook_secret"] {
+        assert!(days(kind).await < 0.1, "{kind}");
+    }
+    app.stop().await;
+}
+
+/// Contract: operators 5. However an authentication ends, it is counted as that.
+#[tokio::test]
+async fn each_end_of_an_authentication_is_counted() {
+    let app = scraped(App::simulated()).start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let ends = ["ok", "unauthorized", "invalid", "revoked", "expired", "forbidden", "error"];
+    let counted = async || {
+        let mut counts = Vec::new();
+        for end in ends {
+            #[expect(clippy::cast_possible_truncation, reason = "it counts")]
+            counts.push(value(&app, &format!("service_auth_total{{outcome=\"{end}\"}}")).await as i64);
+        }
+        counts
+    };
+    let list = async |client: &Client| client.get("/v1/sessions").await;
+    assert_eq!(counted().await, [0; 7]);
+    list(&client).await.expect(200);
+    list(&app.stranger()).await.expect(401);
+    list(&Client::new(&app.base_url, Some("svc_live_garbled"))).await.expect(401);
+    app.execute_all("update api_keys set revoked_at = now()").await;
+    list(&client).await.expect(401);
+    app.execute_all("update api_keys set revoked_at = null, expires_at = now()").await;
+    list(&client).await.expect(401);
+    list(&app.client_of(account, &["read:audit"]).await).await.expect(403);
+    app.execute_all("alter table api_keys rename to away").await;
+    list(&client).await.problem(500, "internal");
+    app.execute_all("alter table away rename to api_keys").await;
+    assert_eq!(counted().await, [1; 7]);
     app.stop().await;
 }

@@ -1,16 +1,23 @@
-//! What is watched: alerts, dashboards and the runbook, held against what the service tells (contract: operators 10).
+//! What is watched: alerts, dashboards, the chart's scaling and the runbook, held against what the service tells (contract: operators 10).
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use reqwest::Method;
+use regex::Regex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::metrics::scraped;
-use crate::support::{App, Client};
+use crate::metrics::{self, samples, scraped};
+use crate::support::app::free_port;
+use crate::support::sink::Sink;
+use crate::support::{App, eventually, plain_http};
+use crate::webhooks;
+
+/// What others tell: Prometheus of whom it scrapes, and the blackbox exporter of whom it probes.
+const OF_OTHERS: [&str; 3] = ["up", "probe_success", "probe_ssl_earliest_cert_expiry"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("monitoring")
@@ -31,10 +38,84 @@ fn of_dashboards() -> Vec<String> {
     targets.map(|target| target["expr"].as_str().expect("an expression").to_owned()).collect()
 }
 
-/// Words that begin as our metrics do.
-fn metrics_in(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    words.filter(|word| word.starts_with("service_")).map(ToOwned::to_owned).collect()
+/// The expressions of the alerts.
+fn of_alerts() -> Vec<String> {
+    let alert = Regex::new(r"(?s)\n        expr: (?:>-)?(.*?)\n        (?:for|labels):").expect("an expression");
+    let expressions: Vec<_> =
+        alert.captures_iter(&read("alerts.yaml")).map(|found| found[1].trim().to_owned()).collect();
+    assert_eq!(expressions.len(), alerts().len());
+    expressions
+}
+
+/// What the chart asks a Prometheus for.
+fn of_the_chart() -> Vec<String> {
+    let chart = read("../packaging/helm/kitfleet/templates/worker.yaml");
+    let queries = chart.lines().filter_map(|line| line.trim().strip_prefix("query: "));
+    queries.map(ToOwned::to_owned).collect()
+}
+
+/// A metric that an expression asks for, and what it wants of labels: any of these values.
+#[derive(Debug)]
+struct Selector {
+    metric: String,
+    labels: Vec<(String, Vec<String>)>,
+}
+
+impl Selector {
+    fn is_ours(&self) -> bool {
+        !OF_OTHERS.contains(&self.metric.as_str())
+    }
+
+    /// As a query of its own.
+    fn query(&self) -> String {
+        let labels: Vec<_> =
+            self.labels.iter().map(|(name, values)| format!("{name}=~\"{}\"", values.join("|"))).collect();
+        format!("{}{{{}}}", self.metric, labels.join(","))
+    }
+}
+
+/// The selectors of an expression: names that are neither called nor grouped by.
+fn selectors(expression: &str) -> Vec<Selector> {
+    let groups = Regex::new(r"\b(by|without|on|ignoring)\s*\([^)]*\)").expect("an expression");
+    let named = Regex::new(r"\b([a-z_:][a-z0-9_:]*)\s*(?:\{([^}]*)\})?\s*(\()?").expect("an expression");
+    let matcher = Regex::new(r#"(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)""#).expect("an expression");
+    let expression = groups.replace_all(expression, " ");
+    let found = named.captures_iter(&expression).filter(|found| found.get(3).is_none());
+    let found = found.filter(|found| !["and", "or", "unless", "bool"].contains(&&found[1]));
+    found
+        .map(|found| {
+            let matchers = found.get(2).map_or("", |labels| labels.as_str());
+            let labels = matcher.captures_iter(matchers);
+            let labels =
+                labels.map(|found| (found[1].to_owned(), found[3].split('|').map(ToOwned::to_owned).collect()));
+            Selector { metric: found[1].to_owned(), labels: labels.collect() }
+        })
+        .collect()
+}
+
+/// Every selector of alerts, dashboards and the chart.
+fn watched() -> Vec<Selector> {
+    let expressions = of_alerts().into_iter().chain(of_dashboards()).chain(of_the_chart());
+    let watched: Vec<_> = expressions.flat_map(|expression| selectors(&expression)).collect();
+    assert!(watched.len() > 60, "{watched:?}");
+    watched
+}
+
+/// A service that has something to tell of each kind: operations, deliveries, and requests that ended as requests can.
+async fn busy(sink: &Sink) -> App {
+    let app = scraped(App::simulated().set("worker.max_sessions", "1").delivering_to(sink)).start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    client.operate(&session, "interact", json!({"action": {"kind": "tap", "selector": "#button"}})).await.expect(200);
+    client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
+    let endpoint = webhooks::create(&client, &sink.url("/ok"), &["session.failed"]).await;
+    webhooks::test_event(&client, &webhooks::id_of(&endpoint)).await;
+    eventually(Duration::from_secs(10), "the attempt is told", async || {
+        let count = "service_webhook_attempt_duration_seconds_count 1";
+        samples(&app.base_url).await.iter().any(|sample| sample == count).then_some(())
+    })
+    .await;
+    app
 }
 
 fn alerts() -> BTreeSet<String> {
@@ -42,22 +123,30 @@ fn alerts() -> BTreeSet<String> {
     rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(ToOwned::to_owned).collect()
 }
 
-/// Contract: operators 10. Each metric that an alert or a dashboard asks for is one that the service tells.
+/// Contract: operators 10. Each metric that an alert, a dashboard or the chart asks for is one that the service tells, and so is each
+/// value of a label.
 #[tokio::test]
 async fn what_is_watched_is_told() {
-    let app = scraped(App::simulated()).start().await;
-    let client = app.client().await;
-    let session = client.session().await;
-    client.operate(&session, "interact", json!({"action": {"kind": "tap", "selector": "#button"}})).await.expect(200);
-    let scraper = Client::new(&app.base_url, Some(crate::metrics::TOKEN));
-    let text = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
-    let told = metrics_in(&text);
-    let asked = metrics_in(&(read("alerts.yaml") + &of_dashboards().join("\n")));
-    assert!(asked.len() > 20, "{asked:?}");
-    // A histogram that has measured nothing yet is not told.
-    let measured_later = BTreeSet::from(["service_webhook_attempt_duration_seconds_bucket".to_owned()]);
-    let missing: Vec<_> = asked.difference(&told).filter(|name| !measured_later.contains(*name)).collect();
-    assert!(missing.is_empty(), "nobody tells {missing:?}");
+    let sink = Sink::start().await;
+    let app = busy(&sink).await;
+    let samples = samples(&app.base_url).await;
+    for selector in watched().into_iter().filter(Selector::is_ours) {
+        let told: Vec<_> = samples
+            .iter()
+            .filter_map(|sample| sample.strip_prefix(&selector.metric))
+            .filter(|rest| rest.starts_with(['{', ' ']))
+            .collect();
+        assert!(!told.is_empty(), "nobody tells {selector:?}");
+        for (label, values) in &selector.labels {
+            for value in values {
+                let said = format!("{label}=\"{value}\"");
+                assert!(
+                    told.iter().any(|rest| rest.contains(&said)),
+                    "{said} of {selector:?} is never told: {told:#?}"
+                );
+            }
+        }
+    }
     app.stop().await;
 }
 
@@ -69,28 +158,106 @@ fn the_runbook_has_each_alert() {
     assert_eq!(headings.collect::<BTreeSet<_>>(), alerts());
 }
 
+/// A program that `tests/promtool/install` has unpacked.
+fn unpacked(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("promtool").join(name)
+}
+
 /// Runs Prometheus's own reader of rules.
 fn promtool(at: &Path, args: &[&str]) {
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(target).join("promtool/promtool");
-    let ran = Command::new(program).args(args).current_dir(at).output().expect("promtool runs");
+    let ran = Command::new(unpacked("promtool")).args(args).current_dir(at).output().expect("promtool runs");
     let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{args:?}: {said}");
 }
 
-/// Contract: operators 10. The alerts come when they should, and do not when they should not; Prometheus reads every expression.
+/// Contract: operators 10. The alerts come when they should, and do not when they should not.
 #[test]
-fn promtool_reads_the_rules_and_the_dashboards() {
+fn promtool_reads_the_rules() {
     promtool(&folder(), &["check", "rules", "alerts.yaml"]);
     promtool(&folder(), &["test", "rules", "alerts.test.yaml"]);
-    let rules: Vec<_> = of_dashboards()
-        .iter()
-        .enumerate()
-        .map(|(number, expression)| json!({"record": format!("panel:{number}"), "expr": expression}))
-        .collect();
-    let scratch = TempDir::new().expect("a folder");
-    // JSON is YAML.
-    let file = json!({"groups": [{"name": "dashboards", "rules": rules}]}).to_string();
-    fs::write(scratch.path().join("dashboards.yaml"), file).expect("a file");
-    promtool(scratch.path(), &["check", "rules", "dashboards.yaml"]);
+}
+
+/// A Prometheus that scrapes a service twice a second and has our alerts.
+struct Prometheus {
+    base_url: String,
+    http: reqwest::Client,
+    _process: tokio::process::Child,
+    _folder: TempDir,
+}
+
+impl Prometheus {
+    fn start(app: &App) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let target = app.base_url.strip_prefix("http://").expect("an address");
+        // JSON is YAML.
+        let config = json!({
+            "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
+            "rule_files": [self::folder().join("alerts.yaml")],
+            "scrape_configs": [{
+                "job_name": "kitfleet", "authorization": {"credentials": metrics::TOKEN}, "static_configs": [{"targets": [target]}],
+            }],
+        });
+        let file = folder.path().join("prometheus.yml");
+        fs::write(&file, config.to_string()).expect("a file");
+        let address = format!("127.0.0.1:{}", free_port());
+        let process = tokio::process::Command::new(unpacked("prometheus"))
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("Prometheus starts");
+        let http = plain_http().build().expect("an HTTP client");
+        Self { base_url: format!("http://{address}"), http, _process: process, _folder: folder }
+    }
+
+    /// What it answers; `None` while it does not listen yet.
+    async fn get(&self, path: &str, query: &[(&str, &str)]) -> Option<Value> {
+        let answer = self.http.get(format!("{}{path}", self.base_url)).query(query).send().await.ok()?;
+        answer.json().await.ok()
+    }
+
+    /// What an expression comes to now.
+    async fn ask(&self, expression: &str) -> Vec<Value> {
+        let answer = self.get("/api/v1/query", &[("query", expression)]).await.unwrap_or_default();
+        assert_eq!(answer["status"], "success", "{expression}: {answer}");
+        answer["data"]["result"].as_array().expect("a vector").clone()
+    }
+}
+
+/// Contract: operators 10. A Prometheus that scrapes the service takes every expression, and has something to show for each of a
+/// dashboard and each metric of an alert that is ours.
+#[tokio::test]
+async fn promtools_prometheus_answers_every_expression() {
+    let sink = Sink::start().await;
+    let app = busy(&sink).await;
+    let prometheus = Prometheus::start(&app);
+    let limit = Duration::from_secs(40);
+    let rules = eventually(limit, "the rules were evaluated", async || {
+        let answer = prometheus.get("/api/v1/rules", &[]).await?;
+        let rules = answer["data"]["groups"][0]["rules"].as_array()?.clone();
+        rules.iter().all(|rule| rule["health"] != "unknown").then_some(rules)
+    })
+    .await;
+    assert_eq!(rules.len(), alerts().len());
+    assert!(rules.iter().all(|rule| rule["health"] == "ok"), "{rules:#?}");
+    // A rate is of two scrapes.
+    let scrapes = "min(count_over_time(service_build_info[5m]))";
+    eventually(limit, "it has scraped thrice", async || {
+        let count = prometheus.ask(scrapes).await.first()?["value"][1].as_str()?.parse::<u32>().ok()?;
+        (count >= 3).then_some(())
+    })
+    .await;
+    let ours = watched().into_iter().filter(Selector::is_ours).map(|selector| selector.query());
+    for expression in of_dashboards().into_iter().chain(of_the_chart()).chain(ours) {
+        assert!(!prometheus.ask(&expression).await.is_empty(), "{expression} has nothing to show");
+    }
+    for expression in of_alerts() {
+        prometheus.ask(&expression).await;
+    }
+    app.stop().await;
 }

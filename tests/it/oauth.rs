@@ -149,6 +149,7 @@ async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
     refused(&request(&app, Some(&client), &[grant, grant]).await, 400, "invalid_request");
     refused(&request(&app, Some(&client), &[grant, ("client_secret", secret)]).await, 400, "invalid_request");
     refused(&request(&app, Some(&client), &[grant, ("client_id", &unknown_id("ocl"))]).await, 400, "invalid_request");
+    refused(&request(&app, Some(&client), &[grant, ("scope", "write")]).await, 400, "invalid_scope");
     for grant in ["password", "authorization_code", "CLIENT_CREDENTIALS"] {
         refused(&request(&app, Some(&client), &[("grant_type", grant)]).await, 400, "unsupported_grant_type");
     }
@@ -207,7 +208,7 @@ async fn what_is_wrong_with_a_token_request_is_told_as_the_rfc_says() {
         ("ok", 1),
         ("invalid_request", 6),
         ("invalid_client", 10),
-        ("invalid_scope", 0),
+        ("invalid_scope", 1),
         ("unauthorized_client", 1),
         ("unsupported_grant_type", 3),
         ("error", 1),

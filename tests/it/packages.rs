@@ -5,9 +5,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::extract::Path as RoutePath;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::patch;
+use axum::{Json, Router};
 use regex::Regex;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::commands::run;
+use crate::support::{App, serve};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -18,7 +27,10 @@ existingSecret: kitfleet
 settings: { KITFLEET_EMAIL__TRANSPORT: smtp }
 ingress: { enabled: true, className: nginx, tlsSecret: fleet-tls }
 worker: { nodeSelector: { pool: browsers }, tolerations: [{ key: browsers, operator: Exists }] }
-networkPolicy: { from: [{ namespaceSelector: { matchLabels: { name: ingress } } }] }
+networkPolicy:
+  from: [{ namespaceSelector: { matchLabels: { name: ingress } } }]
+  scrapers: [{ namespaceSelector: { matchLabels: { name: monitoring } } }]
+deletionCost: { enabled: true }
 ";
 
 /// A file of the project.
@@ -49,13 +61,13 @@ fn output(command: &mut Command) -> String {
     out
 }
 
-/// The chart's documents with these values.
+/// The chart's documents with these values, as Helm's own library makes them. It fails where that finds a fault.
 fn rendered(folder: &TempDir, values: &str) -> Command {
     let file = folder.path().join("values.yaml");
     fs::write(&file, values).expect("a file");
-    let mut render = judge("render");
-    render.arg(path("packaging/helm/kitfleet")).arg(file);
-    render
+    let mut helm = judge("python");
+    helm.arg(path("tests/packages/helm.py")).arg(path("packaging/helm/kitfleet")).arg(file);
+    helm
 }
 
 /// The files below a folder.
@@ -75,29 +87,77 @@ fn kubernetes_takes_what_the_chart_makes() {
         fs::write(&documents, output(&mut rendered(&folder, values))).expect("a file");
         output(judge("kubernetes-validate").args(["--strict", "--quiet"]).arg(documents));
     }
-    for (values, missing) in
-        [("existingSecret: kitfleet", "baseUrl"), ("baseUrl: https://fleet.example.com", "existingSecret")]
-    {
+    let misspelt = &format!("{little}worker: {{ replica: 3 }}\n");
+    for (values, named) in [
+        ("existingSecret: kitfleet", "baseUrl"),
+        ("baseUrl: https://fleet.example.com", "existingSecret"),
+        (misspelt, "replica"),
+    ] {
         let refused = rendered(&folder, values).output().expect("a program");
-        assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains(missing), "{refused:?}");
+        assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains(named), "{refused:?}");
     }
 }
 
-/// The chart's query of sessions is one of metrics that there are, a worker has time to drain before it is killed, and nothing runs as root.
+/// The chart scales by KEDA, a worker has time to drain before it is killed, and nothing runs as root. (What it asks Prometheus for is
+/// judged in `monitoring`.)
 #[test]
 fn the_chart_scales_and_drains() {
     let folder = TempDir::new().expect("a folder");
     let documents = output(&mut rendered(&folder, &format!("{VALUES}keda: {{ enabled: true }}\n")));
     assert!(documents.contains("kind: ScaledObject"), "{documents}");
-    let metrics = read("api/src/http/metrics.rs");
-    let queried = Regex::new("service_[a-z_]+").expect("an expression");
-    let queried: BTreeSet<_> = queried.find_iter(&documents).map(|name| name.as_str()).collect();
-    assert_eq!(queried.len(), 2, "{queried:?}");
-    assert!(queried.iter().all(|name| metrics.contains(&format!("\"{name}\""))), "{queried:?}");
     assert!(documents.contains("terminationGracePeriodSeconds: 1830") && documents.contains("value: \"1800s\""));
     let restricted = documents.matches("allowPrivilegeEscalation: false").count();
     assert_eq!(restricted, documents.matches("image: kitfleet:").count());
     assert_eq!(documents.matches("runAsNonRoot: true").count(), restricted);
+}
+
+/// What the chart's job does every minute, with somebody who stands in for Kubernetes: each worker's pod is told how many sessions live
+/// there, and one that is no pod keeps nobody else from being told.
+#[tokio::test]
+async fn pods_are_told_what_it_costs_to_delete_them() {
+    let app = App::simulated().in_processes().set("worker.name", "worker-b").start().await;
+    let client = app.client().await;
+    client.session().await;
+    client.session().await;
+    let told = Arc::<Mutex<Vec<(String, HeaderMap, Value)>>>::default();
+    let kept = Arc::clone(&told);
+    let patch_pod = async move |RoutePath(pod): RoutePath<String>, headers: HeaderMap, Json(body): Json<Value>| {
+        let status = if pod == "worker-b" { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push((pod, headers, body));
+        status
+    };
+    let routes = Router::new().route("/api/v1/namespaces/fleet/pods/{pod}", patch(patch_pod));
+    let (kubernetes, _server) = serve(routes).await;
+    // Of another machine, with sessions of its own.
+    let elsewhere = "insert into workers (id, name, driver, max_sessions, public_key, last_seen_at)
+                     values (uuid_v7(), 'elsewhere', 'none', 1, '', now() + interval '1 hour')";
+    app.execute_all(elsewhere).await;
+
+    let account = TempDir::new().expect("a folder");
+    for (file, text) in [("token", "secret"), ("namespace", "fleet"), ("ca.crt", "")] {
+        fs::write(account.path().join(file), text).expect("a file");
+    }
+    let programs = Path::new(env!("CARGO_BIN_EXE_kitfleet")).parent().expect("a folder");
+    let command = app.command(&[]);
+    let mut job = Command::new("sh");
+    job.arg(path("packaging/helm/kitfleet/files/deletion-cost.sh")).env_clear();
+    job.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    job.env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path")));
+    job.env("KUBERNETES", &kubernetes).env("ACCOUNT", account.path());
+    let ran = run(job, "").await.code(0);
+    assert!(ran.stderr.contains("the pod elsewhere was told nothing"), "{ran:?}");
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut costs: Vec<_> = told
+        .iter()
+        .map(|(pod, headers, body)| {
+            assert_eq!(headers["authorization"], "Bearer secret");
+            assert_eq!(headers["content-type"], "application/merge-patch+json");
+            (pod.as_str(), body["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"].clone())
+        })
+        .collect();
+    costs.sort_by_key(|(pod, _)| *pod);
+    assert_eq!(costs, [("elsewhere", json!("0")), ("worker-b", json!("2"))]);
+    app.stop().await;
 }
 
 /// The container file, the services of compose and the release's workflow are what their readers expect.
@@ -109,7 +169,7 @@ fn documents_are_what_their_readers_expect() {
     {
         output(judge("check-jsonschema").arg(format!("--builtin-schema=vendor.{schema}")).arg(path(file)));
     }
-    let profile: serde_json::Value = serde_json::from_str(&read("packaging/seccomp.json")).expect("JSON");
+    let profile: Value = serde_json::from_str(&read("packaging/seccomp.json")).expect("JSON");
     let refused = profile["syscalls"][0]["names"].to_string();
     // What browsers are confined with.
     for call in ["clone", "unshare", "setns", "mount", "umount2", "pivot_root"] {

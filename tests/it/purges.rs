@@ -124,6 +124,34 @@ async fn what_cannot_be_purged_is_counted_and_holds_up_nothing() {
     app.stop().await;
 }
 
+/// Contract: retention 15; operators 5. The other rows that reach their terms are counted, and how often it fails.
+#[tokio::test]
+async fn rows_that_reach_their_terms_are_counted() {
+    let app = scraped(App::simulated()).start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    for _ in 0..3 {
+        client.get(&format!("/v1/sessions/{session}/state")).await.expect(200);
+    }
+    let rows = async |outcome: &str| {
+        value(&app, &format!("service_rows_purge_total{{arm=\"operations\",outcome=\"{outcome}\"}}")).await
+    };
+    let aged = "update intents set done_at = now() - interval '8 days',
+                       id = overlay(uuid_v7_of(now() - interval '8 days')::text placing right(id::text, 12) from 25)::uuid
+                where kind = 'state_capture'";
+    app.execute_all(aged).await;
+    let refuse = "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$;
+                  create trigger refuse before delete on intents for each row execute function refuse();";
+    app.execute_all(refuse).await;
+    sweep(&app).await;
+    assert!(rows("purged").await < 0.5 && rows("failed").await > 0.5);
+    app.execute_all("drop trigger refuse on intents").await;
+    sweep(&app).await;
+    assert_eq!(app.count("select count(*) from intents where kind = 'state_capture'").await, 0);
+    assert!((rows("purged").await - 3.0).abs() < 0.5, "{}", rows("purged").await);
+    app.stop().await;
+}
+
 /// Contract: retention 16. However many operations have reached their term, whoever works with that table waits for one batch of them
 /// at most, and no batch is larger than it may be. `KITFLEET_TEST_ROWS=1000000` shows it of a million, and of 50 ms.
 #[tokio::test]

@@ -134,6 +134,7 @@ pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: S
     incarnations::bury_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
     metrics::gauge!("service_worker_sandboxed").set(u8::from(browsers.is_confined()));
+    sessions::note_count(0);
     let ended = run_with(config, db, wakeups, browsers.clone(), shutdown).await;
     browsers.shut_down().await;
     ended

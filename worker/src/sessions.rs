@@ -146,6 +146,11 @@ impl Sessions {
     }
 }
 
+/// Tells how many sessions this worker has: told under the lock, so that the last word is the true one.
+pub(crate) fn note_count(sessions: usize) {
+    metrics::gauge!("service_worker_sessions").set(u32::try_from(sessions).unwrap_or(u32::MAX));
+}
+
 /// Does what a caller wanted of one of this worker's browsers, or has its actor do it.
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
@@ -178,6 +183,7 @@ fn open(context: &Arc<Context>, intent: IntentId, session: SessionId, wanted: Op
             return;
         }
         live.insert(session, Handle { orders, looks, close: close.clone(), stage: None });
+        note_count(live.len());
     }
     let mut actor = Actor {
         context: Arc::clone(context),
@@ -268,7 +274,11 @@ enum After {
 
 impl Drop for Actor {
     fn drop(&mut self) {
-        self.context.sessions.lock().remove(&self.session);
+        {
+            let mut live = self.context.sessions.lock();
+            live.remove(&self.session);
+            note_count(live.len());
+        }
         // Nobody else lets go of what a living worker has in hand.
         if self.has_profile && std::thread::panicking() {
             let (context, session) = (Arc::clone(&self.context), self.session);

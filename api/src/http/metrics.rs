@@ -46,6 +46,9 @@ const CARD_WEBHOOKS: &str = "service_card_webhook_total";
 const CRYPTO_WEBHOOKS: &str = "service_crypto_webhook_total";
 const WAKEUPS: &str = "service_wakeup_total";
 const SESSIONS_LIVE: &str = "service_sessions_live";
+const WORKERS: &str = "service_workers";
+const WORKER_SESSIONS: &str = "service_worker_sessions";
+const SECRET_AGE: &str = "service_secret_age_seconds";
 const SLOTS: &str = "service_worker_slots";
 const SLOTS_FREE: &str = "service_worker_slots_free";
 const QUEUE_DEPTH: &str = "service_job_queue_depth";
@@ -525,6 +528,9 @@ fn start_at_zero() {
 /// What tells how a deployment stands, and how long things take.
 fn describe_standing() {
     describe_gauge!(SESSIONS_LIVE, "Live sessions of the deployment, by status.");
+    describe_gauge!(WORKERS, "Workers, by status; of those that are gone, who went during the last hour.");
+    describe_gauge!(WORKER_SESSIONS, "Live sessions of this worker.");
+    describe_gauge!(SECRET_AGE, "Seconds since the oldest secret was made that is in use, by what it is.");
     describe_gauge!(SLOTS, "Sessions that the workers can have which take any.");
     describe_gauge!(SLOTS_FREE, "Of these, how many more.");
     describe_gauge!(QUEUE_DEPTH, "Jobs that are due and have not begun, by type.");
@@ -540,13 +546,28 @@ fn describe_standing() {
 }
 
 /// How the deployment stands, as the database knows it.
-pub fn note_standing(sessions: &[(SessionStatus, i64)], slots: &Slots, backlogs: &[Backlog]) {
-    for (status, count) in sessions {
+pub struct Standing {
+    pub sessions: [(SessionStatus, i64); 3],
+    pub workers: [(&'static str, i64); 4],
+    pub slots: Slots,
+    pub backlogs: Vec<Backlog>,
+    /// Seconds, by kind.
+    pub secrets: [(&'static str, f64); 2],
+}
+
+pub fn note_standing(standing: &Standing) {
+    for (status, count) in &standing.sessions {
         gauge!(SESSIONS_LIVE, "status" => status.name()).set(number(*count));
     }
-    gauge!(SLOTS).set(number(slots.all));
-    gauge!(SLOTS_FREE).set(number(slots.free));
-    for Backlog { job_type, depth, age } in backlogs {
+    for (status, count) in &standing.workers {
+        gauge!(WORKERS, "status" => *status).set(number(*count));
+    }
+    gauge!(SLOTS).set(number(standing.slots.all));
+    gauge!(SLOTS_FREE).set(number(standing.slots.free));
+    for (kind, seconds) in &standing.secrets {
+        gauge!(SECRET_AGE, "kind" => *kind).set(*seconds);
+    }
+    for Backlog { job_type, depth, age } in &standing.backlogs {
         gauge!(QUEUE_DEPTH, "job_type" => *job_type).set(number(*depth));
         gauge!(QUEUE_AGE, "job_type" => *job_type).set(age.as_secs_f64());
     }

@@ -70,3 +70,27 @@ fn method_label(method: &Method) -> &'static str {
         _ => "OTHER",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::http::StatusCode;
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    /// Contract: operators 5. No route panics that anybody knows of: one that does is counted.
+    #[tokio::test]
+    async fn a_handler_that_panics_is_counted() {
+        let told = metrics::install().expect("a recorder");
+        let defect = async || -> StatusCode { panic!("a defect") };
+        let routes = Router::new().route("/", get(defect)).layer(from_fn(panics));
+        assert!(told.render().contains("\nservice_unhandled_rejection_total 0\n"), "{}", told.render());
+        let answer = routes.oneshot(Request::new(Body::empty())).await.expect("an answer");
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(told.render().contains("\nservice_unhandled_rejection_total 1\n"), "{}", told.render());
+    }
+}

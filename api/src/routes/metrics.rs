@@ -7,7 +7,8 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use kitfleet_domain::sessions::census;
-use kitfleet_domain::workers;
+use kitfleet_domain::webhooks::reminders;
+use kitfleet_domain::{byok, workers};
 use kitfleet_jobs::{inspect, maintenance};
 use sqlx::PgPool;
 use subtle::ConstantTimeEq;
@@ -15,6 +16,7 @@ use utoipa_axum::routes;
 
 use crate::http::auth::bearer_token;
 use crate::http::error::{Problem, Result};
+use crate::http::metrics::Standing;
 use crate::http::openapi::{Database, Unauthorized};
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -55,8 +57,16 @@ async fn scrape(State(app): State<App>, headers: HeaderMap) -> Result<Response> 
 /// Notes what only the database knows, of all processes together.
 async fn refresh(db: PgPool) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
-    let (live, slots) = (census::live(&mut conn).await?, workers::slots(&mut conn).await?);
-    metrics::note_standing(&live, &slots, &inspect::backlogs(&mut conn).await?);
+    metrics::note_standing(&Standing {
+        sessions: census::live(&mut conn).await?,
+        workers: workers::census(&mut conn).await?,
+        slots: workers::slots(&mut conn).await?,
+        backlogs: inspect::backlogs(&mut conn).await?,
+        secrets: [
+            ("byok_key", byok::oldest_key_seconds(&mut conn).await?),
+            ("webhook_secret", reminders::oldest_secret_seconds(&mut conn).await?),
+        ],
+    });
     for (chain, pending) in maintenance::pending_chains(&mut conn).await? {
         metrics::note_chain(chain, pending);
     }

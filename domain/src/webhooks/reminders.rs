@@ -46,6 +46,19 @@ pub async fn take_old_secrets(conn: &mut PgConnection, age: Duration, limit: i64
     .await
 }
 
+/// How many seconds old the oldest secret is that signs; 0 when none does.
+///
+/// # Errors
+/// When the database fails.
+pub async fn oldest_secret_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
+    sqlx::query_scalar!(
+        r#"select coalesce(extract(epoch from now() - min(secret_made_at)), 0)::float8 as "seconds!"
+           from webhook_endpoints where disabled_at is null"#
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// A grace in which two secrets sign, and soon one.
 #[derive(Debug)]
 pub struct EndingGrace {

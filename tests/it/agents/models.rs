@@ -234,6 +234,43 @@ async fn who_pays_says_who_reads() {
     app.stop().await;
 }
 
+/// Contract: operators 5. However a request ends that the deployment pays for, it is counted as that.
+#[tokio::test]
+async fn each_end_of_a_request_that_the_deployment_pays_for_is_counted() {
+    let provider = ModelProvider::start().await;
+    let app = asking(&provider)
+        .set("agents.bundled.provider", "anthropic")
+        .set("agents.bundled.api_key", "sk-of-the-deployment")
+        .set("agents.model_timeout", "2s")
+        .start()
+        .await;
+    let client = app.client().await;
+    client.consent(json!({"consented": true})).await.expect(200);
+    let agent = client.agent().await;
+    let error = |kind: &str| anthropic_error(kind, "no");
+    let counted =
+        async |outcome: &str| app.counted(&format!("service_bundled_llm_request_total{{outcome=\"{outcome}\"}}")).await;
+    for (reply, outcome) in [
+        (Reply::Json(200, anthropic_call(&json!({"kind": "refuse", "reply": "No."}))), "ok"),
+        (Reply::Json(401, error("authentication_error")), "key_refused"),
+        (Reply::Json(402, error("billing_error")), "quota_exceeded"),
+        (Reply::Later(429, "30", error("rate_limit_error")), "busy"),
+        (Reply::Hang, "late"),
+        (Reply::Text(200, "{\"content\": ["), "provider_error"),
+        (Reply::Json(200, anthropic_call(&plan(&json!([])))), "unusable"),
+    ] {
+        assert_eq!(counted(outcome).await, 0, "{outcome}");
+        provider.answer(reply);
+        client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200);
+        assert_eq!(counted(outcome).await, 1, "{outcome}");
+    }
+    assert_eq!(counted("unreachable").await, 0);
+    drop(provider);
+    client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200);
+    assert_eq!(counted("unreachable").await, 1);
+    app.stop().await;
+}
+
 /// Contract: byok 27. Of the deployment's key an account spends no more in a month than it may, whatever becomes of its agent sessions; others
 /// do, and so does it with a key of its own, or in another month.
 #[tokio::test]

@@ -5,13 +5,17 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::metrics::{TOKEN, scraped, value};
+use crate::support::app::free_port;
 use crate::support::commands::run;
 use crate::support::namespaces::{run_on_small_disk, small_disk};
-use crate::support::{App, Builder, Client, eventually};
+use crate::support::{App, Builder, Client, Role, eventually};
 use crate::webkit::processes::namespace;
 use crate::webkit::{Scene, assert_failed, text};
 
@@ -148,7 +152,7 @@ async fn nothing_passes_between_sessions_by_the_clipboard() {
 /// A page that takes more memory than its session may have costs its own session, and nobody else's.
 #[tokio::test]
 async fn a_page_that_eats_memory_fails_its_session_alone() {
-    let bounded = App::webkit().set("worker.session_memory_bytes", "500000000");
+    let bounded = scraped(App::webkit().set("worker.session_memory_bytes", "500000000"));
     let scene = beside_a_page_that_takes_too_much(bounded, "/eater?memory=1").await;
     let (client, site) = (&scene.client, &scene.site);
     let busy = client.session().await;
@@ -162,16 +166,18 @@ async fn a_page_that_eats_memory_fails_its_session_alone() {
     }
     scene.act(json!({"kind": "scroll"})).await.expect(200);
     scene.assert_ready().await;
+    assert!((value(&scene.app, &deaths_of("memory")).await - 2.0).abs() < 0.5);
     scene.app.stop().await;
 }
 
 /// A page that fills its part of the disk, likewise.
 #[tokio::test]
 async fn a_page_that_fills_the_disk_fails_its_session_alone() {
-    let bounded = App::webkit().set("worker.session_disk_bytes", "40000000");
+    let bounded = scraped(App::webkit().set("worker.session_disk_bytes", "40000000"));
     let scene = beside_a_page_that_takes_too_much(bounded, "/eater?disk=1").await;
     scene.act(json!({"kind": "scroll"})).await.expect(200);
     scene.assert_ready().await;
+    assert!((value(&scene.app, &deaths_of("disk")).await - 1.0).abs() < 0.5);
     scene.app.stop().await;
 }
 
@@ -179,7 +185,7 @@ async fn a_page_that_fills_the_disk_fails_its_session_alone() {
 /// missing.
 #[tokio::test]
 async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
-    let app = App::simulated().start().await;
+    let mut app = scraped(App::simulated()).start().await;
     let programs = TempDir::new().expect("a folder");
     let found = std::env::var_os("PATH").expect("a path");
     let xvfb = std::env::split_paths(&found).map(|folder| folder.join("Xvfb")).find(|path| path.exists());
@@ -205,6 +211,23 @@ async fn where_browsers_cannot_be_confined_a_worker_says_so_or_stays_away() {
     assert_eq!(check("required", "sandbox").await["status"], "fail");
     let refused = run(with("required", &["worker"]), "").await.code(1);
     assert!(format!("{}{}", refused.stdout, refused.stderr).contains("worker.sandbox"), "{refused:?}");
+
+    // Contract: operators 7. Whoever scrapes it is told.
+    let (path, address) = (programs.path().display().to_string(), format!("127.0.0.1:{}", free_port()));
+    let worker = [
+        ("PATH", &*path),
+        ("KITFLEET_WORKER__DRIVER", "webkit"),
+        ("KITFLEET_WORKER__SANDBOX", "preferred"),
+        ("KITFLEET_WORKER__LISTEN", &address),
+    ];
+    let worker = app.start_with(Role::Worker, &worker);
+    let scraper = Client::new(&format!("http://{address}"), Some(TOKEN));
+    eventually(Duration::from_secs(30), "it says that browsers are not confined", async || {
+        let answer = scraper.request(Method::GET, "/metrics").send().await.ok()?;
+        answer.text().await.ok()?.contains("\nservice_worker_sandboxed 0\n").then_some(())
+    })
+    .await;
+    app.signal(worker, Signal::SIGTERM).await;
     app.stop().await;
 }
 
@@ -240,6 +263,11 @@ async fn beside_a_page_that_takes_too_much(app: Builder, eater: &str) -> Scene {
     until_errored(&scene.client, &other).await;
     assert_failed(&scene.app, &scene.client, &other, "unknown", "DriverError").await;
     scene
+}
+
+/// Browsers that ended by themselves for this (contract: operators 7).
+fn deaths_of(cause: &str) -> String {
+    format!("service_browser_death_total{{cause=\"{cause}\"}}")
 }
 
 /// A browser takes its time to take too much.
