@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::Path as RoutePath;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::patch;
 use axum::{Json, Router};
 use regex::Regex;
@@ -121,7 +120,8 @@ async fn pods_are_told_what_it_costs_to_delete_them() {
     client.session().await;
     let told = Arc::<Mutex<Vec<(String, HeaderMap, Value)>>>::default();
     let kept = Arc::clone(&told);
-    let patch_pod = async move |RoutePath(pod): RoutePath<String>, headers: HeaderMap, Json(body): Json<Value>| {
+    let patch_pod = async move |uri: Uri, headers: HeaderMap, Json(body): Json<Value>| {
+        let pod = uri.path().rsplit('/').next().unwrap_or_default().to_owned();
         let status = if pod == "worker-b" { StatusCode::OK } else { StatusCode::NOT_FOUND };
         kept.lock().unwrap_or_else(PoisonError::into_inner).push((pod, headers, body));
         status
