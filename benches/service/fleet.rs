@@ -28,8 +28,7 @@ const LONGEST: Duration = Duration::from_secs(4);
 
 pub async fn run() -> Result<()> {
     many_sessions().await?;
-    scaling_down().await?;
-    killing().await
+    scaling_down().await
 }
 
 /// Times that a worker is killed.
@@ -42,7 +41,7 @@ const EVERY: Duration = Duration::from_millis(50);
 const MEASURED: Duration = Duration::from_secs(10);
 
 /// One of four workers is killed, again and again, under a steady load. By turns, so that a machine whose speed drifts is no difference.
-async fn killing() -> Result<()> {
+pub async fn kill() -> Result<()> {
     report::heading(&format!("{KILLS} kills of one of {OF_WORKERS} workers that {STEADY} sessions are operated on"));
     let (mut before, mut after) = (Samples::default(), Samples::default());
     let (mut own, mut others) = (0, 0);

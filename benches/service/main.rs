@@ -74,6 +74,9 @@ async fn main() -> Result<()> {
     if wants("fleet") {
         fleet::run().await?;
     }
+    if wants("kill") {
+        fleet::kill().await?;
+    }
     if wants("browsers") {
         browsers::run().await?;
     }
