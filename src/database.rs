@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kitfleet_domain::database;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool};
 
 use crate::config::Config;
@@ -137,6 +137,13 @@ impl Database {
     pub async fn pool(&self, config: &Config) -> Result<PgPool> {
         let pool = database::connect(self.options(), config.database.max_connections).await;
         pool.with_context(|| self.unreachable())
+    }
+
+    /// A connection at a time for whoever waits an outage of the database out. It is made when it is asked for, so that an outage that has
+    /// begun by now is waited out, too.
+    pub fn patient_pool(&self) -> PgPool {
+        let options = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+        options.connect_lazy_with(database::watched(self.options()))
     }
 
     fn unreachable(&self) -> String {

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use sqlx::{ConnectOptions as _, PgConnection};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{interval, sleep};
 
 use crate::Result;
 use crate::postgres::Postgres;
@@ -28,6 +29,114 @@ const LONGEST: Duration = Duration::from_secs(4);
 pub async fn run() -> Result<()> {
     many_sessions().await?;
     scaling_down().await
+}
+
+/// Times that a worker is killed.
+const KILLS: usize = 5;
+/// Workers of which one is killed, sessions on them, and how often each is operated.
+const OF_WORKERS: usize = 4;
+const STEADY: usize = 16;
+const EVERY: Duration = Duration::from_millis(50);
+/// How long operations are measured before a kill, and after it.
+const MEASURED: Duration = Duration::from_secs(10);
+
+/// One of four workers is killed, again and again, under a steady load. By turns, so that a machine whose speed drifts is no difference.
+pub async fn kill() -> Result<()> {
+    report::heading(&format!("{KILLS} kills of one of {OF_WORKERS} workers that {STEADY} sessions are operated on"));
+    let (mut before, mut after) = (Samples::default(), Samples::default());
+    let (mut own, mut others) = (0, 0);
+    for _ in 0..KILLS {
+        let kill = kill_one().await?;
+        before.extend(kill.before);
+        after.extend(kill.after);
+        own += kill.own;
+        others += kill.others;
+    }
+    report::durations("an operation elsewhere, before", &before, None, None);
+    report::durations("an operation elsewhere, after", &after, None, None);
+    let moved = (after.quantile(0.99) / before.quantile(0.99) - 1.0) * 100.0;
+    report::figure("their p99 has moved by", moved, "%", "< 10 %", moved < 10.0);
+    let expected = KILLS * STEADY / OF_WORKERS;
+    report::figure("sessions that failed with their worker", count(own), "", &format!("{expected}"), own == expected);
+    report::figure("other sessions that failed", count(others), "", "0", others == 0);
+    Ok(())
+}
+
+/// What came of a kill.
+struct Kill {
+    /// Operations on sessions of the other workers until it, and from it on.
+    before: Samples,
+    after: Samples,
+    /// Sessions of the worker that failed, and of others.
+    own: usize,
+    others: usize,
+}
+
+async fn kill_one() -> Result<Kill> {
+    let postgres = Postgres::start(&["max_connections=300"]).await?;
+    let url = postgres.options().to_url_lossy().to_string();
+    let settings = [
+        ("DATABASE__URL", url.as_str()),
+        ("DATABASE__MAX_CONNECTIONS", "16"),
+        ("WORKER__DRIVER", "simulated"),
+        ("RATE_LIMITS__CREDENTIAL_PER_MINUTE", "10000000"),
+    ];
+    let mut service = Service::of_roles(&settings, 1, 1).await?;
+    let mut conn = postgres.options().connect().await?;
+    let first: String = sqlx::query_scalar("select id::text from workers").fetch_one(&mut conn).await?;
+    service.add_workers(OF_WORKERS - 1).await?;
+    let client = service.client("steady")?;
+    let fatal = Instant::now() + MEASURED;
+    let mut customers = JoinSet::new();
+    let mut creating = Vec::new();
+    for _ in 0..STEADY {
+        creating.push(client.create().await?);
+    }
+    for session in creating {
+        let placed = "select worker_id::text = $2 from sessions where 'ses_' || id = $1";
+        let on_first: bool = sqlx::query_scalar(placed).bind(&session).bind(&first).fetch_one(&mut conn).await?;
+        customers.spawn(operated(client.clone(), session, on_first, fatal));
+    }
+    sleep(fatal.saturating_duration_since(Instant::now())).await;
+    service.kill_first_worker()?;
+    let mut kill = Kill { before: Samples::default(), after: Samples::default(), own: 0, others: 0 };
+    while let Some(customer) = customers.join_next().await {
+        let customer = customer?;
+        if customer.on_first {
+            kill.own += usize::from(customer.failed);
+        } else {
+            kill.others += usize::from(customer.failed);
+            kill.before.extend(customer.before);
+            kill.after.extend(customer.after);
+        }
+    }
+    Ok(kill)
+}
+
+/// What somebody has seen of a session.
+struct Seen {
+    on_first: bool,
+    failed: bool,
+    before: Samples,
+    after: Samples,
+}
+
+/// Operates a session steadily, and notes how long that takes before a moment and from then on, until it fails.
+async fn operated(client: Client, session: String, on_first: bool, fatal: Instant) -> Seen {
+    let mut seen = Seen { on_first, failed: false, before: Samples::default(), after: Samples::default() };
+    let mut ticks = interval(EVERY);
+    while fatal.elapsed() < MEASURED {
+        ticks.tick().await;
+        let begun = Instant::now();
+        let tap = json!({"action": {"kind": "tap", "selector": "#button"}});
+        if client.operate(&session, "interact", tap).await.is_err() {
+            seen.failed = true;
+            break;
+        }
+        let samples = if begun < fatal { &mut seen.before } else { &mut seen.after };
+        samples.push(begun.elapsed());
+    }
+    seen
 }
 
 async fn many_sessions() -> Result<()> {

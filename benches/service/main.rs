@@ -16,6 +16,7 @@ mod load;
 mod logins;
 mod notifications;
 mod orchestrator;
+#[allow(dead_code, reason = "tests have it do more")]
 #[path = "../../tests/it/support/postgres.rs"]
 mod postgres;
 mod processes;
@@ -72,6 +73,9 @@ async fn main() -> Result<()> {
     }
     if wants("fleet") {
         fleet::run().await?;
+    }
+    if wants("kill") {
+        fleet::kill().await?;
     }
     if wants("browsers") {
         browsers::run().await?;

@@ -50,6 +50,24 @@ impl Service {
         Ok(service)
     }
 
+    /// Starts so many workers more.
+    pub async fn add_workers(&mut self, more: usize) -> Result<()> {
+        let workers = self.live_workers()? + more;
+        for _ in 0..more {
+            self.spawn("worker", &[])?;
+        }
+        self.until_ready(workers).await
+    }
+
+    /// Kills the worker that was started first.
+    pub fn kill_first_worker(&mut self) -> Result<()> {
+        let first = self.processes.iter().position(|(role, _)| *role == "worker").ok_or("no worker")?;
+        let (_, mut process) = self.processes.remove(first);
+        process.kill()?;
+        process.wait()?;
+        Ok(())
+    }
+
     fn new(settings: &[(&str, &str)]) -> Result<Self> {
         let folder = TempDir::new()?;
         let mut settings: Vec<_> =

@@ -11,6 +11,7 @@ pub mod creates;
 pub mod decomposers;
 pub mod grammar;
 pub mod hiding;
+mod keeping;
 pub mod lanes;
 pub mod receipts;
 pub mod steps;
@@ -35,18 +36,23 @@ use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[
-        ("agent_turns", "purged with their agent sessions"),
-        ("agent_steps", "purged with their turns"),
-        ("agent_model_uses", "purged with their turns"),
-        ("bundled_model_spending", "one an account"),
-        ("agent_message_receipts", "purged with their agent sessions"),
-    ],
+    kept: &[("agent_model_uses", "one a turn at most, purged with it"), ("bundled_model_spending", "one an account")],
     purges: &[
         Purge::new("agents", "agent_session_creates", |conn, terms, limit| {
             Box::pin(creates::purge(conn, terms.agent_sessions, limit))
         }),
-        Purge::new("agents", "agent_sessions", |conn, terms, limit| Box::pin(purge(conn, terms.agent_sessions, limit))),
+        Purge::new("agents", "agent_steps", |conn, terms, limit| {
+            Box::pin(keeping::purge_steps(conn, terms.agent_sessions, limit))
+        }),
+        Purge::new("agents", "agent_turns", |conn, terms, limit| {
+            Box::pin(keeping::purge_turns(conn, terms.agent_sessions, limit))
+        }),
+        Purge::new("agents", "agent_message_receipts", |conn, terms, limit| {
+            Box::pin(keeping::purge_receipts(conn, terms.agent_sessions, limit))
+        }),
+        Purge::new("agents", "agent_sessions", |conn, terms, limit| {
+            Box::pin(keeping::purge(conn, terms.agent_sessions, limit))
+        }),
     ],
     actions: &[
         "agent.decompose.claude",
@@ -554,22 +560,4 @@ async fn lose(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from agent_session_creates where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("delete from bundled_model_spending where account_id = $1", account as _).execute(conn).await?;
     Ok(())
-}
-
-/// Deletes agent sessions that were closed longer ago than `age`, with all that was said in them, up to `limit`. Answers how many.
-///
-/// # Errors
-/// When the database fails.
-pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
-    let purged = sqlx::query!(
-        "delete from agent_sessions where id = any(array(
-             select id from agent_sessions
-             where status = 'closed' and destroyed_at < now() - make_interval(secs => $1)
-             order by destroyed_at limit $2 for update skip locked))",
-        age.as_secs_f64(),
-        limit,
-    )
-    .execute(conn)
-    .await?;
-    Ok(purged.rows_affected())
 }

@@ -2,17 +2,19 @@
 //!
 //! They are detected, and neither solved nor evaded. One that is found pauses its session ([`crate::sessions::pauses`]).
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::area::Area;
+use crate::area::{Area, Purge};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ChallengeId, SessionId};
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
-    kept: &[("challenges", "removed with their sessions")],
+    purges: &[Purge::new("sessions", "challenges", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit)))],
     events: &["session.challenge_detected"],
     ..Area::named("challenges")
 };
@@ -207,4 +209,21 @@ pub fn counted() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 fn named(outcome: Option<HowEnded>) -> &'static str {
     outcome.map_or("detected", Into::into)
+}
+
+/// Deletes challenges of sessions that ended longer ago than `age`, up to `limit`. Answers how many.
+async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "with old as materialized (
+             select id from sessions
+             where not live and ended_at < now() - make_interval(secs => $1) and not profile_in_hand order by ended_at limit $2
+         )
+         delete from challenges where id = any(array(
+             select c.id from old join challenges c on c.session_id = old.id limit $2 for update of c skip locked))",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }

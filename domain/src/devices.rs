@@ -242,7 +242,7 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from device_authorizations where id in (
-             select id from device_authorizations where expires_at < now() - interval '1 day' limit $1)",
+             select id from device_authorizations where expires_at < now() - interval '1 day' limit $1 for update skip locked)",
         limit,
     )
     .execute(conn)

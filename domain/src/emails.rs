@@ -533,7 +533,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
         "delete from emails where id = any(array(
              select id from emails where status = 'done' and done_at < now() - make_interval(secs => $1)
                and template not in ('welcome', 'session_success_first', 'session_failed_first')
-             order by done_at limit $2))",
+             order by done_at limit $2 for update skip locked))",
         age.as_secs_f64(),
         limit,
     )

@@ -96,7 +96,7 @@ async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Resu
              select id from events e
              where id < uuid_v7_of(now() - make_interval(secs => $1))
                and not exists (select from webhook_deliveries d where d.event_id = e.id)
-             order by id limit $2))",
+             order by id limit $2 for update of e skip locked))",
         age.as_secs_f64(),
         limit,
     )

@@ -208,7 +208,7 @@ fn name_of(said: Option<&str>, email: &EmailAddress) -> String {
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from identity_flows where state_hash in (
-             select state_hash from identity_flows where expires_at < now() - interval '1 day' limit $1)",
+             select state_hash from identity_flows where expires_at < now() - interval '1 day' limit $1 for update skip locked)",
         limit,
     )
     .execute(conn)

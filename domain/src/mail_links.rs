@@ -124,7 +124,7 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mail_links where token_hash in (
-             select token_hash from mail_links where expires_at < now() - interval '1 day' limit $1)",
+             select token_hash from mail_links where expires_at < now() - interval '1 day' limit $1 for update skip locked)",
         limit,
     )
     .execute(conn)

@@ -327,7 +327,7 @@ async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Resu
     let purged = sqlx::query!(
         "delete from notifications where place = any(array(
              select place from notifications where created_at < now() - make_interval(secs => $1)
-             order by created_at limit $2))",
+             order by created_at limit $2 for update skip locked))",
         age.as_secs_f64(),
         limit,
     )
@@ -340,7 +340,7 @@ async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Resu
 async fn purge_streams(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from notification_streams where id = any(array(
-             select id from notification_streams where until < now() - make_interval(secs => $1) limit $2))",
+             select id from notification_streams where until < now() - make_interval(secs => $1) limit $2 for update skip locked))",
         STREAM_LEASE.as_secs_f64(),
         limit,
     )

@@ -323,7 +323,7 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
 async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_tokens where token_hash in (
-             select token_hash from oauth_tokens where expires_at < now() - interval '1 day' limit $1)",
+             select token_hash from oauth_tokens where expires_at < now() - interval '1 day' limit $1 for update skip locked)",
         limit,
     )
     .execute(conn)

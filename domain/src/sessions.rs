@@ -41,6 +41,9 @@ pub use wishes::Wishes;
 pub(crate) const AREA: Area = Area {
     purges: &[
         Purge::new("operations", "intents", |conn, terms, limit| Box::pin(leftovers::purge(conn, terms.jobs, limit))),
+        Purge::new("sessions", "intents", |conn, terms, limit| {
+            Box::pin(leftovers::purge_with_sessions(conn, terms.sessions, limit))
+        }),
         Purge::new("sessions", "sessions", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit))),
     ],
     actions: &["session.created", "session.destroyed"],
@@ -603,21 +606,22 @@ pub async fn ended_among(
     .await
 }
 
-/// Deletes sessions that ended longer ago than `age`, with their operations, up to `limit`. Answers how many.
+/// Deletes sessions that ended longer ago than `age` and whose operations and challenges are gone, up to `limit`. Answers how many. It looks
+/// at no more of them than it may delete, as those look that delete their operations and challenges.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "with old as (
+        "with old as materialized (
              select id from sessions
-             where not live and ended_at < now() - make_interval(secs => $1)
-               and not profile_in_hand
-             order by ended_at limit $2 for update skip locked
-         ), operations as (
-             delete from intents where session_id = any(array(select id from old))
+             where not live and ended_at < now() - make_interval(secs => $1) and not profile_in_hand order by ended_at limit $2
          )
-         delete from sessions where id = any(array(select id from old))",
+         delete from sessions where id = any(array(
+             select s.id from old join sessions s on s.id = old.id
+             where not exists (select from intents i where i.session_id = s.id)
+               and not exists (select from challenges c where c.session_id = s.id)
+             for update of s skip locked))",
         age.as_secs_f64(),
         limit,
     )

@@ -288,7 +288,7 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from web_sessions where id in (
-             select id from web_sessions where expires_at < now() - interval '1 day' limit $1)",
+             select id from web_sessions where expires_at < now() - interval '1 day' limit $1 for update skip locked)",
         limit,
     )
     .execute(conn)

@@ -356,7 +356,8 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     // Old jobs are found by their ids, which begin with their time, and ticks by their queue: what ended when has no index.
     let jobs = sqlx::query(
         "delete from apalis.jobs where id = any(array(
-             select id from apalis.jobs where id < $1 and status in ('Done', 'Failed', 'Killed') order by id limit $2))",
+             select id from apalis.jobs where id < $1 and status in ('Done', 'Failed', 'Killed') order by id limit $2
+             for update skip locked))",
     )
     .bind(first_id(&mut *conn, age).await?)
     .bind(limit)
@@ -366,7 +367,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
         "delete from apalis.jobs where id = any(array(
              select id from apalis.jobs where job_type = $2 and status in ('Done', 'Failed', 'Killed')
                and done_at < now() - least(make_interval(secs => $1), interval '1 hour')
-             limit $3))",
+             limit $3 for update skip locked))",
     )
     .bind(age.as_secs_f64())
     .bind(MaintenanceJob::QUEUE)

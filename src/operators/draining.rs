@@ -42,7 +42,7 @@ pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection
         return order.format.report(&drained, progress);
     }
     if order.wait {
-        return wait_until_empty(&database.pool(config).await?, id, order.format).await;
+        return wait_until_empty(&database.patient_pool(), id, order.format).await;
     }
     ensure!(begun || order.deadline.is_some(), "{id} is draining already");
     order.format.print(&drained, |_| format!("{id} takes no more sessions"))

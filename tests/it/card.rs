@@ -1,6 +1,6 @@
 //! Buying tiers by card (contract: billing 1 to 12), against a provider on loopback that takes what Stripe takes.
 
-mod events;
+pub mod events;
 mod ledger;
 mod localstripe;
 mod mails;

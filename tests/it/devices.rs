@@ -59,7 +59,7 @@ impl App {
     }
 
     /// A desktop app that this person has given a credential.
-    async fn activated(&self, person: &Person) -> Client {
+    pub async fn activated(&self, person: &Person) -> Client {
         let desktop = self.desktop().await;
         bind(&person.client, &desktop.user_code).await.expect(200);
         self.handed(&desktop).await

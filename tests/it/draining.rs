@@ -1,5 +1,6 @@
 //! Taking workers out of service (contract: workers 10, 11, 20 to 23; command-line 14).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,27 +11,33 @@ use tokio::task::JoinSet;
 
 use crate::support::commands::{Ran, run};
 use crate::support::records::uuid_of;
-use crate::support::{App, Client, Role, eventually, unknown_id};
+use crate::support::{App, Client, Redis, Role, eventually, unknown_id};
 
 /// How long a process may take to end that waits for nothing any more.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
 /// Every session that failed.
-const ERRORED: &str = "select count(*) from sessions where status = 'errored'";
+pub const ERRORED: &str = "select count(*) from sessions where status = 'errored'";
 
 /// Breaks every connection to the database but this one.
 const TERMINATE_ALL: &str = "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity
                              where datname = current_database() and pid <> pg_backend_pid()) killed";
 
-fn tap() -> Value {
+pub fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
 
-async fn until_active(app: &App, workers: i64) {
+pub async fn until_active(app: &App, workers: i64) {
     eventually(Duration::from_secs(30), "the workers are there", async || {
         (app.count("select count(*) from workers where status = 'active'").await == workers).then_some(())
     })
     .await;
+}
+
+/// Which process this worker is.
+pub fn process_of(app: &App, worker: &str) -> usize {
+    let id = uuid_of(worker).to_string();
+    (1..app.started()).find(|process| app.log(*process).contains(&id)).expect("its log names it")
 }
 
 async fn until_draining(app: &App) {
@@ -40,19 +47,19 @@ async fn until_draining(app: &App) {
     .await;
 }
 
-async fn until_ended(app: &mut App, process: usize) {
+pub async fn until_ended(app: &mut App, process: usize) {
     eventually(AT_ONCE, "the process ends", async || app.has_ended(process).then_some(())).await;
 }
 
 /// Customers who use sessions all the time, each for some operations.
-struct Load {
+pub struct Load {
     over: Arc<AtomicBool>,
     operations: Arc<AtomicUsize>,
     customers: JoinSet<()>,
 }
 
 impl Load {
-    fn begin(client: &Client, customers: usize) -> Self {
+    pub fn begin(client: &Client, customers: usize) -> Self {
         let mut load = Self { over: Arc::default(), operations: Arc::default(), customers: JoinSet::new() };
         for _ in 0..customers {
             let (client, over, operations) = (client.clone(), Arc::clone(&load.over), Arc::clone(&load.operations));
@@ -71,8 +78,13 @@ impl Load {
         load
     }
 
+    /// How many operations there have been.
+    pub fn operations(&self) -> usize {
+        self.operations.load(Ordering::Relaxed)
+    }
+
     /// Has everybody come to an end. Answers how many operations there were, of which none has failed.
-    async fn end(mut self) -> usize {
+    pub async fn end(mut self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         while let Some(customer) = self.customers.join_next().await {
             customer.expect("nothing fails");
@@ -103,31 +115,56 @@ async fn a_rolling_restart_under_load_fails_nothing() {
     app.stop().await;
 }
 
-/// Contract: workers 4, 11. Of several workers one is killed: its sessions fail, and nobody else's.
+/// Contract: workers 4, 11. Of four workers one is killed: its sessions fail, idle ones and one at work, and nobody else's, those at work
+/// too.
 #[tokio::test]
 async fn a_worker_that_is_killed_takes_its_own_sessions_along_and_no_others() {
-    let mut app = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker, Role::Worker]).start().await;
-    until_active(&app, 3).await;
+    let roles = [Role::Api, Role::Worker, Role::Worker, Role::Worker, Role::Worker];
+    let mut app = App::simulated().roles(&roles).start().await;
+    until_active(&app, 4).await;
     let client = app.client().await;
-    let mut sessions = Vec::new();
-    for _ in 0..6 {
-        sessions.push(client.session().await);
+    let mut sessions = BTreeMap::<_, Vec<_>>::new();
+    for _ in 0..12 {
+        let session = client.session().await;
+        sessions.entry(app.worker_of(&session).await).or_default().push(session);
     }
-    let killed = app.worker_of(&sessions[0]).await;
-    let process = (1..=3).find(|process| app.log(*process).contains(&uuid_of(&killed).to_string()));
-    app.signal(process.expect("its log names it"), Signal::SIGKILL).await;
+    assert_eq!(sessions.len(), 4, "each has some: {sessions:?}");
+    let mut waits = Vec::new();
+    for (worker, of_worker) in &sessions {
+        waits.push((worker, client.waiting(&of_worker[0], 5_000)));
+        app.busy(&of_worker[0]).await;
+    }
+    let killed = sessions.keys().next().expect("a worker").clone();
+    let process = process_of(&app, &killed);
+    app.signal(process, Signal::SIGKILL).await;
     // Who starts on its data knows at once that it is dead.
     app.start(Role::Worker);
-    until_active(&app, 3).await;
-    for session in &sessions {
-        let answer = client.operate(session, "interact", tap()).await;
-        if app.worker_of(session).await == killed {
+    until_active(&app, 4).await;
+    for (worker, wait) in waits {
+        let answer = wait.await.expect("a task");
+        if *worker == killed {
             answer.problem(502, "driver-error");
         } else {
             answer.expect(200);
         }
     }
-    assert_eq!(app.count(ERRORED).await, 2);
+    for (worker, of_worker) in &sessions {
+        for session in of_worker {
+            if *worker == killed {
+                // The one at work stays busy until it is deleted.
+                let answer = client.operate(session, "interact", tap()).await;
+                assert!([409, 410, 502].contains(&answer.status.as_u16()), "{}: {}", answer.status, answer.body);
+            } else {
+                client.operate(session, "interact", tap()).await.expect(200);
+            }
+        }
+    }
+    let failed = i64::try_from(sessions[&killed].len() - 1).expect("some");
+    assert_eq!(app.count(ERRORED).await, failed, "those of the worker, but for the one at work");
+    for session in sessions.values().flatten() {
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    assert_eq!(app.count("select count(*) from sessions where live").await, 0);
     app.stop().await;
 }
 
@@ -254,6 +291,111 @@ async fn who_is_told_twice_to_stop_ends_at_once() {
     app.stop().await;
 }
 
+/// Has the database stop and come back after twelve seconds, longer than a lease, while workers drain. Whoever asks meanwhile is told so.
+async fn interrupt_the_database(app: &mut App, client: &Client, session: &str) {
+    let began = Instant::now();
+    app.postgres().stop().expect("the database ends");
+    while began.elapsed() < Duration::from_secs(12) {
+        client.operate(session, "interact", tap()).await.problem(503, "feature-unavailable");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    app.postgres().start_again().await.expect("the database comes back");
+}
+
+/// Contract: workers 6, 20, 22, 23. The database ends while one worker drains by a command and another because it was told to stop,
+/// and comes back. What lived lives on and is served, and what still lives at the deadline is ended then, and no later for it.
+#[tokio::test]
+async fn drains_outlast_a_database_that_stops_and_comes_back() {
+    const DEADLINE: Duration = Duration::from_secs(35);
+    let builder = App::simulated().on_a_server_of_its_own().roles(&[Role::Api, Role::Worker, Role::Worker]);
+    let mut app = builder.set("worker.drain_timeout", "35s").start().await;
+    until_active(&app, 2).await;
+    let client = app.client().await;
+    let mut sessions = BTreeMap::<_, Vec<_>>::new();
+    for _ in 0..4 {
+        let session = client.session().await;
+        sessions.entry(app.worker_of(&session).await).or_default().push(session);
+    }
+    let (commanded, told) = (sessions.keys().next().expect("a worker"), sessions.keys().last().expect("another"));
+    assert!(commanded != told && sessions[told].len() == 2, "two on each: {sessions:?}");
+    let told = process_of(&app, told);
+    let began = Instant::now();
+    let command = app.command(&["workers", "drain", commanded, "--wait", "--deadline", "35s", "--json"]);
+    let draining = tokio::spawn(async move { run(command, "").await });
+    kill(app.pid(told), Signal::SIGTERM).expect("it runs");
+    eventually(Duration::from_secs(10), "both drain", async || {
+        (app.count("select count(*) from workers where status = 'draining'").await == 2).then_some(())
+    })
+    .await;
+
+    let heeds = process_of(&app, commanded);
+    eventually(Duration::from_secs(10), "the worker hears of it", async || {
+        app.log(heeds).contains("draining: no more sessions").then_some(())
+    })
+    .await;
+    interrupt_the_database(&mut app, &client, &sessions[commanded][0]).await;
+    for session in sessions.values().flatten() {
+        eventually(Duration::from_secs(15), "it is served again", async || {
+            let answer = client.operate(session, "interact", tap()).await;
+            match answer.status.as_u16() {
+                200 => Some(()),
+                503 => None,
+                status => panic!("{status} after the outage: {}", answer.body),
+            }
+        })
+        .await;
+    }
+    assert!(began.elapsed() < DEADLINE, "it took {:?} until all were served", began.elapsed());
+    assert_eq!(app.count(ERRORED).await, 0);
+    assert_eq!(app.count("select count(*) from workers where status = 'lost'").await, 0);
+    for of_worker in sessions.values() {
+        client.delete(&format!("/v1/sessions/{}", of_worker[0])).await.expect(204);
+    }
+
+    let ran = draining.await.expect("a task").code(1);
+    // Before that it has told of the outage.
+    assert!(ran.stderr.contains("at the deadline 1 session still lived"), "{ran:?}");
+    let took = began.elapsed();
+    assert!(took > DEADLINE - Duration::from_secs(1) && took < DEADLINE + AT_ONCE, "it took {took:?}");
+    until_ended(&mut app, told).await;
+    for of_worker in sessions.values() {
+        assert_eq!(
+            (client.status(&of_worker[0]).await, client.status(&of_worker[1]).await),
+            ("destroyed".into(), "errored".into())
+        );
+        let events: Vec<_> = app.events(&of_worker[1]).await.into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(events, ["session.failed"]);
+    }
+    app.stop().await;
+}
+
+/// Contract: workers 22, 23. Redis dies while a worker drains: what lives is served, and the drain ends with it.
+#[tokio::test]
+async fn a_drain_outlasts_redis() {
+    let mut redis = Redis::start();
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "60s");
+    let mut app = builder.set("redis.url", &redis.url()).start().await;
+    until_active(&app, 1).await;
+    let client = app.client().await;
+    let (session, busy) = (client.session().await, client.session().await);
+    client.operate(&session, "interact", tap()).await.expect(200);
+    let wait = client.waiting(&busy, 1_000);
+    app.busy(&busy).await;
+    kill(app.pid(1), Signal::SIGTERM).expect("it runs");
+    until_draining(&app).await;
+    redis.kill();
+    for _ in 0..5 {
+        client.operate(&session, "interact", tap()).await.expect(200);
+    }
+    wait.await.expect("a task").expect(200);
+    for session in [&session, &busy] {
+        client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    }
+    until_ended(&mut app, 1).await;
+    assert_eq!(app.count(ERRORED).await, 0);
+    app.stop().await;
+}
+
 /// What `kitfleet workers drain --wait --json` has said, line by line.
 fn said(ran: &Ran) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
@@ -298,12 +440,10 @@ async fn an_operator_drains_a_worker_and_waits() {
 }
 
 /// Contract: workers 20; command-line 14. What still lives at the deadline is ended, idle or at work, its callers and its webhooks
-/// hear of it, and the command has failed. A deadline counts by the database's clock, and a later one takes its place.
+/// hear of it, and the command has failed. A later deadline takes the place of an earlier one.
 #[tokio::test]
 async fn a_deadline_ends_what_still_lives() {
     let app = App::simulated().start().await;
-    // The worker's own clock is wrong.
-    app.clock.advance(Duration::from_mins(5));
     let client = app.client().await;
     let (idle, busy) = (client.session().await, client.session().await);
     let worker = app.worker_of(&idle).await;

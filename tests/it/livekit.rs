@@ -18,7 +18,7 @@ use crate::support::people::ENCRYPTION_KEY;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
 
 /// What [`ENCRYPTION_KEY`] spells.
-const SEALS: [u8; 32] = *b"Kitfleet keeps second factors...";
+pub const SEALS: [u8; 32] = *b"Kitfleet keeps second factors...";
 const KEY: &str = "APInode";
 const SECRET: &str = "a-secret-of-LiveKit-that-is-shown-to-nobody";
 
@@ -34,7 +34,7 @@ impl Client {
 
 impl App {
     /// Registers a machine, sealed with this key. Answers whether it is new.
-    async fn register(&self, name: &str, api_secret: &str, capacity: Option<i32>, key: [u8; 32]) -> bool {
+    pub async fn register(&self, name: &str, api_secret: &str, capacity: Option<i32>, key: [u8; 32]) -> bool {
         let livekit_url = format!("wss://{name}.example.com");
         let new = NewMacNode { name, livekit_url: &livekit_url, api_key: KEY, api_secret, capacity };
         let mut conn = self.database.pool.acquire().await.expect("a connection");

@@ -95,6 +95,21 @@ fn migrations() -> Vec<String> {
     texts.flat_map(|text| text.split(';').map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
+/// Contract: retention 16. What is deleted in batches is deleted past those rows that somebody has in hand, so that nobody is waited for.
+#[test]
+fn a_batch_waits_for_nobody() {
+    let batch = regex(r#""[^"]*\bdelete\s+from\s[^"]*\blimit\s+\$[^"]*""#);
+    let mut batches = 0;
+    for (module, code) in modules() {
+        for batch in batch.find_iter(&code) {
+            assert!(batch.as_str().contains("for update"), "{module}: {}", batch.as_str());
+            assert!(batch.as_str().contains("skip locked"), "{module}: {}", batch.as_str());
+            batches += 1;
+        }
+    }
+    assert!(batches > 25, "only {batches} batches were found");
+}
+
 #[test]
 fn every_table_is_some_areas() {
     let create = regex(r"(?m)^create table (\w+)");

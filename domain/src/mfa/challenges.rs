@@ -140,7 +140,7 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 pub(super) async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mfa_challenges where id in (
-             select id from mfa_challenges where expires_at < now() - interval '1 day' limit $1)",
+             select id from mfa_challenges where expires_at < now() - interval '1 day' limit $1 for update skip locked)",
         limit,
     )
     .execute(conn)

@@ -230,3 +230,23 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     .await?;
     Ok(purged.rows_affected())
 }
+
+/// Deletes operations of sessions that ended longer ago than `age`, whatever their own age, up to `limit`. Answers how many.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_with_sessions(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "with old as materialized (
+             select id from sessions
+             where not live and ended_at < now() - make_interval(secs => $1) and not profile_in_hand order by ended_at limit $2
+         )
+         delete from intents where id = any(array(
+             select i.id from old join intents i on i.session_id = old.id limit $2 for update of i skip locked))",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}

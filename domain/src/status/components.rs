@@ -222,7 +222,7 @@ pub async fn report(conn: &mut PgConnection, process: Uuid, answered: i64, faile
 pub(super) async fn purge_reports(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_reports where process = any(array(
-             select process from status_reports where seen_at < now() - interval '1 day' limit $1))",
+             select process from status_reports where seen_at < now() - interval '1 day' limit $1 for update skip locked))",
         limit,
     )
     .execute(conn)

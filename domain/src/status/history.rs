@@ -113,7 +113,7 @@ pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
 pub(super) async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_days where (day, component) in (
-             select day, component from status_days where day <= (now() at time zone 'utc')::date - $1::int limit $2)",
+             select day, component from status_days where day <= (now() at time zone 'utc')::date - $1::int limit $2 for update skip locked)",
         DAYS,
         limit,
     )

@@ -111,7 +111,7 @@ pub(super) async fn purge_unconfirmed(conn: &mut PgConnection, limit: i64) -> sq
     let purged = sqlx::query!(
         "delete from status_subscribers where id = any(array(
              select id from status_subscribers
-             where confirmed_at is null and confirm_until < now() - interval '1 day' limit $1))",
+             where confirmed_at is null and confirm_until < now() - interval '1 day' limit $1 for update skip locked))",
         limit,
     )
     .execute(conn)

@@ -278,7 +278,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (
-             select id from team_invites where accepted_at is null and expires_at < now() - interval '1 day' limit $1)",
+             select id from team_invites where accepted_at is null and expires_at < now() - interval '1 day' limit $1 for update skip locked)",
         limit,
     )
     .execute(conn)

@@ -649,7 +649,8 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     let purged = sqlx::query!(
         "delete from webhook_deliveries where id = any(array(
              select id from webhook_deliveries
-             where id < uuid_v7_of(now() - make_interval(secs => $1)) and next_attempt_at is null order by id limit $2))",
+             where id < uuid_v7_of(now() - make_interval(secs => $1)) and next_attempt_at is null order by id limit $2
+             for update skip locked))",
         age.as_secs_f64(),
         limit,
     )

@@ -31,6 +31,9 @@ use super::postgres::Postgres;
 /// is given less of the environment, but `TMPDIR`, which marks it as well; an embedded database stands in its folder.
 const MARK: &str = "KITFLEET_TEST_MARK";
 
+/// The version under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kitfleet");
+
 const NO_PROCESS: &str = "the service is no process of its own: start it `in_processes`";
 
 /// How long a service that was told to stop may take: longer than it waits for what is under way.
@@ -59,10 +62,12 @@ pub struct App {
     mark: String,
     embedded: bool,
     files: Option<(u32, u32)>,
+    /// The version of the program that is started.
+    program: PathBuf,
     stopped: bool,
     /// Ends after all that uses it.
     _pooler: Option<Pooler>,
-    _postgres: Option<Postgres>,
+    postgres: Option<Postgres>,
 }
 
 /// What does a role.
@@ -100,6 +105,8 @@ pub struct Builder {
     in_processes: bool,
     kept_in: KeptIn,
     files: Option<(u32, u32)>,
+    /// The version that it begins with, where that is not the one under test.
+    begins_with: Option<PathBuf>,
 }
 
 /// Which database a service has.
@@ -181,13 +188,12 @@ impl App {
 
     /// A command of the binary on this service's database and settings.
     pub fn command(&self, args: &[&str]) -> Command {
-        let program = env!("CARGO_BIN_EXE_kitfleet");
         let mut command = match self.files {
-            None => Command::new(program),
+            None => Command::new(&self.program),
             Some((soft, hard)) => {
                 let mut shell = Command::new("sh");
                 let limited = format!("ulimit -S -n {soft} && ulimit -H -n {hard} && exec \"$0\" \"$@\"");
-                shell.args(["-c", &limited, program]);
+                shell.args(["-c", &limited]).arg(&self.program);
                 shell
             }
         };
@@ -209,6 +215,18 @@ impl App {
         };
         let database = (!self.embedded).then(|| ("DATABASE_URL".into(), self.database.url().into()));
         self.settings.iter().map(named).chain(database).collect()
+    }
+
+    /// The database's server, of a service that has one of its own.
+    pub fn postgres(&mut self) -> &mut Postgres {
+        self.postgres.as_mut().expect("a server of the test's own")
+    }
+
+    /// Goes over to the version under test: its schema, and whatever is started from now on.
+    pub async fn upgrade(&mut self) {
+        self.program = PROGRAM.into();
+        self.settings.insert("worker.drain_timeout".to_owned(), "10s".to_owned());
+        self.run(&["migrate"]).await.code(0);
     }
 
     /// Starts another process of the service.
@@ -243,6 +261,11 @@ impl App {
         let child = command.stdin(Stdio::null()).stdout(log).stderr(stderr).spawn().expect("the binary starts");
         self.parts.push((role, Part::Process(child)));
         self.parts.len() - 1
+    }
+
+    /// How many processes were started.
+    pub fn started(&self) -> usize {
+        self.parts.len()
     }
 
     /// What a process has logged.
@@ -424,7 +447,14 @@ impl Builder {
     fn new() -> Self {
         // Most tests leave sessions behind when they stop, and nobody ends those meanwhile.
         let settings = BTreeMap::from([("worker.drain_timeout".to_owned(), "100ms".to_owned())]);
-        Self { settings, roles: vec![Role::Up], in_processes: false, kept_in: KeptIn::Shared, files: None }
+        Self {
+            settings,
+            roles: vec![Role::Up],
+            in_processes: false,
+            kept_in: KeptIn::Shared,
+            files: None,
+            begins_with: None,
+        }
     }
 
     /// Sets a configuration key.
@@ -443,7 +473,7 @@ impl Builder {
     pub fn here(mut self) -> Self {
         self.in_processes = false;
         // It is not beside this program.
-        let host = Path::new(env!("CARGO_BIN_EXE_kitfleet")).with_file_name("kitfleet-host");
+        let host = Path::new(PROGRAM).with_file_name("kitfleet-host");
         self.settings.entry("worker.host_program".to_owned()).or_insert_with(|| host.display().to_string());
         self
     }
@@ -466,6 +496,19 @@ impl Builder {
         self
     }
 
+    /// Runs on a PostgreSQL of the test's own, which can be stopped.
+    pub fn on_a_server_of_its_own(self) -> Self {
+        self.counting_statements()
+    }
+
+    /// Begins with an earlier version of the program, on an empty database that it migrates itself, and with settings that each version
+    /// knows. [`App::upgrade`] goes on with the one under test.
+    pub fn begun_by(mut self, program: PathBuf) -> Self {
+        self.settings.remove("worker.drain_timeout");
+        self.begins_with = Some(program);
+        self.in_processes()
+    }
+
     /// Has the service reach its database through a pooler, but for what listens.
     pub fn pooled(mut self) -> Self {
         self.kept_in = KeptIn::Pooled;
@@ -485,6 +528,8 @@ impl Builder {
             let postgres = Postgres::start(&["fsync=off", "full_page_writes=off"]).await.expect("a PostgreSQL");
             let database = Database::create_on(postgres.options()).await;
             (Some(postgres), database)
+        } else if self.begins_with.is_some() {
+            (None, Database::create_empty().await)
         } else {
             (None, Database::create().await)
         };
@@ -509,10 +554,15 @@ impl Builder {
             mark: Uuid::now_v7().to_string(),
             embedded: self.kept_in == KeptIn::Embedded,
             files: self.files,
+            program: PROGRAM.into(),
             stopped: false,
             _pooler: pooler,
-            _postgres: postgres,
+            postgres,
         };
+        if let Some(program) = self.begins_with {
+            app.program = program;
+            app.run(&["migrate"]).await.code(0);
+        }
         if self.in_processes {
             for role in self.roles {
                 app.start(role);

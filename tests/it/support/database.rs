@@ -21,8 +21,16 @@ impl Database {
     /// # Panics
     /// When `KITFLEET_TEST_DATABASE_URL` names no server; `./ops/test` starts one.
     pub async fn create() -> Self {
-        let url = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
-        Self::create_on(PgConnectOptions::from_str(&url).expect("a database URL")).await
+        Self::create_on(shared()).await
+    }
+
+    /// One of the same server that nothing is in, not even a schema.
+    pub async fn create_empty() -> Self {
+        let server = shared();
+        let mut admin = server.connect().await.expect("the test database server runs");
+        let name = create_from(&mut admin, "template0").await;
+        close(admin).await;
+        Self::open(server, name).await
     }
 
     /// One of this server.
@@ -44,10 +52,12 @@ impl Database {
                 .await
                 .expect("a template");
         }
-        let name = format!("test_{}", Uuid::now_v7().simple());
-        let create = format!("create database {name} template {TEMPLATE}");
-        admin.execute(sqlx::AssertSqlSafe(create)).await.expect("a copy of the template");
+        let name = create_from(&mut admin, TEMPLATE).await;
         close(admin).await;
+        Self::open(server, name).await
+    }
+
+    async fn open(server: PgConnectOptions, name: String) -> Self {
         let pool = PgPool::connect_with(server.clone().database(&name)).await.expect("the test's database");
         Self { pool, name, server }
     }
@@ -70,6 +80,20 @@ impl Database {
         admin.execute(sqlx::AssertSqlSafe(drop)).await.expect("the test's database goes");
         close(admin).await;
     }
+}
+
+/// The server that all tests share.
+fn shared() -> PgConnectOptions {
+    let url = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
+    PgConnectOptions::from_str(&url).expect("a database URL")
+}
+
+/// Copies a template, and answers what the copy is called.
+async fn create_from(admin: &mut PgConnection, template: &str) -> String {
+    let name = format!("test_{}", Uuid::now_v7().simple());
+    let create = format!("create database {name} template {template}");
+    admin.execute(sqlx::AssertSqlSafe(create)).await.expect("a copy of the template");
+    name
 }
 
 async fn close(connection: PgConnection) {

@@ -15,6 +15,11 @@ impl Delays {
         self.0.push(began.elapsed());
         answer
     }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl fmt::Display for Delays {

@@ -19,45 +19,53 @@ const SETTINGS: [&str; 2] = ["listen_addresses=", "shared_preload_libraries=pg_s
 pub struct Postgres {
     process: Child,
     folder: TempDir,
+    user: Option<User>,
+    settings: Vec<String>,
 }
 
 impl Postgres {
     /// Makes a cluster in the folder for temporary files and starts it with these settings.
     pub async fn start(settings: &[&str]) -> Result<Self> {
-        let (programs, folder) = (programs()?, TempDir::new()?);
-        let user = unprivileged()?;
+        let (folder, user) = (TempDir::new()?, unprivileged()?);
         if let Some(user) = &user {
             chown(folder.path(), Some(user.uid), Some(user.gid))?;
         }
-        let command = |program: &str| {
-            // Whatever ends whoever has started it, it ends too.
-            let mut command = Command::new("setpriv");
-            command.args(["--pdeathsig", "INT"]);
-            if let Some(user) = &user {
-                command.args(["--reuid", &user.uid.to_string(), "--regid", &user.gid.to_string(), "--clear-groups"]);
-            }
-            command.arg(programs.join(program)).arg("-D").arg(folder.path().join("data")).current_dir("/");
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            command
-        };
-        let mut initdb = command("initdb");
+        let mut initdb = command("initdb", &folder, user.as_ref())?;
         initdb.args(["--username", "kitfleet", "--encoding", "UTF8", "--no-locale", "--auth", "trust", "--no-sync"]);
         if !initdb.status()?.success() {
             return Err("initdb failed".into());
         }
         let socket = format!("unix_socket_directories={}", folder.path().display());
         let settings = SETTINGS.iter().chain(settings).copied().chain([&*socket]);
-        let process = command("postgres").args(settings.flat_map(|setting| ["-c", setting])).spawn()?;
-        let started = Self { process, folder };
+        let settings: Vec<_> = settings.flat_map(|setting| ["-c".to_owned(), setting.to_owned()]).collect();
+        let process = command("postgres", &folder, user.as_ref())?.args(&settings).spawn()?;
+        let started = Self { process, folder, user, settings };
+        started.until_ready().await?;
+        Ok(started)
+    }
+
+    async fn until_ready(&self) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            match started.options().connect().await {
-                Ok(connection) => break connection.close().await?,
+            match self.options().connect().await {
+                Ok(connection) => return Ok(connection.close().await?),
                 Err(error) if Instant::now() > deadline => return Err(error.into()),
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
-        Ok(started)
+    }
+
+    /// Ends it, with all connections.
+    pub fn stop(&mut self) -> Result<()> {
+        kill(self.pid(), Signal::SIGINT)?;
+        self.process.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again where it was, after a stop.
+    pub async fn start_again(&mut self) -> Result<()> {
+        self.process = command("postgres", &self.folder, self.user.as_ref())?.args(&self.settings).spawn()?;
+        self.until_ready().await
     }
 
     /// Where it is; the database is the one that each cluster has.
@@ -76,6 +84,19 @@ impl Drop for Postgres {
         let _ = kill(self.pid(), Signal::SIGINT);
         let _ = self.process.wait();
     }
+}
+
+/// A program on the cluster in this folder.
+fn command(program: &str, folder: &TempDir, user: Option<&User>) -> Result<Command> {
+    // Whatever ends whoever has started it, it ends too.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "INT"]);
+    if let Some(user) = user {
+        command.args(["--reuid", &user.uid.to_string(), "--regid", &user.gid.to_string(), "--clear-groups"]);
+    }
+    command.arg(programs()?.join(program)).arg("-D").arg(folder.path().join("data")).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command)
 }
 
 /// As whom it runs: it refuses to run as root.

@@ -9,9 +9,15 @@ use kitfleet_domain::accounts::Tier;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::AssertSqlSafe;
 
 use super::profiles::Scene;
+use crate::card::events::subscription;
+use crate::livekit::SEALS;
 use crate::oauth;
+use crate::support::card_provider::{CardProvider, event, now};
+use crate::support::crypto_processor::CryptoProcessor;
+use crate::support::database::Database;
 use crate::support::people::{PASSWORD, challenge_of};
 use crate::support::routes::sample;
 use crate::support::sink::Sink;
@@ -102,8 +108,9 @@ async fn all_that_it_reads(client: &Client) -> BTreeMap<String, Value> {
     read
 }
 
-/// Fills an account with one of everything that lasts.
-async fn use_everything(app: &App, client: &Client, sink: &Sink) -> Value {
+/// Fills an account with one of everything that lasts, and others with what it does not need itself. Answers its webhook endpoint and who has
+/// bought something.
+async fn use_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Client) {
     let hook = json!({"url": sink.url("/kept"), "events": ["session.failed"]});
     let hook = client.post("/v1/webhooks", hook).await.expect(201).body;
     let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
@@ -116,31 +123,93 @@ async fn use_everything(app: &App, client: &Client, sink: &Sink) -> Value {
     client.post("/v1/account/me/proxies", proxy).await.expect(201);
     client.set_key("anthropic", "sk-ant-0123456789").await.expect(204);
     client.post("/v1/team/invites", json!({"email": "eve@example.com", "role": "member"})).await.expect(202);
+    // What is bought, by either provider.
+    let (buyer, paying) = app.customer(Tier::ApiStarter).await;
+    paying.post("/v1/billing/crypto-checkout", json!({"product": "api_builder"})).await.expect(201);
+    let purchase =
+        json!({"tier": "api_builder", "success_url": "https://example.com/", "cancel_url": "https://example.com/"});
+    let request = paying.request(Method::POST, "/v1/billing/checkout-session").header("idempotency-key", "one");
+    paying.send(request.json(&purchase)).await.expect(201);
+    let bought = subscription("sub_1", buyer, "api_builder", "active");
+    app.told_by_card(&event("evt_1", "customer.subscription.created", now(), &bought)).await.expect(200);
+    // What is lent: a link to a live session, a credential of a desktop app, a room of a LiveKit machine.
+    let shown = client.session().await;
+    client.post(&format!("/v1/sessions/{shown}/live-links"), json!({"expires_in": 3_600})).await.expect(201);
+    client.delete(&format!("/v1/sessions/{shown}")).await.expect(204);
+    let owner = app.person(Tier::Free).await;
+    app.activated(&owner).await.get("/v1/account/me").await.expect(200);
+    assert!(app.register("studio", "a-secret-of-LiveKit", Some(4), SEALS).await);
+    app.stranger().post("/v1/status/subscribers", json!({"email": "eve@example.com"})).await.expect(200);
     let staff = app.staff().await;
     let incident = json!({"title": "Mails are late", "message": "We look.", "impact": "minor", "components": ["mail"], "reason": "test"});
     staff.post("/v1/admin/incidents", incident).await.expect(201);
-    hook
+    (hook, paying)
 }
+
+/// Every table of a database: how many rows it has, and what all of them together say.
+async fn contents(database: &Database) -> BTreeMap<String, (i64, Option<String>)> {
+    let tables: Vec<String> = sqlx::query_scalar(
+        "select table_schema || '.' || table_name from information_schema.tables
+         where table_type = 'BASE TABLE' and table_schema in ('public', 'apalis')",
+    )
+    .fetch_all(&database.pool)
+    .await
+    .expect("the tables");
+    let mut contents = BTreeMap::new();
+    for table in tables {
+        let read = format!("select count(*), md5(string_agg(r::text, '|' order by r::text)) from {table} r");
+        let content = sqlx::query_as(AssertSqlSafe(read)).fetch_one(&database.pool).await.expect("a table");
+        contents.insert(table, content);
+    }
+    contents
+}
+
+/// Tables that last, and have to have something in them for a dump to show that it comes back.
+const LASTING: [&str; 22] = [
+    "accounts",
+    "agent_sessions",
+    "agent_steps",
+    "agent_turns",
+    "api_keys",
+    "audit_log",
+    "byok_keys",
+    "card_customers",
+    "card_subscriptions",
+    "crypto_orders",
+    "device_authorizations",
+    "incidents",
+    "live_links",
+    "mac_nodes",
+    "mfa_factors",
+    "oauth_clients",
+    "profiles",
+    "profile_snapshots",
+    "proxies",
+    "recipes",
+    "status_subscribers",
+    "webhook_endpoints",
+];
 
 /// Contract: operators 9. A dump of the database and the key that is kept elsewhere are a whole deployment: on an empty machine everything
 /// that could be read reads as before, credentials are good, and what was sealed opens, profiles too.
 #[tokio::test]
 async fn a_dump_and_the_key_are_all_there_is_to_keep() {
-    let sink = Sink::start().await;
+    let (sink, card, crypto) = (Sink::start().await, CardProvider::start().await, CryptoProcessor::start().await);
     let app = App::webkit().with_second_factors().delivering_to(&sink);
+    let app = app.selling_at(&card.base_url).paid_in_crypto_at(&crypto.base_url);
     let mut scene = Scene::of(app.start().await).await;
     let first = scene.launch().await;
     scene.sign_in(&first, "ada").await;
     scene.destroy(&first).await;
     scene.until_saved(1).await;
     scene.client.post(&format!("/v1/profiles/{}/snapshots", scene.profile), json!({})).await.expect(201);
-    let hook = use_everything(&scene.app, &scene.client, &sink).await;
+    let (hook, paying) = use_everything(&scene.app, &scene.client, &sink).await;
     let ada = scene.app.person(Tier::Enterprise).await;
     let authenticator = scene.app.enroll(&ada).await;
     let program = oauth::created(&scene.client, &["read"]).await;
     let staff = scene.app.staff().await;
 
-    let readers = [&scene.client, &ada.client, &staff];
+    let readers = [&scene.client, &ada.client, &staff, &paying];
     let mut before = Vec::new();
     for reader in readers {
         before.push(all_that_it_reads(reader).await);
@@ -155,11 +224,20 @@ async fn a_dump_and_the_key_are_all_there_is_to_keep() {
     save.args(["--format", "custom", "--file"]).arg(&dump).args(["--dbname", url]);
     succeed(save);
     fs::remove_dir_all(scene.app.data_dir.path().join("data")).expect("the machine's folder");
-    let empty = "drop schema public, apalis cascade; create schema public";
-    sqlx::raw_sql(empty).execute(&scene.app.database.pool).await.expect("an empty database");
+    let restored = Database::create_empty().await;
     let mut restore = postgres_program("pg_restore");
-    restore.args(["--exit-on-error", "--no-owner", "--dbname", url]).arg(&dump);
+    let to = restored.url();
+    let to = to.split('?').next().expect("an address");
+    restore.args(["--exit-on-error", "--no-owner", "--dbname", to]).arg(&dump);
     succeed(restore);
+    let (kept, there) = (contents(&scene.app.database).await, contents(&restored).await);
+    assert_eq!(kept, there);
+    for table in LASTING {
+        assert!(there[&format!("public.{table}")].0 > 0, "nothing in {table}");
+    }
+    // From here on there is the second database alone.
+    let first = std::mem::replace(&mut scene.app.database, restored);
+    first.drop().await;
     scene.app.start(Role::Up);
     scene.app.ready().await;
 
