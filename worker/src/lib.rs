@@ -44,7 +44,7 @@ use kitfleet_live::link::Listener;
 use kitfleet_models::{ClientError, Models};
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::Stores;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
@@ -342,9 +342,10 @@ struct Rounds {
 }
 
 impl Rounds {
-    async fn make(&self, conn: &mut PgConnection, context: &Context) -> sqlx::Result<()> {
+    async fn make(&self, context: &Context) -> sqlx::Result<()> {
         let [turns, checks] = &self.served;
-        let waiting = waiting::look(conn, context.id, &[turns, checks, EmailJob::QUEUE]).await?;
+        let waiting =
+            waiting::look(&mut *context.lazy.acquire().await?, context.id, &[turns, checks, EmailJob::QUEUE]).await?;
         waiting.wake(&context.wakeups, context.id);
         // One word that was not noticed yet says as much as many.
         if waiting.late_ticks {
@@ -390,14 +391,12 @@ async fn heartbeat(
     drained: &mut Drained,
     has_room: bool,
 ) -> sqlx::Result<Option<Lease>> {
-    let mut conn = context.lazy.acquire().await?;
-    let lease = workers::heartbeat(&mut conn, context.id, has_room).await?;
-    rounds.make(&mut conn, context).await?;
-    drop(conn);
+    let lease = workers::heartbeat(&mut *context.lazy.acquire().await?, context.id, has_room).await?;
     if let Some(lease) = lease {
         drained.heed(lease, context).await?;
     }
     context.sessions.close_ended(context).await?;
+    rounds.make(context).await?;
     Ok(lease)
 }
 
