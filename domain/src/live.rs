@@ -242,7 +242,7 @@ async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from live_tickets where id = any(array(
              select t.id from live_tickets t
-             where t.expires_at < now() - case when t.link_id is null then interval '1 day' else interval '0' end
+             where t.expires_at < now() and t.expires_at < now() - case when t.link_id is null then interval '1 day' else interval '0' end
                and (t.used_at is null or not exists (select from sessions s where s.id = t.session_id and s.live))
              order by t.expires_at limit $1 for update skip locked))",
         limit,

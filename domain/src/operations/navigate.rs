@@ -76,8 +76,9 @@ impl BrowserUrl {
     /// On field `url`, when it is no absolute http or https URL, or names an address outright that the deployment does
     /// not allow. A name that resolves to one is the egress guard's business, and so is what is near a worker.
     pub fn parse(text: &str, destinations: &Destinations) -> Result<Self, Invalid> {
-        let url =
-            Url::parse(text.trim()).map_err(|e| Invalid::field("url", format!("must be an absolute URL: {e}")))?;
+        let url = Url::parse(text.trim()).map_err(|e| {
+            Invalid::field("url", format!("must be an absolute URL, such as https://example.com/: {e}"))
+        })?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Invalid::field("url", "must be an http or https URL"));
         }

@@ -78,20 +78,20 @@ from one, generate_series(1, 50000) n;
 insert into agent_sessions (id, account_id, session_id, mode, status, close_reason, archetype, token_budget, destroyed_at)
 select uuid_v7_of(now() - n * interval '6 seconds'), account, uuid_v7_of(now() - n * interval '6 seconds'), 'ai', 'closed', 'customer', 'iphone',
        1, now() - n * interval '6 seconds'
-from one, generate_series(1, 200000) n;
+from one, generate_series(1, 100000) n;
 insert into agent_turns (id, agent_session_id, worker_id, status, kind, sealed_said, reply_channel, request_id, done_at)
 select uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), workers[1 + n % 200], 'done', 'plan', '',
        'nobody', '', now()
-from one, generate_series(1, 200000) n;
+from one, generate_series(1, 100000) n;
 insert into agent_steps (id, turn_id, agent_session_id, position, kind, status, operation_id, sealed_wish)
 select uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), 1,
        'tap', 'done', uuid_v7_of(now() - n * interval '6 seconds'), ''
-from generate_series(1, 200000) n;
+from generate_series(1, 100000) n;
 insert into notification_readers (account_id, last_number, until)
-select account, 1300000, now() + interval '1 day' from one;
+select account, 1150000, now() + interval '1 day' from one;
 insert into notifications (account_id, number, event, data, created_at)
-select account, 1000000 + n, 'operation.ended', '{}', now() - (300001 - n) * interval '200 milliseconds'
-from one, generate_series(1, 300000) n;
+select account, 1000000 + n, 'operation.ended', '{}', now() - (150001 - n) * interval '400 milliseconds'
+from one, generate_series(1, 150000) n;
 insert into challenges (id, session_id, type, confidence, detail, outcome, ended_at)
 select uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), 'generic', 1, '', 'disappeared', now()
 from generate_series(1, 100000) n;

@@ -86,7 +86,7 @@ pub fn not_ready(status: SessionStatus) -> Problem {
         SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
         // Ready by now, but another operation was faster.
         SessionStatus::Busy | SessionStatus::Ready => {
-            Problem::new(&kinds::CONFLICT, "the session is busy with another operation")
+            Problem::new(&kinds::CONFLICT, "the session is busy with another operation, or a person acts in it")
         }
         SessionStatus::Destroyed => Problem::new(&kinds::SESSION_DESTROYED, "the session is destroyed"),
         SessionStatus::Errored => Problem::new(&kinds::SESSION_DESTROYED, "the session is errored; create a new one"),
@@ -98,7 +98,11 @@ pub fn refusal(outcome: Outcome) -> Problem {
     match outcome {
         Outcome::Invalid { errors, members } => Problem::from(Invalid(errors)).with_members(members),
         Outcome::Withheld { detail, members } => Problem::withheld(detail, members),
-        Outcome::Failed { failure } => failure.into(),
+        Outcome::Failed { mut failure } => {
+            failure.detail =
+                format!("{}; the session is errored: create a new one", failure.detail.trim_end_matches('.'));
+            failure.into()
+        }
         Outcome::Destroyed => {
             Problem::new(&kinds::SESSION_DESTROYED, "the session was destroyed while the operation ran")
         }

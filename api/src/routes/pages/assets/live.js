@@ -247,8 +247,14 @@ typed.addEventListener('input', (event) => { if (!event.isComposing) takeTyped()
 typed.addEventListener('compositionend', takeTyped);
 at('keyboard').addEventListener('click', () => typed.focus());
 // The Tab key leads on in this page, as it does in every other.
-at('next').addEventListener('click', () => act({ type: 'key', key: 'Tab' }));
-at('previous').addEventListener('click', () => act({ type: 'key', key: 'Shift+Tab' }));
+at('next').addEventListener('click', (event) => lead('Tab', event));
+at('previous').addEventListener('click', (event) => lead('Shift+Tab', event));
+
+/** Leads to another field of what is shown. Who has clicked types there next; who came by keyboard may want to go on. */
+function lead(key, { detail: clicks, pointerType }) {
+  act({ type: 'key', key });
+  if (clicks > 0) (pointerType === 'touch' ? typed : canvas).focus();
+}
 
 addEventListener('paste', (event) => {
   const text = event.clipboardData.getData('text');
