@@ -15,7 +15,7 @@ use kitfleet_worker::WorkerConfig;
 use kitfleet_worker::browser::{Pool, StartError};
 use kitfleet_worker::config::{MailTransport, WarmPool};
 use serde::Serialize;
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
@@ -30,6 +30,7 @@ use crate::{owner, roles};
 const OLDEST_POSTGRES: i32 = 14;
 /// Leases and sweeps go by the database's clock, but a difference confuses whoever reads logs.
 const CLOCKS_MAY_DIFFER: f64 = 5.0;
+const LISTENED_WITHIN: Duration = Duration::from_secs(5);
 const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 const OBJECT_STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -125,7 +126,7 @@ async fn database(config: &Config) -> Vec<Check> {
         Ok(database) => database,
         Err(error) => return vec![Check::fail("database", format!("{error:#}"), "start it, or mend database.url")],
     };
-    let checks = match database.connect().await {
+    let mut checks = match database.connect().await {
         Ok(mut conn) => {
             let checks = inside(&mut conn, config).await;
             // It has said what it had to say.
@@ -136,8 +137,27 @@ async fn database(config: &Config) -> Vec<Check> {
         }
         Err(error) => vec![Check::fail("database", format!("{error:#}"), "start it, or mend database.url")],
     };
+    if config.database.listen_url.is_some() {
+        checks.push(way_to_listen(&database).await);
+    }
     database.close().await;
     checks
+}
+
+/// Whether the way to the database can be had that passes a pooler by: without it no worker starts.
+async fn way_to_listen(database: &Database) -> Check {
+    let (subject, mend) =
+        ("database to listen to", "start it, or mend database.listen_url: workers do not start without it");
+    let listen = async {
+        let mut conn = PgConnection::connect_with(&database.direct_options()).await?;
+        conn.execute("listen kitfleet_doctor").await?;
+        conn.close().await
+    };
+    match tokio::time::timeout(LISTENED_WITHIN, listen).await {
+        Ok(Ok(())) => Check::ok(subject, "it answers, and can be listened to"),
+        Ok(Err(error)) => Check::fail(subject, error.to_string(), mend),
+        Err(_) => Check::fail(subject, "it does not answer", mend),
+    }
 }
 
 async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Check>> {
@@ -181,6 +201,14 @@ async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
         Some(Standing::Ok) => Check::ok(subject, format!("{alive} alive")),
         Some(Standing::Draining) => {
             Check::warn(subject, format!("{alive} alive, and those with browsers drain: no session can be made"), mend)
+        }
+        Some(Standing::NoRoom) => {
+            let mend = "make room on their disks (worker.free_disk_bytes), or start another worker";
+            Check::warn(
+                subject,
+                format!("{alive} alive, and the disks of those with browsers are nearly full: no session can be made"),
+                mend,
+            )
         }
         Some(Standing::NoDriver) => {
             Check::warn(subject, format!("{alive} alive, and none has browsers: no session can be made"), mend)

@@ -204,31 +204,17 @@ pub async fn use_up(
 }
 
 /// Those of these admissions that do not hold any more: the account is suspended, the credential was revoked, has expired or does not work
-/// on the free tier (contract: authorization 4), or whoever was let in is not an admin of the account's team any more; or the link was taken
-/// back or has expired that they came by. Not those to a session that has ended: its browser ends soon, and its viewers are told so.
+/// on the free tier (contract: authorization 4), or whoever was let in has not been an admin of the account's team ever since; or the link was
+/// taken back or has expired that they came by. Not those to a session that has ended: its browser ends soon, and its viewers are told so.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     let holding = sqlx::query_scalar!(
-        "select t.id from live_tickets t
-         join sessions s on s.id = t.session_id
-         join accounts owner on owner.id = s.account_id and owner.status = 'active'
-         join accounts acting on acting.id = t.acting_account_id and acting.status = 'active'
-         left join api_keys k on k.id = t.api_key_id
-         left join web_sessions w on w.id = t.web_session_id
-         left join oauth_clients c on c.id = t.oauth_client_id
-         left join accounts payer on payer.id = coalesce(k.account_id, c.account_id)
-         left join live_links l on l.id = t.link_id
-         where t.id = any($1)
-           and l.revoked_at is null and coalesce(l.expires_at > now(), true)
-           and k.revoked_at is null and coalesce(k.expires_at > now(), true)
-           and w.revoked_at is null and coalesce(w.expires_at > now(), true)
-           and c.revoked_at is null and coalesce(t.credential_expires_at > now(), true)
-           and (payer.tier is distinct from 'free' or k.kind is not distinct from 'device')
-           and (acting.id = owner.id or exists(
-                    select from team_members m
-                    where m.owner_account_id = owner.id and m.member_account_id = acting.id and m.role = 'admin'))",
+        r#"select t.id as "id!" from live_tickets t left join live_links l on l.id = t.link_id
+         where t.id = any($1) and l.revoked_at is null and coalesce(l.expires_at > now(), true)
+           and live_right_holds(t.session_id, t.acting_account_id, t.api_key_id, t.web_session_id, t.oauth_client_id, t.credential_expires_at,
+                                coalesce(l.created_at, t.created_at))"#,
         admissions,
     )
     .fetch_all(conn)
@@ -236,13 +222,13 @@ pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Re
     Ok(admissions.iter().copied().filter(|id| !holding.contains(id)).collect())
 }
 
-/// Deletes tickets that expired a day ago, or of a link just now, and by which nobody watches a session that lives, up to `limit`. Answers
-/// how many.
+/// Deletes tickets that nobody came by, or by a link, as they expire, and others a day later, but none by which somebody watches a session that
+/// lives, up to `limit`. Answers how many.
 async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from live_tickets where id = any(array(
              select t.id from live_tickets t
-             where t.expires_at < now() and t.expires_at < now() - case when t.link_id is null then interval '1 day' else interval '0' end
+             where t.expires_at < now() and t.expires_at < now() - case when t.link_id is null and t.used_at is not null then interval '1 day' else interval '0' end
                and (t.used_at is null or not exists (select from sessions s where s.id = t.session_id and s.live))
              order by t.expires_at limit $1 for update skip locked))",
         limit,

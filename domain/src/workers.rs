@@ -347,6 +347,8 @@ pub enum Standing {
     Draining,
     /// None has browsers. They send mails and webhooks, and sweep.
     NoDriver,
+    /// The disks of those that have browsers are nearly full: they serve the sessions that they have.
+    NoRoom,
 }
 
 impl Standing {
@@ -360,9 +362,10 @@ impl Standing {
 /// When the database fails.
 pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<Standing>> {
     sqlx::query_scalar!(
-        r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' else 'ok' end as "standing!: Standing"
+        r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' when not has_room then 'no_room' else 'ok' end
+                  as "standing!: Standing"
            from workers where status in ('active', 'draining') and last_seen_at > now() - make_interval(secs => $1)
-           order by driver = 'none', status = 'draining' limit 1"#,
+           order by driver = 'none', status = 'draining', not has_room limit 1"#,
         LEASE.as_secs_f64(),
     )
     .fetch_optional(conn)

@@ -50,7 +50,7 @@ impl Config {
                 "database.listen_url",
                 "is another way to the database that database.url names, which is not set",
             ),
-            (self.database.max_connections >= 8, "database.max_connections", "must be at least 8"),
+            ((8..=10_000).contains(&self.database.max_connections), "database.max_connections", "must be 8 to 10000"),
             ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
             (!self.worker.name.trim().is_empty(), "worker.name", "must not be empty"),
             (

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::emails::Template;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -530,7 +531,22 @@ async fn inside_a_small_disk() {
     let refused = app.stranger().get("/readyz").await.problem(503, "feature-unavailable");
     assert_eq!(refused.body["detail"], "the disk of data_dir is full");
     app.stranger().get("/healthz").await.expect(200);
+
+    // A mail that has no room is sent when it has.
+    let rest = disk.join("rest");
+    let mut file = std::fs::File::create(&rest).expect("a file");
+    while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
+    let ada = app.person(Tier::Free).await;
+    app.stranger().post("/v1/auth/magic-link/request", json!({"email": ada.email})).await.expect(200);
+    let failed = "select count(*) from emails where attempts > 0 and status <> 'done'";
+    eventually(Duration::from_secs(20), "an attempt fails", async || (app.count(failed).await == 1).then_some(()))
+        .await;
     std::fs::remove_file(filler).expect("the file");
+    std::fs::remove_file(rest).expect("the other file");
+    app.execute_all("update emails set next_attempt_at = now()").await;
+    let sent = "select count(*) from emails where status = 'done'";
+    eventually(Duration::from_secs(30), "it is sent", async || (app.count(sent).await == 1).then_some(())).await;
+    assert!(app.mail_to(&ada.email, Template::MagicLink).await.text.contains("/magic-link?token="));
     app.stranger().get("/readyz").await.expect(200);
     app.stop().await;
 }

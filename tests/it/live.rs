@@ -198,7 +198,15 @@ async fn who_may_not_watch_any_more_is_cut_off() {
     client.delete(&format!("/v1/team/members/{membership}")).await.expect(204);
     let (one, other) = tokio::join!(cut_off(&mut by_team), cut_off(&mut by_link));
     assert_eq!((one, other), (Some(4001), Some(4001)));
-    follow(&app, secret_of(&link)).await.problem(404, "not-found");
+    // Nor is the link one when they are on the team again: it takes no place of the sixteen either.
+    for joins in [true, false] {
+        follow(&app, secret_of(&link)).await.problem(404, "not-found");
+        let listed = client.get(&format!("/v1/sessions/{session}/live-links")).await.expect(200).body;
+        assert_eq!(listed["data"], json!([]));
+        if joins {
+            app.join_team(owner, member, "admin").await;
+        }
+    }
 
     let another = client.session().await;
     let mut suspended = Viewer::through_the_api(&app, &another, &ticket(&client, &another, "viewer", None).await).await;

@@ -44,7 +44,8 @@ struct Ready {
     database: &'static str,
     #[schema(example = "ok")]
     migrations: &'static str,
-    /// `ok` when one takes sessions; `draining` when those that have browsers take no more; `no_driver` when none has browsers
+    /// `ok` when one takes sessions; `draining` when those that have browsers take no more; `no_driver` when none has browsers; `no_room`
+    /// when their disks are nearly full
     #[schema(schema_with = standing)]
     workers: Standing,
 }

@@ -91,7 +91,9 @@ pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<V
     sqlx::query_as!(
         Link,
         "select id, session_id, created_at, expires_at from live_links
-         where session_id = $1 and revoked_at is null and expires_at > now() order by id desc",
+         where session_id = $1 and revoked_at is null and expires_at > now()
+           and live_right_holds(session_id, acting_account_id, api_key_id, web_session_id, oauth_client_id, null, created_at)
+         order by id desc",
         session as _,
     )
     .fetch_all(conn)

@@ -171,7 +171,7 @@ async fn a_checkout_that_is_paid_moves_the_account() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 19. Each status of a subscription says what becomes of a tier that it gave; one that has given none takes none.
+/// Contract: billing 4, 19. Each status of a subscription says what becomes of the tier; one whose first payment never came takes none.
 #[tokio::test]
 async fn a_subscriptions_status_decides() {
     let (app, _provider) = shop().await;
@@ -183,9 +183,9 @@ async fn a_subscriptions_status_decides() {
         ("past_due", "solo_manual", "api_builder"),
         ("incomplete", "solo_manual", "api_builder"),
         ("something_new", "solo_manual", "api_builder"),
-        ("unpaid", "solo_manual", "free"),
-        ("canceled", "solo_manual", "free"),
-        ("paused", "solo_manual", "free"),
+        ("unpaid", "free", "free"),
+        ("canceled", "free", "free"),
+        ("paused", "free", "free"),
         ("incomplete_expired", "solo_manual", "free"),
     ]
     .into_iter()

@@ -153,6 +153,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         Command::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
         Command::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
         Command::LendHands { lend } => json(&live::hands::lend(browser, lend).await?),
+        Command::HandsRest => json(&live::hands::rest(browser).await?),
         Command::Act { acts } => json(&live::hands::act(browser, acts)?),
     })
 }

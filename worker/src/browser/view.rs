@@ -101,6 +101,17 @@ impl View {
         }
     }
 
+    /// Waits until the page has handled all that a person did, for a while. Answers whether it asks nothing of them.
+    ///
+    /// # Errors
+    /// When the browser has ended.
+    pub async fn hands_rest(&self) -> Result<bool, Failure> {
+        match &self.source {
+            Source::Host(line) => call(line, Command::HandsRest).await.map_err(CallError::into_failure),
+            Source::Simulated(_) => Ok(true),
+        }
+    }
+
     /// Does what a person does.
     ///
     /// # Errors

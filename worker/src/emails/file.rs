@@ -50,6 +50,8 @@ impl Outbox {
         let unfinished = self.0.join(format!(".{name}.{}", mail.attempt));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished).await?;
         file.write_all(message).await?;
+        // What was written may have failed since, as on a full disk, which only this says.
+        file.flush().await?;
         file.sync_all().await?;
         fs::rename(unfinished, self.0.join(name)).await
     }

@@ -104,7 +104,20 @@ impl<'a> Acting<'a> {
         let lifted = self.fingers.lift_due(Instant::now());
         self.send(lifted).await;
         if self.rests_at().is_some_and(|at| at <= Instant::now()) {
-            self.rest().await;
+            self.rest_from_what_was_done().await;
+        }
+    }
+
+    /// Rests, unless the page comes to ask something when it handles what was done: a page that is slow asks late.
+    async fn rest_from_what_was_done(&mut self) {
+        let Some(now) = self.now else { return };
+        let waited = self.fingers.any() || self.hub.pictures.asks();
+        let lifted = self.fingers.lift_all();
+        self.send(lifted).await;
+        match timeout(TAKEN_WITHIN, self.stage.view.hands_rest()).await.unwrap_or_else(|_| Err(silent())) {
+            Ok(asks_nothing) if asks_nothing || waited => self.rest().await,
+            Ok(_) => self.now = Some(Now { last_input: Instant::now(), ..now }),
+            Err(failure) => self.fail(failure).await,
         }
     }
 

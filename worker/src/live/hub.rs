@@ -143,7 +143,9 @@ impl Hub {
         let standing = lanes::standing(&mut conn, self.session, patience).await?;
         self.seats.tell_control(standing.as_ref());
         let driver = standing.as_ref().and_then(|standing| standing.driver.as_deref());
-        let is_here = admissions.iter().any(|admission| Control::drives(admission, standing.as_ref()));
+        // Who may not keep the lane by a request does not by staying here, whatever they call themselves.
+        let is_here =
+            admissions.iter().any(|admission| admission.takes_over && Control::drives(admission, standing.as_ref()));
         if let Some(driver) = driver.filter(|_| hear && is_here) {
             lanes::hear_of(&mut conn, self.session, driver, patience).await?;
         }

@@ -124,6 +124,9 @@ pub enum Command {
         /// Whether a person acts.
         lend: bool,
     },
+    /// Replies when the page has handled all that a person did, or asks something, or has said nothing for a while: with whether nothing
+    /// is asked.
+    HandsRest,
     /// Do what a person does, and reply at once with whether the page answers; when it does not, nothing is done. What a page makes of it
     /// a person sees.
     Act {
@@ -156,6 +159,7 @@ impl Command {
             Self::Watch { .. } => "watch",
             Self::Unwatch { .. } => "unwatch",
             Self::LendHands { .. } => "lend_hands",
+            Self::HandsRest => "hands_rest",
             Self::Act { .. } => "act",
         }
     }

@@ -6,10 +6,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
-use futures_util::future::select;
+use futures_util::future::{Either, select};
 use kitfleet_host_protocol::{Act, HostError, TouchPhase};
 use webkit2gtk::WebViewExt;
 
@@ -24,8 +24,14 @@ const FIRST_FINGER: usize = 16;
 /// How much may wait for a page: a second of what a person may do.
 const MOST_WAITING: usize = 1_000;
 
-/// How much longer a session is a person's for a page that has not handled all that they did.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How much longer a session is a person's for a page that has not handled all that they did: it may yet ask something.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The same when the session has to be given back.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often it is looked meanwhile whether the page asks something.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// What a person does, and the page has not handled.
 #[derive(Default)]
@@ -132,17 +138,30 @@ fn answers_soon(browser: &Browser) -> bool {
 
 /// From now on a person acts, or none any more. What they did goes to the page then, before what an operation does there.
 pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
-    let waiting = &browser.live.hands.waiting;
     if !lend {
-        let (tell, handled) = oneshot::channel();
-        waiting.borrow_mut().push_back(Next::Tell(tell));
-        go_on(browser)?;
-        if !asked::is_open(browser) {
-            select(handled, glib::timeout_future(PATIENCE)).await;
-        }
-        waiting.take().into_iter().try_for_each(|next| send(browser, next))?;
+        until_handled(browser, LAST_PATIENCE).await?;
+        browser.live.hands.waiting.take().into_iter().try_for_each(|next| send(browser, next))?;
     }
     asked::lend(browser, lend);
+    Ok(())
+}
+
+/// Waits until the page has handled all that was done, or asks something, or has had the time. Answers whether nothing is asked.
+pub async fn rest(browser: &Rc<Browser>) -> Result<bool, HostError> {
+    until_handled(browser, PATIENCE).await?;
+    Ok(!asked::is_open(browser))
+}
+
+async fn until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), HostError> {
+    let (tell, mut handled) = oneshot::channel();
+    browser.live.hands.waiting.borrow_mut().push_back(Next::Tell(tell));
+    go_on(browser)?;
+    let began = Instant::now();
+    while !asked::is_open(browser) && began.elapsed() < patience {
+        if let Either::Left(_) = select(&mut handled, glib::timeout_future(GLANCE)).await {
+            break;
+        }
+    }
     Ok(())
 }
 
