@@ -173,7 +173,9 @@ pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
 pub(crate) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from delivery_requeues where id = any(array(
-             select id from delivery_requeues where done_at < now() - make_interval(secs => $1) order by id limit $2 for update skip locked))",
+             select id from delivery_requeues
+             where id < uuid_v7_of(now() - make_interval(secs => $1)) and done_at < now() - make_interval(secs => $1)
+             order by id limit $2 for update skip locked))",
         age.as_secs_f64(),
         limit,
     )
