@@ -214,10 +214,7 @@ fn named(outcome: Option<HowEnded>) -> &'static str {
 /// Deletes challenges of sessions that ended longer ago than `age`, up to `limit`. Answers how many.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "with old as materialized (
-             select id from sessions
-             where not live and ended_at < now() - make_interval(secs => $1) and not profile_in_hand order by ended_at limit $2
-         )
+        "with old as materialized (select id from sessions_past_term($1, $2) as past (id))
          delete from challenges where id = any(array(
              select c.id from old join challenges c on c.session_id = old.id limit $2 for update of c skip locked))",
         age.as_secs_f64(),

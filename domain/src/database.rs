@@ -22,8 +22,10 @@ const TRUSTED_FOR: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(200);
 
 /// What the server holds against a connection of ours. A transaction that nobody goes on with keeps rows locked and old
-/// versions alive, and a peer that is gone without a word keeps its transaction: both end after about a minute.
-const SESSION: [(&str, &str); 4] = [
+/// versions alive, and a peer that is gone without a word keeps its transaction: both end after about a minute. Statements
+/// are short, so that compiling one takes longer than it does, while it has its locks.
+const SESSION: [(&str, &str); 5] = [
+    ("jit", "off"),
     ("idle_in_transaction_session_timeout", "60s"),
     ("tcp_keepalives_idle", "30"),
     ("tcp_keepalives_interval", "10"),

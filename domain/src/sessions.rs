@@ -613,10 +613,7 @@ pub async fn ended_among(
 /// When the database fails.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "with old as materialized (
-             select id from sessions
-             where not live and ended_at < now() - make_interval(secs => $1) and not profile_in_hand order by ended_at limit $2
-         )
+        "with old as materialized (select id from sessions_past_term($1, $2) as past (id))
          delete from sessions where id = any(array(
              select s.id from old join sessions s on s.id = old.id
              where not exists (select from intents i where i.session_id = s.id)

@@ -45,7 +45,7 @@ const CHAINS: [(Chain, Run); 13] = [
     }),
     (sessions::PURGE_FINISHED, |context| {
         let WorkerConfig { result_retention: results, retention: Terms { jobs, .. }, .. } = context.config;
-        Box::pin(async move { purge_finished(&context.db, results, jobs).await })
+        Box::pin(async move { purge_finished(&context.lazy, results, jobs).await })
     }),
     (emails::SEND_DUE, |context| Box::pin(async move { send_due_emails(&context.db).await })),
     (webhooks::GIVE_UP, |context| Box::pin(async move { give_up_deliveries(&context.db).await })),
@@ -74,7 +74,7 @@ const CHAINS: [(Chain, Run); 13] = [
     (profiles::SWEEP_RETENTION, |context| {
         Box::pin(async move {
             let WorkerConfig { profile_retention, retention, .. } = &context.config;
-            sweep_retention(&context.db, &context.stores, *profile_retention, retention).await;
+            sweep_retention(&context.db, &context.lazy, &context.stores, *profile_retention, retention).await;
             Ok(())
         })
     }),
@@ -282,8 +282,16 @@ pub struct Purged {
 
 /// Purges what was kept for its term (contract: retention 1): the profiles that were in the recycle bin for long enough, and
 /// their snapshots with them, each in a transaction of its own, the stores that nobody refers to then, and the rows of every
-/// [`Arm`]. What cannot be purged keeps nothing else from it, and is tried again by the next sweep. Answers how many.
-pub async fn sweep_retention(db: &PgPool, stores: &Stores, profiles: Retention, terms: &Terms) -> Purged {
+/// [`Arm`], which go through `lazy` ([`lazy_pool`](kitfleet_jobs::backend::lazy_pool)): whoever waits for one of them waits for no disk,
+/// and what a crash of the database brings back is purged once more. What cannot be purged keeps nothing else from it, and is tried
+/// again by the next sweep. Answers how many.
+pub async fn sweep_retention(
+    db: &PgPool,
+    lazy: &PgPool,
+    stores: &Stores,
+    profiles: Retention,
+    terms: &Terms,
+) -> Purged {
     let mut purged = Purged::default();
     if let Err(error) = purge_profiles(db, profiles, &mut purged).await {
         tracing::error!(%error, "profiles that have reached their term cannot be found");
@@ -299,7 +307,7 @@ pub async fn sweep_retention(db: &PgPool, stores: &Stores, profiles: Retention, 
     }
     for arm in areas::arms() {
         let mut rows = 0;
-        if let Err(error) = purge_arm(db, &arm, terms, &mut rows).await {
+        if let Err(error) = purge_arm(lazy, &arm, terms, &mut rows).await {
             tracing::error!(%error, arm = arm.name, "what has reached its term cannot be purged");
             count_purge(arm.name, Fate::Failed, 1);
             purged.failed += 1;

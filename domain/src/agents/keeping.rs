@@ -14,10 +14,7 @@ use sqlx::PgConnection;
 /// When the database fails.
 pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "with old as materialized (
-             select id from agent_sessions
-             where status = 'closed' and destroyed_at < now() - make_interval(secs => $1) order by destroyed_at limit $2
-         )
+        "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
          delete from agent_steps where id = any(array(
              select s.id from old join agent_steps s on s.agent_session_id = old.id limit $2 for update of s skip locked))",
         age.as_secs_f64(),
@@ -34,10 +31,7 @@ pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i
 /// When the database fails.
 pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "with old as materialized (
-             select id from agent_sessions
-             where status = 'closed' and destroyed_at < now() - make_interval(secs => $1) order by destroyed_at limit $2
-         )
+        "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
          delete from agent_turns where id = any(array(
              select t.id from old join agent_turns t on t.agent_session_id = old.id
              where not exists (select from agent_steps s where s.agent_session_id = old.id)
@@ -56,10 +50,7 @@ pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i
 /// When the database fails.
 pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "with old as materialized (
-             select id from agent_sessions
-             where status = 'closed' and destroyed_at < now() - make_interval(secs => $1) order by destroyed_at limit $2
-         )
+        "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
          delete from agent_message_receipts where (account_id, key) in (
              select r.account_id, r.key from old join agent_message_receipts r on r.session_id = old.id
              limit $2 for update of r skip locked)",
@@ -77,10 +68,7 @@ pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit
 /// When the database fails.
 pub(super) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "with old as materialized (
-             select id from agent_sessions
-             where status = 'closed' and destroyed_at < now() - make_interval(secs => $1) order by destroyed_at limit $2
-         )
+        "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
          delete from agent_sessions where id = any(array(
              select a.id from old join agent_sessions a on a.id = old.id
              where not exists (select from agent_turns t where t.agent_session_id = a.id)

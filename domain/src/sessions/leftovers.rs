@@ -237,10 +237,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 /// When the database fails.
 pub async fn purge_with_sessions(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
-        "with old as materialized (
-             select id from sessions
-             where not live and ended_at < now() - make_interval(secs => $1) and not profile_in_hand order by ended_at limit $2
-         )
+        "with old as materialized (select id from sessions_past_term($1, $2) as past (id))
          delete from intents where id = any(array(
              select i.id from old join intents i on i.session_id = old.id limit $2 for update of i skip locked))",
         age.as_secs_f64(),
