@@ -52,7 +52,7 @@ pub async fn claim(
                from sessions s left join agent_sessions a on a.session_id = s.id and a.status = 'active'
                where s.id = $1 and s.worker_id = $2
            ), claimed as (
-               update sessions s set status = 'busy', operation_id = $3, updated_at = now()
+               update sessions s set status = 'busy', operation_id = $3, updated_at = now(), is_followed = true
                from found f where s.id = f.id and s.status = 'ready' and f.status = 'ready' and f.may
                returning s.id, s.worker_id
            ), intent as (

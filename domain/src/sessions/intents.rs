@@ -162,10 +162,13 @@ async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Res
         Found,
         r#"with found as materialized (
                select s.id, s.status, s.worker_id, s.challenge, coalesce(w.status in ('active', 'draining'), false) as stands,
-                      coalesce(w.last_seen_at > now() - make_interval(secs => $9), false) as heard
-               from sessions s left join workers w on w.id = s.worker_id where s.id = $1 and s.account_id = $2
+                      coalesce(w.last_seen_at > now() - make_interval(secs => $9), false) as heard,
+                      coalesce(r.until > now(), false) as asked, coalesce(r.streamed_until > now(), false) as streamed
+               from sessions s left join workers w on w.id = s.worker_id
+                    left join notification_readers r on r.account_id = s.account_id
+               where s.id = $1 and s.account_id = $2
            ), claimed as (
-               update sessions s set status = 'busy', operation_id = $3, updated_at = now()
+               update sessions s set status = 'busy', operation_id = $3, updated_at = now(), is_followed = f.asked
                from found f where s.id = f.id and s.status = 'ready' and f.status = 'ready' and f.stands and f.heard
                  and (s.challenge is null or $10)
                returning s.id, s.worker_id
@@ -175,9 +178,7 @@ async fn take_session(conn: &mut PgConnection, wanted: &Wanted<'_>) -> sqlx::Res
            )
            select status as "status: SessionStatus", worker_id as worker, stands as "stands!", heard as "heard!",
                   challenge as "challenge: Json<Standing>",
-                  case when exists (select from claimed) then
-                      exists (select from notification_readers r where r.account_id = $2 and r.streamed_until > now())
-                  end as taken
+                  case when exists (select from claimed) then streamed end as taken
            from found"#,
         wanted.session as _,
         wanted.account as _,
@@ -419,10 +420,12 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Re
     let ended = sqlx::query!(
         r#"with held as (
                select i.id as intent_id, i.kind, i.reply_channel, s.id as session_id, s.account_id, s.created_at,
+                      coalesce(r.until > now(), false) as asked,
                       case when i.kind in ('navigate', 'interact', 'wait', 'state_capture') then i.kind
                            when i.kind = 'capture' and i.request->>'kind' = 'screenshot' then 'screenshot_capture'
                       end as record
                from intents i join sessions s on s.id = i.session_id and s.operation_id = i.id
+                    left join notification_readers r on r.account_id = s.account_id
                where i.id = $1 and i.status <> 'done' for update of s, i
            ), ended as (
                update intents i
@@ -431,7 +434,7 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &Ending) -> sqlx::Re
                from held where i.id = held.intent_id
            ), released as (
                update sessions s
-               set status = $6::text, operation_id = null, updated_at = now(),
+               set status = $6::text, operation_id = null, updated_at = now(), is_followed = held.asked,
                    last_state_at = case when $6::text = 'ready' and $7 and held.kind = 'state_capture' then now() else s.last_state_at end
                from held where s.id = held.session_id and $6::text is not null
            ), usage as (
