@@ -76,9 +76,6 @@ impl Config {
         if !egress.probes {
             return Ok(None);
         }
-        if egress.probe_interval.is_zero() {
-            return Err(ConfigError("`egress.probe_interval` must be more than nothing".to_owned()));
-        }
         let exit_url = Url::parse(egress.probe_exit_url.as_str()).ok().filter(|url| url.scheme() == "http");
         let exit_url = exit_url.ok_or_else(|| ConfigError("`egress.probe_exit_url` must be an http URL".to_owned()))?;
         let (Site(site), Site(quic_site)) = (egress.probe_site.clone(), egress.probe_quic_site.clone());

@@ -28,6 +28,7 @@ impl Config {
             ("server.write_timeout", self.server.write_timeout),
             ("limits.default_form_timeout", self.limits.default_form_timeout),
             ("webhooks.timeout", self.webhooks.timeout),
+            ("egress.probe_interval", self.egress.probe_interval),
             ("live.ticket_ttl", self.live.ticket_ttl),
             ("status.confirm_ttl", self.status.confirm_ttl),
             ("billing.card.timeout", self.billing.card.timeout),
@@ -130,6 +131,7 @@ impl Config {
         self.webhooks()?;
         self.stores()?;
         self.models()?;
+        self.probing()?;
         self.email.mail_at(&self.server.base_url_at(self.server.listen)).map(drop)
     }
 }

@@ -6,6 +6,7 @@ use kitfleet_domain::accounts::Tier;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::support::app::free_port;
 use crate::support::pooler::CONNECTIONS;
 use crate::support::sink::Sink;
 use crate::support::{App, Role, at_once, eventually};
@@ -101,5 +102,19 @@ async fn a_process_takes_no_more_connections_than_it_may() {
     let pool = i64::from(app.database.pool.size());
     assert!((3..=4).contains(&listening), "{listening} listen");
     assert!(all - pool <= 8 + 13, "{all} connections, of them {pool} the test's own");
+    app.stop().await;
+}
+
+/// Contract: workers 25. A worker that cannot listen says by which setting it was to.
+#[tokio::test]
+async fn a_worker_that_cannot_listen_says_why() {
+    let mut app = App::simulated().roles(&[Role::Api]).start().await;
+    let nowhere = format!("postgres://kitfleet@127.0.0.1:{}/kitfleet", free_port());
+    let worker = app.start_with(Role::Worker, &[("KITFLEET_DATABASE__LISTEN_URL", &nowhere)]);
+    eventually(Duration::from_secs(30), "it says so", async || {
+        app.log(worker).contains("cannot be listened to, by database.listen_url").then_some(())
+    })
+    .await;
+    assert_eq!(app.count("select count(*) from workers where status = 'active'").await, 0);
     app.stop().await;
 }

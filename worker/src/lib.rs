@@ -87,6 +87,9 @@ pub enum RunError {
     /// The database failed while the worker started.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
+    /// Nobody could wake it.
+    #[error("the database cannot be listened to, by database.listen_url where that is set: {0}")]
+    Deaf(sqlx::Error),
     /// Nobody could watch.
     #[error("viewers cannot be let in (worker.live_listen): {0}")]
     LiveListener(io::Error),
@@ -152,7 +155,7 @@ async fn run_with(
     let (operations, browser_queue, turns) = (OperationJob::queue_of(id), queue_of(id), TurnJob::queue_of(id));
     let checks = CheckProxy::queue_of(id);
     let queues = [&*operations, &browser_queue, &turns, &checks, EmailJob::QUEUE, AttemptJob::QUEUE];
-    let (_listening, mut receivers) = wakeups.serve(&queues).await?;
+    let (_listening, mut receivers) = wakeups.serve(&queues).await.map_err(RunError::Deaf)?;
     let listener = match config.driver {
         Driver::None => None,
         Driver::Webkit | Driver::Simulated => {
