@@ -15,6 +15,7 @@ use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::staff::{self, StaffCredential};
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, sign_ups, workers};
+use kitfleet_jobs::backend::lazy_pool;
 use kitfleet_jobs::inspect::{self, Retried};
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::{Rotated, Stores};
@@ -87,9 +88,9 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         }
         Order::Sweep(Sweep::Retention(format)) => {
             let pool = database.pool(config).await?;
-            let stores = Stores::new(pool.clone(), config.stores()?).await?;
+            let (stores, lazy) = (Stores::new(pool.clone(), config.stores()?).await?, lazy_pool(&pool).await?);
             let (profiles, terms) = (config.retention.profiles(), config.retention.terms());
-            let purged = maintenance::sweep_retention(&pool, &stores, profiles, &terms).await;
+            let purged = maintenance::sweep_retention(&pool, &lazy, &stores, profiles, &terms).await;
             format.print(&purged, |Purged { profiles, snapshots, stores, rows, .. }| {
                 let purged = rows.iter().filter(|(_, rows)| **rows > 0).map(|(arm, rows)| format!(", {rows} of {arm}"));
                 let purged: String = purged.collect();
@@ -247,7 +248,7 @@ async fn mint_key(
 async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
     match order {
         Jobs::List { queue, status, limit, format } => {
-            let jobs = inspect::list(conn, &inspect::Filter { queue, status, limit }).await?;
+            let jobs = inspect::list(conn, &inspect::Filter { queue, status, before: None, limit }).await?;
             format.table(&jobs, &["id", "queue", "status", "attempts", "run_at", "done_at", "body"])
         }
         Jobs::Show { job, format } => {
@@ -287,7 +288,8 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
 async fn delivery(conn: &mut PgConnection, order: Deliveries) -> Result<()> {
     match order {
         Deliveries::List { status, endpoint, account, limit, format } => {
-            let rows = dead_letters::list(conn, &dead_letters::Filter { status, endpoint, account, limit }).await?;
+            let wanted = dead_letters::Filter { status, endpoint, account, before: None, limit };
+            let rows = dead_letters::list(conn, &wanted).await?;
             let columns = [
                 "id",
                 "account_id",

@@ -1,10 +1,12 @@
 //! Accounts and their tiers (contract: accounts).
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::PgConnection;
 use strum::VariantArray as _;
+use uuid::Uuid;
 
 use crate::area::Area;
 use crate::audit::{self, Actor, Entry, Origin};
@@ -231,6 +233,20 @@ pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
+/// Whether an account was made no longer ago than `age`.
+///
+/// # Errors
+/// When the database fails, or there is no such account.
+pub async fn is_new(conn: &mut PgConnection, id: AccountId, age: Duration) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select created_at > now() - make_interval(secs => $2) as "is_new!" from accounts where id = $1"#,
+        id as _,
+        age.as_secs_f64(),
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// Which accounts to list.
 #[derive(Debug)]
 pub struct Filter<'a> {
@@ -240,6 +256,8 @@ pub struct Filter<'a> {
     pub tier: Option<Tier>,
     /// Only those that stand so.
     pub status: Option<AccountStatus>,
+    /// Only those that are older than this one.
+    pub before: Option<AccountId>,
     /// At most so many.
     pub limit: i64,
 }
@@ -254,10 +272,12 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<
         r#"select id, email, name, status as "status: _", tier as "tier: _", email_verified_at, created_at
            from accounts
            where ($1::text is null or email_key = $1) and ($2::text is null or tier = $2) and ($3::text is null or status = $3)
-           order by id desc limit $4"#,
+             and id < $4
+           order by id desc limit $5"#,
         filter.email.map(EmailAddress::key),
         filter.tier.map(Tier::name),
         filter.status.map(AccountStatus::name),
+        filter.before.map_or(Uuid::max(), |before| before.as_uuid()),
         filter.limit,
     )
     .fetch_all(conn)

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use strum::VariantArray as _;
+use uuid::Uuid;
 
 use crate::area::{Area, Purge};
 use crate::ids::{SessionId, WorkerId};
@@ -518,13 +519,28 @@ pub async fn declare_lost_one(conn: &mut PgConnection, id: WorkerId) -> sqlx::Re
 /// # Errors
 /// When the database fails.
 pub async fn list(conn: &mut PgConnection, all: bool) -> sqlx::Result<Vec<Worker>> {
+    list_before(conn, all, None, 1_000).await
+}
+
+/// Those of them that are older than one, up to `limit`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn list_before(
+    conn: &mut PgConnection,
+    all: bool,
+    before: Option<WorkerId>,
+    limit: i64,
+) -> sqlx::Result<Vec<Worker>> {
     sqlx::query_as!(
         Worker,
         r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at,
                   (select count(*) from sessions s
                    where s.worker_id = w.id and s.live) as "live_sessions!"
-           from workers w where $1 or w.status in ('active', 'draining') order by w.id desc limit 1000"#,
+           from workers w where ($1 or w.status in ('active', 'draining')) and w.id < $2 order by w.id desc limit $3"#,
         all,
+        before.map_or(Uuid::max(), |before| before.as_uuid()),
+        limit,
     )
     .fetch_all(conn)
     .await

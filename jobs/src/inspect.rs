@@ -13,6 +13,7 @@ use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection, FromRow, PgConnection};
+use uuid::Uuid;
 
 use crate::agents::TurnJob;
 use crate::emails::EmailJob;
@@ -54,6 +55,8 @@ pub struct Filter {
     pub queue: Option<String>,
     /// Only with this status.
     pub status: Option<String>,
+    /// Only those that were made before the one of this place ([`JobRow::place`]).
+    pub before: Option<Uuid>,
     /// At most so many.
     pub limit: i64,
 }
@@ -66,40 +69,45 @@ const COLUMNS: &str = "id, job_type as queue, status, convert_from(job, 'UTF8'):
 /// # Errors
 /// When the database fails.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
-    let Filter { queue, status, limit } = filter;
+    let Filter { queue, status, before, limit } = filter;
+    let before = before.unwrap_or(Uuid::max());
     let mut jobs = Vec::new();
     if queue.as_deref().is_none_or(|queue| queue == AttemptJob::QUEUE) {
-        jobs = deliveries::list(&mut *conn, status.as_deref(), *limit).await?;
+        jobs = deliveries::list(&mut *conn, status.as_deref(), before, *limit).await?;
     }
     if queue.as_deref() != Some(AttemptJob::QUEUE) {
-        jobs.extend(list_queued(&mut *conn, filter).await?);
+        jobs.extend(list_queued(&mut *conn, filter, before).await?);
     }
     let worker = queue.as_deref().and_then(OperationJob::worker_of);
     if queue.is_none() || worker.is_some() {
-        jobs.extend(operations::list(conn, worker, status.as_deref(), *limit).await?);
+        jobs.extend(operations::list(conn, worker, status.as_deref(), before, *limit).await?);
     }
-    jobs.sort_by_key(|job| Reverse(made_at(&job.id)));
+    jobs.sort_by_key(|job| Reverse(job.place()));
     jobs.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
     Ok(jobs)
 }
 
-/// When a job was made, in milliseconds: ids of all kinds begin with it.
-fn made_at(id: &str) -> u64 {
-    let made_at = |id: ulid::Ulid| id.timestamp_ms();
-    let of_delivery = |id: DeliveryId| made_at(id.as_uuid().as_u128().into());
-    let of_intent = |id: IntentId| made_at(id.as_uuid().as_u128().into());
-    let made_at = id.parse().map(made_at).or_else(|_| id.parse().map(of_delivery));
-    made_at.or_else(|_| id.parse().map(of_intent)).unwrap_or_default()
+impl JobRow {
+    /// Where it stands among all jobs: ids of all kinds are as long, and begin with when they were made.
+    #[must_use]
+    pub fn place(&self) -> Uuid {
+        let queued = self.id.parse().map(|id: ulid::Ulid| Uuid::from_u128(id.into()));
+        let delivery = || self.id.parse().map(|id: DeliveryId| id.as_uuid());
+        let operation = || self.id.parse().map(|id: IntentId| id.as_uuid());
+        queued.or_else(|_| delivery()).or_else(|_| operation()).unwrap_or_default()
+    }
 }
 
-async fn list_queued(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
+async fn list_queued(conn: &mut PgConnection, filter: &Filter, before: Uuid) -> sqlx::Result<Vec<JobRow>> {
     let select = format!(
         "select {COLUMNS} from apalis.jobs
-         where ($1::text is null or job_type = $1) and ($2::text is null or lower(status) = lower($2)) order by id desc limit $3"
+         where ($1::text is null or job_type = $1) and ($2::text is null or lower(status) = lower($2)) and id < $3
+         order by id desc limit $4"
     );
     sqlx::query_as(sqlx::AssertSqlSafe(select))
         .bind(&filter.queue)
         .bind(&filter.status)
+        .bind(ulid::Ulid::from(before.as_u128()).to_string())
         .bind(filter.limit)
         .fetch_all(conn)
         .await

@@ -410,7 +410,7 @@ async fn money_that_came_for_an_order_that_fails_is_flagged() {
     let staff = app.staff().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     let shown = async |order: &Value| -> Value {
-        let all = staff.get("/v1/admin/crypto-orders?limit=1000").await.expect(200).body;
+        let all = staff.get("/v1/admin/crypto-orders?limit=100").await.expect(200).body;
         let orders = all["data"].as_array().expect("orders");
         orders.iter().find(|one| one["id"] == order["id"]).expect("the order").clone()
     };

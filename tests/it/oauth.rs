@@ -245,7 +245,7 @@ async fn a_token_ends_with_its_time_and_with_its_client() {
         bearer.get("/v1/sessions").await.problem(401, "unauthorized");
     }
     refused(&request(&app, Some(&client), &[("grant_type", "client_credentials")]).await, 401, "invalid_client");
-    assert_eq!(owner.get(CLIENTS).await.expect(200).body, json!({"data": []}));
+    assert_eq!(owner.get(CLIENTS).await.expect(200).body["data"], json!([]));
     app.stop().await;
 }
 

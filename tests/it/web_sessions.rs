@@ -22,7 +22,7 @@ impl Client {
     /// The signed-in devices of this client's account, in the order of the list.
     async fn devices(&self) -> Vec<Value> {
         let list = self.get(DEVICES).await.expect(200).body;
-        assert_eq!(members(&list), BTreeSet::from(["data"]));
+        assert_eq!(members(&list), BTreeSet::from(["data", "has_more", "next_cursor"]));
         list["data"].as_array().expect("a list").clone()
     }
 

@@ -128,6 +128,13 @@ impl<T> Page<T> {
     }
 }
 
+/// All there is, in one page.
+impl<T> FromIterator<T> for Page<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(entries: I) -> Self {
+        Self::new(entries.into_iter().collect(), None)
+    }
+}
+
 impl<T: Listed> PartialSchema for List<T> {
     fn schema() -> RefOr<Schema> {
         entries::<T>().into()

@@ -27,7 +27,7 @@ use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{self, Json, Unused};
 use crate::http::kinds;
-use crate::http::lists::{List, Listed};
+use crate::http::lists::{Listed, Page};
 use crate::http::metrics::{self, OauthOutcome};
 use crate::http::openapi::{
     Body, Database, Form as FormProblems, Full, NoOauthClient, RateLimited, Restricted, grantable_scopes,
@@ -87,11 +87,11 @@ impl From<Client> for OauthClient {
     }
 }
 
-type OauthClientList = List<OauthClient>;
+type OauthClientList = Page<OauthClient>;
 
 impl Listed for OauthClient {
     const LIST: &'static str = "OauthClientList";
-    const MEANING: &'static str = "Clients";
+    const MEANING: &'static str = "All clients";
 }
 
 /// Create an OAuth client

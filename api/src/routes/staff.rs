@@ -9,10 +9,12 @@ mod mac_nodes;
 mod workers;
 
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
+use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::staff::By;
 use kitfleet_jobs::staff::Refused;
 use serde::Deserialize;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
@@ -22,9 +24,6 @@ use crate::http::lists::Query;
 use crate::http::path::{IdPath, Resource};
 use crate::http::routing::Routes;
 use crate::http::state::App;
-
-/// Entries of a list, at most. Staff look for something by filters and not by turning pages.
-const MOST_ENTRIES: u32 = 1_000;
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -77,9 +76,9 @@ impl From<Refused> for Problem {
     }
 }
 
-/// How many entries are asked for.
-fn limit_of(query: &Query) -> Result<i64, Problem> {
-    Ok(query.number("limit", 50, MOST_ENTRIES)?.into())
+/// What a cursor of a list of staff's is good for, which is no account's.
+fn cursors<'a>(list: &'static str, filters: &'a [Option<&'a str>]) -> CursorScope<'a> {
+    CursorScope { account: Uuid::nil().into(), list, filters }
 }
 
 /// A filter of a list, which has to be one of the things that there are.

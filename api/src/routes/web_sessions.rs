@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Unused;
-use crate::http::lists::{List, Listed, Query};
+use crate::http::lists::{Listed, Page, Query};
 use crate::http::openapi::{Database, InvalidQuery, NoWebSession, Restricted};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::{OWN_ACCOUNT, Rule};
@@ -57,7 +57,7 @@ struct SignedInDevice {
     current: bool,
 }
 
-type SignedInDevices = List<SignedInDevice>;
+type SignedInDevices = Page<SignedInDevice>;
 
 impl Listed for SignedInDevice {
     const LIST: &'static str = "SignedInDevices";

@@ -373,6 +373,8 @@ pub struct Filter {
     pub status: Option<Status>,
     /// Only those that should be looked at, or only others.
     pub flagged: Option<bool>,
+    /// Only those that are older than this one.
+    pub before: Option<OrderId>,
     /// At most so many.
     pub limit: i64,
 }
@@ -385,9 +387,11 @@ pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<O
     let rows = orders!(
         conn,
         "where answer is not null and ($1::text is null or status = $1) and ($2::boolean is null or (flag is not null) = $2)
-         order by id desc limit $3",
+           and id < $3
+         order by id desc limit $4",
         filter.status.map(Status::name),
         filter.flagged,
+        filter.before.map_or(Uuid::max(), |before| before.as_uuid()),
         filter.limit,
     );
     Ok(rows.fetch_all(conn).await?.into_iter().map(Order::from).collect())

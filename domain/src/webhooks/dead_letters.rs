@@ -42,6 +42,8 @@ pub struct Filter {
     pub endpoint: Option<WebhookId>,
     /// Only of this account.
     pub account: Option<AccountId>,
+    /// Only those that are older than this one.
+    pub before: Option<DeliveryId>,
     /// At most so many.
     pub limit: i64,
 }
@@ -57,11 +59,11 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
                   created_at
            from webhook_deliveries where id = any(array(
                (select id from webhook_deliveries
-                where $1::text is null and $2::uuid is null and $4::uuid is null order by id desc limit $3)
+                where $1::text is null and $2::uuid is null and $4::uuid is null and id < $5 order by id desc limit $3)
                union all
                (select d.id from webhook_endpoints e
                 cross join lateral (
-                    select id from webhook_deliveries where endpoint_id = e.id order by id desc limit $3
+                    select id from webhook_deliveries where endpoint_id = e.id and id < $5 order by id desc limit $3
                 ) d
                 where $1 is null and (e.id = $2 or $2 is null and $4 is not null) and ($4 is null or e.account_id = $4)
                 order by d.id desc limit $3)
@@ -69,7 +71,8 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
                -- The newest of each endpoint, of which an index has them by status, and of these the newest.
                (select d.id from webhook_endpoints e
                 cross join lateral (
-                    select id from webhook_deliveries where endpoint_id = e.id and status = $1 order by id desc limit $3
+                    select id from webhook_deliveries
+                    where endpoint_id = e.id and status = $1 and id < $5 order by id desc limit $3
                 ) d
                 where $1 is not null and ($2 is null or e.id = $2) and ($4 is null or e.account_id = $4)
                 order by d.id desc limit $3)
@@ -78,6 +81,7 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
         filter.endpoint as _,
         filter.limit,
         filter.account as _,
+        filter.before.map_or(Uuid::max(), |before| before.as_uuid()),
     )
     .fetch_all(conn)
     .await

@@ -178,8 +178,8 @@ async fn notify(conn: &mut PgConnection, account: Option<AccountId>, event: &Eve
             (Template::PaymentReceipt, invoice, billed(invoice), invoice.amount_paid)
         }
         Told::Failed(invoice) => {
-            let attempt = format!("{}:{}", billed(invoice), invoice.attempts);
-            (Template::PaymentFailed, invoice, attempt, invoice.amount_due)
+            let attempt = invoice.attempts.map_or_else(|| event.id.clone(), |attempts| attempts.to_string());
+            (Template::PaymentFailed, invoice, format!("{}:{attempt}", billed(invoice)), invoice.amount_due)
         }
         Told::Upcoming(invoice) => (Template::RenewalReminder, invoice, period(invoice, event), invoice.amount_due),
         _ => return Ok(()),

@@ -6,6 +6,7 @@
 
 use kitfleet_domain::ids::DeliveryId;
 use sqlx::{AssertSqlSafe, PgConnection};
+use uuid::Uuid;
 
 use super::{JobRow, QueueStats};
 use crate::webhooks::AttemptJob;
@@ -26,7 +27,7 @@ const COLUMNS: &str = "
          then json_build_object('last_response_status', d.last_response_status, 'last_error', d.last_error) end as result";
 
 /// The newest of all, from the end of the primary key.
-const NEWEST: &str = "select id from webhook_deliveries order by id desc limit $2";
+const NEWEST: &str = "select id from webhook_deliveries where id < $3 order by id desc limit $2";
 
 /// The newest that stand somewhere: the newest of each endpoint, of which an index has them by status, and of these the newest.
 /// A walk from the end of the primary key would go through the whole table for a status that is rare.
@@ -34,19 +35,24 @@ const NEWEST_WITH: &str = "
     select d.id from webhook_endpoints e
     cross join lateral (
         select id from webhook_deliveries
-        where endpoint_id = e.id and status = (select of_delivery from status where lower(of_job) = lower($3))
+        where endpoint_id = e.id and status = (select of_delivery from status where lower(of_job) = lower($4)) and id < $3
         order by id desc limit $2
     ) d
     order by d.id desc limit $2";
 
-pub(super) async fn list(conn: &mut PgConnection, status: Option<&str>, limit: i64) -> sqlx::Result<Vec<JobRow>> {
+pub(super) async fn list(
+    conn: &mut PgConnection,
+    status: Option<&str>,
+    before: Uuid,
+    limit: i64,
+) -> sqlx::Result<Vec<JobRow>> {
     let newest = if status.is_some() { NEWEST_WITH } else { NEWEST };
     let select = format!(
         "with {STATUSES}, newest as ({newest})
          select {COLUMNS} from newest join webhook_deliveries d using (id) join status on status.of_delivery = d.status
          order by d.id desc"
     );
-    let select = sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE).bind(limit);
+    let select = sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE).bind(limit).bind(before);
     let select = if let Some(status) = status { select.bind(status) } else { select };
     select.fetch_all(conn).await
 }

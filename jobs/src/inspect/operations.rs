@@ -6,6 +6,7 @@
 
 use kitfleet_domain::ids::{IntentId, WorkerId};
 use sqlx::{AssertSqlSafe, PgConnection};
+use uuid::Uuid;
 
 use super::JobRow;
 
@@ -28,16 +29,17 @@ pub(super) async fn list(
     conn: &mut PgConnection,
     worker: Option<WorkerId>,
     status: Option<&str>,
+    before: Uuid,
     limit: i64,
 ) -> sqlx::Result<Vec<JobRow>> {
     let under_way = status.is_some_and(|status| ["pending", "running"].contains(&&*status.to_lowercase()));
     let from = if under_way { UNDER_WAY } else { "intents i" };
     let select = format!(
         "select {COLUMNS}, {STATUS} as status from {from}
-         where ($1::uuid is null or i.worker_id = $1) and ($2::text is null or lower({STATUS}) = lower($2))
-         order by i.id desc limit $3"
+         where ($1::uuid is null or i.worker_id = $1) and ($2::text is null or lower({STATUS}) = lower($2)) and i.id < $3
+         order by i.id desc limit $4"
     );
-    sqlx::query_as(AssertSqlSafe(select)).bind(worker).bind(status).bind(limit).fetch_all(conn).await
+    sqlx::query_as(AssertSqlSafe(select)).bind(worker).bind(status).bind(before).bind(limit).fetch_all(conn).await
 }
 
 pub(super) async fn show(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<JobRow>> {

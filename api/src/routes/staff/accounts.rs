@@ -15,11 +15,11 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use super::{Because, Deed, filter, limit_of};
+use super::{Because, Deed, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
-use crate::http::lists::{List, Listed, Query};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoCustomer, OutOfPlace, Unauthorized, named, one_of, tier};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -80,36 +80,37 @@ impl From<accounts::Account> for CustomerAccount {
     }
 }
 
-type CustomerAccountList = List<CustomerAccount>;
+type CustomerAccountList = Page<CustomerAccount>;
 
 impl Listed for CustomerAccount {
     const LIST: &'static str = "CustomerAccountList";
-    const MEANING: &'static str = "Accounts, newest first";
+    const MEANING: &'static str = "A page of accounts, newest first";
 }
 
 /// List accounts
 ///
-/// Deleted ones too. At most `limit` of them, 50 by default.
+/// Deleted ones too.
 #[utoipa::path(
     get, path = "/v1/admin/accounts", tag = "Staff", operation_id = "listCustomers",
     params(
+        Paging,
         ("email" = Option<String>, Query, description = "Only those with this address, in any spelling"),
         ("tier" = Option<String>, Query, description = "Only those on this tier"),
         ("status" = Option<String>, Query, description = "Only those that stand so"),
-        ("limit" = Option<u32>, Query, description = "How many, at most: 1 to 1,000"),
     ),
-    responses((status = 200, description = "The accounts", body = CustomerAccountList), Unauthorized, InvalidQuery, Database),
+    responses((status = 200, description = "A page", body = CustomerAccountList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<CustomerAccountList>> {
     let email = query.text("email")?.map(EmailAddress::parse).transpose()?;
-    let wanted = Filter {
-        email: email.as_ref(),
-        tier: filter(&query, "tier", |text| text.parse().ok())?,
-        status: filter(&query, "status", AccountStatus::named)?,
-        limit: limit_of(&query)?,
-    };
-    let found = accounts::list(&mut *app.db.acquire().await?, &wanted).await?;
-    Ok(Answer(found.into_iter().map(CustomerAccount::from).collect()))
+    let tier = filter(&query, "tier", |text| text.parse().ok())?;
+    let status = filter(&query, "status", AccountStatus::named)?;
+    let filters = [email.as_ref().map(EmailAddress::key), query.text("tier")?, query.text("status")?];
+    let id_of = |account: &accounts::Account| account.id.as_uuid();
+    let page = lists::page(&app, &query, cursors("accounts", &filters), id_of, async |conn, before, limit| {
+        let before = before.map(AccountId::from);
+        accounts::list(conn, &Filter { email: email.as_ref(), tier, status, before, limit }).await
+    });
+    Ok(Answer(page.await?.map(CustomerAccount::from)))
 }
 
 /// Get an account

@@ -10,10 +10,10 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Because, Deed, filter, limit_of};
+use super::{Because, Deed, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::lists::{List, Listed, Query};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoOrder, OutOfPlace, Unauthorized};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -53,33 +53,34 @@ impl From<Order> for CustomerOrder {
     }
 }
 
-type CustomerOrderList = List<CustomerOrder>;
+type CustomerOrderList = Page<CustomerOrder>;
 
 impl Listed for CustomerOrder {
     const LIST: &'static str = "CustomerOrderList";
-    const MEANING: &'static str = "Crypto orders, newest first";
+    const MEANING: &'static str = "A page of crypto orders, newest first";
 }
 
 /// List crypto orders
 ///
-/// Everybody's. At most `limit` of them, 50 by default.
+/// Everybody's.
 #[utoipa::path(
     get, path = "/v1/admin/crypto-orders", tag = "Staff", operation_id = "listCustomerOrders",
     params(
+        Paging,
         ("status" = Option<String>, Query, description = "Only those that stand so"),
         ("flagged" = Option<bool>, Query, description = "Only those that somebody should look at, or only others"),
-        ("limit" = Option<u32>, Query, description = "How many, at most: 1 to 1,000"),
     ),
-    responses((status = 200, description = "The orders", body = CustomerOrderList), Unauthorized, InvalidQuery, Database),
+    responses((status = 200, description = "A page", body = CustomerOrderList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<CustomerOrderList>> {
-    let wanted = Filter {
-        status: filter(&query, "status", Status::named)?,
-        flagged: filter(&query, "flagged", |text| text.parse().ok())?,
-        limit: limit_of(&query)?,
-    };
-    let found = orders::all(&mut *app.db.acquire().await?, &wanted).await?;
-    Ok(Answer(found.into_iter().map(CustomerOrder::from).collect()))
+    let status = filter(&query, "status", Status::named)?;
+    let flagged = filter(&query, "flagged", |text| text.parse().ok())?;
+    let filters = [query.text("status")?, query.text("flagged")?];
+    let id_of = |order: &Order| order.id.as_uuid();
+    let page = lists::page(&app, &query, cursors("customers_orders", &filters), id_of, async |conn, before, limit| {
+        orders::all(conn, &Filter { status, flagged, before: before.map(OrderId::from), limit }).await
+    });
+    Ok(Answer(page.await?.map(CustomerOrder::from)))
 }
 
 async fn shown(conn: &mut PgConnection, id: OrderId) -> Result<Answer<CustomerOrder>> {

@@ -15,11 +15,11 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use super::{filter, limit_of};
+use super::{cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
-use crate::http::lists::{List, Listed, Query};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoRequeue, OutOfPlace, Unauthorized, named, one_of};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -87,36 +87,37 @@ impl From<dead_letters::DeliveryRow> for AnyDelivery {
     }
 }
 
-type AnyDeliveryList = List<AnyDelivery>;
+type AnyDeliveryList = Page<AnyDelivery>;
 
 impl Listed for AnyDelivery {
     const LIST: &'static str = "AnyDeliveryList";
-    const MEANING: &'static str = "Webhook deliveries, newest first";
+    const MEANING: &'static str = "A page of webhook deliveries, newest first";
 }
 
 /// List webhook deliveries
-///
-/// At most `limit` of them, 50 by default.
 #[utoipa::path(
     get, path = "/v1/admin/webhook-deliveries", tag = "Staff", operation_id = "listCustomersDeliveries",
     params(
+        Paging,
         ("status" = Option<String>, Query, description = "Only those that stand so"),
         ("endpoint_id" = Option<String>, Query, description = "Only those to this endpoint"),
         ("account_id" = Option<String>, Query, description = "Only those of this account"),
-        ("limit" = Option<u32>, Query, description = "How many, at most: 1 to 1,000"),
     ),
-    responses((status = 200, description = "The deliveries", body = AnyDeliveryList), Unauthorized, InvalidQuery, Database),
+    responses((status = 200, description = "A page", body = AnyDeliveryList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<AnyDeliveryList>> {
     let named = |text: &str| DeliveryStatus::ALL.iter().copied().find(|status| status.name() == text);
-    let wanted = dead_letters::Filter {
-        status: filter(&query, "status", named)?,
-        endpoint: filter(&query, "endpoint_id", |text| text.parse().ok())?,
-        account: filter(&query, "account_id", |text| text.parse().ok())?,
-        limit: limit_of(&query)?,
-    };
-    let found = dead_letters::list(&mut *app.db.acquire().await?, &wanted).await?;
-    Ok(Answer(found.into_iter().map(AnyDelivery::from).collect()))
+    let status = filter(&query, "status", named)?;
+    let endpoint = filter(&query, "endpoint_id", |text| text.parse().ok())?;
+    let account = filter(&query, "account_id", |text| text.parse().ok())?;
+    let filters = [query.text("status")?, query.text("endpoint_id")?, query.text("account_id")?];
+    let id_of = |row: &dead_letters::DeliveryRow| row.id.as_uuid();
+    let page =
+        lists::page(&app, &query, cursors("customers_deliveries", &filters), id_of, async |conn, before, limit| {
+            let before = before.map(DeliveryId::from);
+            dead_letters::list(conn, &dead_letters::Filter { status, endpoint, account, before, limit }).await
+        });
+    Ok(Answer(page.await?.map(AnyDelivery::from)))
 }
 
 /// Dead letters to send once more: exactly one of the first three says which

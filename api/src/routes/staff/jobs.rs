@@ -13,12 +13,12 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Because, filter, limit_of};
+use super::{Because, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
 use crate::http::kinds;
-use crate::http::lists::{List, Listed, Query};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoJob, OutOfPlace, Unauthorized};
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -90,34 +90,33 @@ impl From<inspect::JobRow> for Job {
     }
 }
 
-type JobList = List<Job>;
+type JobList = Page<Job>;
 
 impl Listed for Job {
     const LIST: &'static str = "JobList";
-    const MEANING: &'static str = "Jobs, newest first";
+    const MEANING: &'static str = "A page of jobs, newest first";
 }
 
 /// List jobs
-///
-/// At most `limit` of them, 50 by default.
 #[utoipa::path(
     get, path = "/v1/admin/jobs", tag = "Staff", operation_id = "listJobs",
     params(
+        Paging,
         ("queue" = Option<String>, Query, description = "Only those of this queue"),
         ("status" = Option<String>, Query, description = "Only those that stand so"),
-        ("limit" = Option<u32>, Query, description = "How many, at most: 1 to 1,000"),
     ),
-    responses((status = 200, description = "The jobs", body = JobList), Unauthorized, InvalidQuery, Database),
+    responses((status = 200, description = "A page", body = JobList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<JobList>> {
     let known = |text: &str| STATUSES.contains(&text).then(|| text.to_owned());
-    let wanted = inspect::Filter {
-        queue: query.text("queue")?.map(str::to_owned),
-        status: filter(&query, "status", known)?,
-        limit: limit_of(&query)?,
-    };
-    let found = inspect::list(&mut *app.db.acquire().await?, &wanted).await?;
-    Ok(Answer(found.into_iter().map(Job::from).collect()))
+    let status = filter(&query, "status", known)?;
+    let filters = [query.text("queue")?, query.text("status")?];
+    let queue = filters[0].map(str::to_owned);
+    let page =
+        lists::page(&app, &query, cursors("jobs", &filters), inspect::JobRow::place, async |conn, before, limit| {
+            inspect::list(conn, &inspect::Filter { queue, status, before, limit }).await
+        });
+    Ok(Answer(page.await?.map(Job::from)))
 }
 
 /// A queue's numbers
@@ -150,11 +149,11 @@ impl From<inspect::QueueStats> for QueueNumbers {
     }
 }
 
-type QueueNumbersList = List<QueueNumbers>;
+type QueueNumbersList = Page<QueueNumbers>;
 
 impl Listed for QueueNumbers {
     const LIST: &'static str = "QueueNumbersList";
-    const MEANING: &'static str = "Queues and their numbers";
+    const MEANING: &'static str = "All queues and their numbers";
 }
 
 /// Count jobs

@@ -10,10 +10,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{Because, Deed, filter};
+use super::{Because, Deed, cursors, filter};
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
-use crate::http::lists::{List, Listed, Query};
+use crate::http::lists::{self, Listed, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoWorker, OutOfPlace, Unauthorized};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -67,25 +67,29 @@ impl From<workers::Worker> for WorkerRow {
     }
 }
 
-type WorkerList = List<WorkerRow>;
+type WorkerList = Page<WorkerRow>;
 
 impl Listed for WorkerRow {
     const LIST: &'static str = "WorkerList";
-    const MEANING: &'static str = "Workers, newest first";
+    const MEANING: &'static str = "A page of workers, newest first";
 }
 
 /// List workers
 ///
-/// Those that live; at most 1,000.
+/// Those that live.
 #[utoipa::path(
     get, path = "/v1/admin/workers", tag = "Staff", operation_id = "listWorkers",
-    params(("all" = Option<bool>, Query, description = "Those that stopped or were lost, too")),
-    responses((status = 200, description = "The workers", body = WorkerList), Unauthorized, InvalidQuery, Database),
+    params(Paging, ("all" = Option<bool>, Query, description = "Those that stopped or were lost, too")),
+    responses((status = 200, description = "A page", body = WorkerList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<WorkerList>> {
     let all = filter(&query, "all", |text| text.parse().ok())?.unwrap_or_default();
-    let found = workers::list(&mut *app.db.acquire().await?, all).await?;
-    Ok(Answer(found.into_iter().map(WorkerRow::from).collect()))
+    let filters = [query.text("all")?];
+    let id_of = |worker: &workers::Worker| worker.id.as_uuid();
+    let page = lists::page(&app, &query, cursors("workers", &filters), id_of, async |conn, before, limit| {
+        workers::list_before(conn, all, before.map(WorkerId::from), limit).await
+    });
+    Ok(Answer(page.await?.map(WorkerRow::from)))
 }
 
 /// Drain a worker
