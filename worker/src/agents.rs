@@ -131,8 +131,7 @@ impl Turn<'_> {
         };
         let mut steps = persist("read a plan", read).await?;
         let approved = steps.first().filter(|step| step.status == StepStatus::NeedsApproval).map(|step| step.id);
-        let Some(approved) = approved.filter(|id| request.approvals.iter().all(|named| *named == id.to_string()))
-        else {
+        let Some(approved) = approved.filter(|id| request.approvals.contains(&id.to_string())) else {
             let reply = "Nothing was done: no step of that id waits for approval in this agent session. Say anew what is to be done.";
             let said = Said { message: shown, reply: reply.to_owned(), candidates: Vec::new() };
             return Ok(Some(Ending { kind: TurnKind::Clarify, said, steps: Vec::new(), read: None }));

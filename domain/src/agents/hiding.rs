@@ -65,28 +65,31 @@ fn is_doubtful(word: &str) -> bool {
     !word.is_empty() && (!plain || word.chars().skip(1).any(char::is_uppercase))
 }
 
-/// What people say when they approve of something.
-const APPROVING: [&str; 9] = ["approve", "approved", "confirmed", "do", "go", "ahead", "ok", "okay", "yes"];
+/// Whether a word is the address of a page, without a name and a password in it.
+fn is_address(word: &str) -> bool {
+    word.contains("://") && !word.contains('@')
+}
 
-/// A message that nobody has understood: of it only words of the grammar are shown, outside of quotation marks and before any that is
+/// A message that nobody has understood: of it plain words and addresses are shown, outside of quotation marks and before any word that is
 /// about typing. Whatever else there is may have been to be typed.
 #[must_use]
 pub fn unread(message: &str) -> String {
     match typing_from(message) {
-        Some(from) if !message[from..].trim().is_empty() => format!("{} {HIDDEN}", known(&message[..from])),
-        _ => known(message),
+        Some(from) if !message[from..].trim().is_empty() => format!("{} {HIDDEN}", plain(&message[..from])),
+        _ => plain(message),
     }
 }
 
-/// Of a text the words that the grammar knows, up to the first quotation mark.
-fn known(text: &str) -> String {
-    const QUOTES: [char; 8] = ['"', '\'', '`', '“', '”', '‘', '’', '«'];
-    let (plain, quoted) = text.split_at(text.find(QUOTES).unwrap_or(text.len()));
-    let is_known = |word: &str| {
-        let bare = word.trim_matches([',', ';', '.', ':', '!', '?']);
-        grammar::knows(bare) || APPROVING.contains(&bare.to_lowercase().as_str())
+/// Of a text the words that can be no password and no code, up to the first quotation mark.
+fn plain(text: &str) -> String {
+    const QUOTES: [char; 7] = ['"', '`', '“', '”', '‘', '’', '«'];
+    let is_quote = |(at, letter): (usize, char)| {
+        QUOTES.contains(&letter) || letter == '\'' && !text[..at].ends_with(char::is_alphanumeric)
     };
-    let words = plain.split_whitespace().map(|word| if is_known(word) { word } else { HIDDEN });
+    let quoted_from = text.char_indices().find(|found| is_quote(*found)).map_or(text.len(), |(at, _)| at);
+    let (plain, quoted) = text.split_at(quoted_from);
+    let is_plain = |word: &str| grammar::knows(bare(word)) || !is_doubtful(bare(word)) || is_address(word);
+    let words = plain.split_whitespace().map(|word| if is_plain(word) { word } else { HIDDEN });
     let mut shown: Vec<_> = words.chain((!quoted.is_empty()).then_some(HIDDEN)).collect();
     shown.dedup_by(|one, other| one == other && *one == HIDDEN);
     shown.join(" ")
@@ -192,11 +195,15 @@ mod tests {
             ("open a.example and TYPE hunter2 in passwd", "open ••• and TYPE •••"),
             ("Enter: s3cret", "Enter •••"),
             ("press Enter", "press Enter"),
-            ("typ \"SEC-1\" into Password", "•••"),
-            ("login as ada with SEC-7", "••• as ••• with •••"),
-            ("code SEC-20", "•••"),
-            ("tap Login; SEC-15", "tap •••"),
-            ("wait for the sms; SEC-23", "wait for the •••"),
+            ("typ \"SEC-1\" into Password", "typ •••"),
+            ("login as ada with SEC-7", "login as ada with •••"),
+            ("code SEC-20", "code •••"),
+            ("tap Login; SEC-15", "tap Login; •••"),
+            ("wait for the sms; SEC-23", "wait for the sms; •••"),
+            ("don't log me in with CorrectHorse", "don't log me in with •••"),
+            ("open file:///etc/passwd", "open file:///etc/passwd"),
+            ("open https://ada:lovelace@a.example/", "open •••"),
+            ("make me a sandwich, please", "make me a sandwich, please"),
             ("select “SEC-17 into Password", "select •••"),
             ("Yes, go ahead.", "Yes, go ahead."),
         ] {

@@ -135,14 +135,13 @@ async fn what_submits_data_waits_for_approval() {
     assert!(asked["reply"].as_str().is_some_and(|reply| reply.contains(&id)), "{asked}");
 
     // Nobody else's step, none that has run, none that was not shown, and nothing that is none.
-    for approvals in
-        [vec![unknown_id("step")], vec![step_id(&asked, 0)], vec![id.clone(), step_id(&asked, 2)], vec!["x".to_owned()]]
-    {
+    for approvals in [vec![unknown_id("step")], vec![step_id(&asked, 0), step_id(&asked, 2)], vec!["x".to_owned()]] {
         let body = json!({"message": "approved", "approvals": approvals});
         let turn = client.tell(&agent, "message", body).await.expect(200).body;
         assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{approvals:?}");
     }
-    let approve = json!({"message": "approved", "approvals": [id]});
+    // Whatever is named beside it.
+    let approve = json!({"message": "approved", "approvals": [step_id(&asked, 2), id]});
     let done = client.tell(&agent, "message", approve.clone()).await.expect(200).body;
     assert_eq!(done["kind"], "plan", "{done}");
     assert_eq!(stands(&done), [("tap", "done"), ("type", "done")]);
@@ -345,6 +344,6 @@ async fn a_message_that_was_not_understood_gives_nothing_away() {
     let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript?limit=100")).await.expect(200).body;
     assert_eq!(told["data"].as_array().map(Vec::len), Some(20));
     assert!(!told.to_string().contains("SEC-"), "{told}");
-    assert_eq!(told["data"][14]["message"], "tap •••");
+    assert_eq!(told["data"][14]["message"], "tap Login; •••");
     app.stop().await;
 }
