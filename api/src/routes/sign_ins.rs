@@ -38,6 +38,8 @@ use crate::http::state::App;
 
 /// How long a welcome is worth reading.
 const WELCOME_FOR: Duration = Duration::from_hours(24);
+/// How long after a signup whoever asks for another link is taken for the one who signed up.
+const SIGNING_UP: Duration = Duration::from_mins(30);
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -135,7 +137,7 @@ async fn send(
 /// Prove an address
 ///
 /// With the link that was mailed. It signs in, too. A link that was asked for again, which anybody may have done, makes the
-/// password of the signup worthless.
+/// password of a signup worthless whose own link has expired.
 #[utoipa::path(
     post, path = "/v1/auth/verify-email", tag = "Authentication", operation_id = "verifyEmail",
     request_body = LinkToken,
@@ -155,16 +157,17 @@ async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token
     let origin = client.origin();
     let mut tx = app.db.begin().await?;
     let followed = mail_links::follow(&mut tx, purpose, token).await?.ok_or_else(Problem::bad_link)?;
-    let by_own_link =
-        purpose == Purpose::VerifyEmail && followed.subject.is_some_and(|subject| subject[SIGNUP] == true);
-    if note_verified(&mut tx, followed.account, &origin).await? && !by_own_link {
+    let keeps_password = purpose == Purpose::VerifyEmail
+        && (followed.subject.is_some_and(|subject| subject[SIGNUP] == true)
+            || accounts::is_new(&mut tx, followed.account, app.config.auth.verification_ttl.max(SIGNING_UP)).await?);
+    if note_verified(&mut tx, followed.account, &origin).await? && !keeps_password {
         sign_ins::forget_password(&mut tx, followed.account).await?;
     }
     complete(app, tx, followed.account, Method::MailLink, &origin).await
 }
 
 /// Whoever follows a link has the account's mail; the first time they are welcomed. `true` when it is the first: unless
-/// it was the signup's own link, whoever chose the password had not proven that the address is theirs.
+/// it was a link of the signup's, whoever chose the password had not proven that the address is theirs.
 pub async fn note_verified(
     tx: &mut Transaction<'static, Postgres>,
     account: AccountId,
