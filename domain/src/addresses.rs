@@ -39,6 +39,10 @@ static GLOBAL_UNICAST_V6: LazyLock<Vec<Ipv6Net>> = LazyLock::new(|| parsed(&["20
 static NOT_PUBLIC_V6: LazyLock<Vec<Ipv6Net>> =
     LazyLock::new(|| parsed(&["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"]));
 
+/// Of all that the addresses that documentation shows as if they were public. Nobody has them.
+static DOCUMENTATION: LazyLock<Vec<IpNet>> =
+    LazyLock::new(|| parsed(&["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"]));
+
 /// Where somebody else's wish may lead: the public internet, as far as a deployment does not say otherwise.
 #[derive(Debug, Clone, Default)]
 pub struct Destinations {
@@ -73,6 +77,15 @@ impl Destinations {
             return false;
         }
         self.allow_private || self.allow.iter().any(is_named) || (distance == Distance::Far && is_public(address))
+    }
+
+    /// Whether somebody may write `address` down: what may be dialled from far away, and what is no private address but only nobody's, as
+    /// whoever dials it is told.
+    #[must_use]
+    pub fn permit_literal(&self, address: IpAddr) -> bool {
+        let of_nobody = DOCUMENTATION.iter().any(|net| net.contains(&reached_by(address)));
+        let denied = || self.deny.iter().any(|net| net.contains(&reached_by(address)));
+        self.permit(address, Distance::Far) || of_nobody && !denied()
     }
 }
 
@@ -118,6 +131,29 @@ fn parsed<N: std::str::FromStr<Err: std::fmt::Debug>>(nets: &[&str]) -> Vec<N> {
 #[cfg(test)]
 mod tests {
     use super::{Destinations, Distance, IpNet, is_public};
+
+    /// What documentation shows may be written down, and is not dialled.
+    #[test]
+    fn an_address_of_nobody_is_no_private_one() {
+        let open = Destinations::default();
+        let closed =
+            Destinations { deny: vec!["203.0.113.0/24".parse().expect("a prefix")], ..Destinations::default() };
+        for (address, literal) in [
+            ("203.0.113.7", true),
+            ("::ffff:203.0.113.7", true),
+            ("2001:db8::7", true),
+            ("10.0.0.7", false),
+            ("127.0.0.1", false),
+            ("169.254.169.254", false),
+            ("fd00::7", false),
+            ("224.0.0.1", false),
+        ] {
+            let address = address.parse().expect("an address");
+            assert_eq!(open.permit_literal(address), literal, "{address}");
+            assert!(!open.permit(address, Distance::Far), "{address}");
+        }
+        assert!(!closed.permit_literal("203.0.113.7".parse().expect("an address")));
+    }
 
     /// The one who refuses wins over the one who allows, and who allows a network does not mean the machine itself.
     #[test]

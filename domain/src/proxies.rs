@@ -308,7 +308,11 @@ pub async fn replace(
         let message = "must be sent again, or null: the one that is kept was for another host, port or configuration";
         return Err(Invalid::field("password", message).into());
     }
-    let username = new.username.clone().or_else(|| kept.username.filter(|_| keeps_password));
+    let has_password = keeps_password || new.password.sent().is_some();
+    let username = new.username.clone().or_else(|| kept.username.filter(|_| has_password));
+    if has_password && username.is_none() {
+        return Err(Invalid::field("username", "is required with a password").into());
+    }
     let sealed = |part, change: &Change, kept: Option<Vec<u8>>| match change {
         Change::Keep => kept,
         Change::Remove => None,

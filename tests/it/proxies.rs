@@ -285,6 +285,9 @@ async fn a_proxy_that_moves_needs_its_password_again() {
     client.replace(&id, with(kept(), json!({"host": "PROXY.example.COM"}))).await.expect(200);
     let moved = client.replace(&id, with(socks5(), json!({"host": "other.example.com"}))).await.expect(200).body;
     assert_eq!((&moved["host"], &moved["has_password"]), (&json!("other.example.com"), &json!(true)));
+    // Another password is that of the same name.
+    let unnamed = without(with(socks5(), json!({"host": "other.example.com"})), "username");
+    assert_eq!(client.replace(&id, unnamed).await.expect(200).body["username"], moved["username"]);
     let bare = with(socks5(), json!({"host": "third.example.com", "password": null}));
     assert_eq!(client.replace(&id, bare).await.expect(200).body["has_password"], false);
     client.replace(&id, with(kept(), json!({"host": "fourth.example.com"}))).await.expect(200);
@@ -306,7 +309,7 @@ async fn a_proxy_that_moves_needs_its_password_again() {
     client.replace(&id, without(another.clone(), "password")).await.invalid("password");
     client.replace(&id, another).await.expect(200);
     let actions: Vec<_> = app.proxy_rows(account).await.into_iter().map(|(action, _)| action).collect();
-    assert_eq!(actions.iter().filter(|action| *action == "proxy.updated").count(), 10, "{actions:?}");
+    assert_eq!(actions.iter().filter(|action| *action == "proxy.updated").count(), 11, "{actions:?}");
     app.stop().await;
 }
 

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::interact::NAVIGATE_TIMEOUT;
 use super::parse_timeout;
-use crate::addresses::{Destinations, Distance};
+use crate::addresses::Destinations;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
@@ -83,8 +83,8 @@ impl BrowserUrl {
             return Err(Invalid::field("url", "must be an http or https URL"));
         }
         let permitted = match url.host() {
-            Some(Host::Ipv4(v4)) => destinations.permit(v4.into(), Distance::Far),
-            Some(Host::Ipv6(v6)) => destinations.permit(v6.into(), Distance::Far),
+            Some(Host::Ipv4(v4)) => destinations.permit_literal(v4.into()),
+            Some(Host::Ipv6(v6)) => destinations.permit_literal(v6.into()),
             Some(Host::Domain(_)) => true,
             None => return Err(Invalid::field("url", "must name a host")),
         };

@@ -9,7 +9,7 @@ use url::Host;
 use zeroize::Zeroizing;
 
 use super::Scheme;
-use crate::addresses::{Destinations, Distance};
+use crate::addresses::Destinations;
 use crate::validation::{Invalid, Rules};
 
 /// Bytes of a user name and of a password, at most: what SOCKS5 can say.
@@ -131,7 +131,8 @@ impl Wanted {
         rules.credential("password", password.sent());
         let has_colon = scheme == Scheme::Http && username.as_ref().is_some_and(|name| name.contains(':'));
         rules.require(!has_colon, "username", "must not contain a colon, which ends it in Basic credentials");
-        let is_anonymous = username.is_none() && password.sent().is_some();
+        // One that is kept may have a name.
+        let is_anonymous = username.is_none() && password.sent().is_some() && before.is_none();
         rules.require(!is_anonymous, "username", "is required with a password");
         let at = if scheme.is_tunnel() {
             rules.require(host.is_none(), "host", "must be absent: the configuration says it");
@@ -212,7 +213,7 @@ fn is_permitted(host: &Host, destinations: &Destinations) -> bool {
         Host::Ipv6(address) => IpAddr::from(*address),
         Host::Domain(_) => return true,
     };
-    destinations.permit(address, Distance::Far)
+    destinations.permit_literal(address)
 }
 
 #[cfg(test)]
