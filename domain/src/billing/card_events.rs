@@ -105,8 +105,8 @@ pub struct Invoice {
     pub amount_due: i64,
     /// ISO 4217, in small letters.
     pub currency: Option<String>,
-    /// How often it was tried to collect it.
-    pub attempts: i64,
+    /// How often it was tried to collect it, if that is told.
+    pub attempts: Option<i64>,
     /// When the period ends at whose end it is due.
     pub due_at: Option<Timestamp>,
 }
@@ -300,7 +300,7 @@ fn invoice(object: Map<String, Value>) -> Result<Invoice, Malformed> {
         amount_paid: object.amount_paid.or(object.total).unwrap_or(amount),
         amount_due: amount,
         currency: object.currency.filter(is_currency),
-        attempts: object.attempt_count.unwrap_or_default(),
+        attempts: object.attempt_count,
         due_at: object.period_end.or(object.next_payment_attempt).map(instant).transpose()?,
     })
 }

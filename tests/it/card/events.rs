@@ -5,7 +5,7 @@ use kitfleet_domain::emails::Template;
 use kitfleet_domain::ids::AccountId;
 use serde_json::{Value, json};
 
-use super::{SUBSCRIPTION, selling, shop};
+use super::{SUBSCRIPTION, check_out, selling, shop};
 use crate::metrics::{TOKEN, value};
 use crate::support::card_provider::{CardProvider, WEBHOOK_SECRET, event, now, signature};
 use crate::support::{App, assert_timestamp, at_once, members};
@@ -168,6 +168,20 @@ async fn a_checkout_that_is_paid_moves_the_account() {
     let moved = |from: &str, to: &str| (from.to_owned(), to.to_owned());
     assert_eq!(app.moves(person.account).await, [moved("free", "api_starter"), moved("api_starter", "free")]);
     app.mail_number(2, &person.email, Template::TierChanged).await;
+    app.stop().await;
+}
+
+/// Contract: billing 2. Who pays for a tier cannot buy it twice; whoever has it otherwise can.
+#[tokio::test]
+async fn a_tier_is_paid_for_once() {
+    let (app, _provider) = shop().await;
+    let person = app.person(Tier::ApiStarter).await;
+    check_out(&person.client, "api_starter", None).await.expect(201);
+    let mut teller = Teller::of(&app);
+    let paid = checkout("sub_1", person.account, "api_starter", "paid");
+    teller.stands(0, "checkout.session.completed", &paid, person.account, "api_starter").await;
+    check_out(&person.client, "api_starter", None).await.invalid("tier");
+    check_out(&person.client, "api_builder", None).await.expect(201);
     app.stop().await;
 }
 

@@ -11,6 +11,7 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_payments::{Payer, Purchase};
 use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
 use url::Url;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
@@ -105,7 +106,7 @@ async fn check_out(
     };
     // What is repeated is answered as it was, also when it was paid meanwhile.
     if !sent.as_ref().is_some_and(|sent| sent.is_remembered) {
-        refuse_what_one_has(&account, wanted.tier)?;
+        refuse_what_one_pays_for(&mut conn, &account, wanted.tier).await?;
     }
     drop(conn);
     let payer = sent.as_ref().map_or(payer, |sent| &sent.payer);
@@ -140,9 +141,9 @@ fn wanted(app: &App, body: &NewCheckout) -> Result<Wanted, Invalid> {
     wanted.ok_or_else(|| Invalid::field("tier", told))
 }
 
-fn refuse_what_one_has(account: &Account, tier: Tier) -> Result<(), Invalid> {
-    if account.tier == tier {
-        return Err(Invalid::field("tier", "is the tier that the account has"));
+async fn refuse_what_one_pays_for(conn: &mut PgConnection, account: &Account, tier: Tier) -> Result<()> {
+    if account.tier == tier && card::giver(conn, account.id).await?.is_some_and(|giver| giver.tier == tier) {
+        return Err(Invalid::field("tier", "is the tier that the account pays for").into());
     }
     Ok(())
 }
