@@ -180,7 +180,7 @@ pub async fn set_key(
     )
     .execute(&mut *conn)
     .await?;
-    let payload = json!({"provider": provider.name()});
+    let payload = json!({"provider": provider.name(), "outcome": "ok"});
     let entry = Entry { action: "account.byok_provider_key_set", target: None, payload };
     audit::record(conn, account, actor, entry).await?;
     Ok(true)
@@ -203,7 +203,7 @@ pub async fn clear_key(
     if cleared.rows_affected() == 0 {
         return Ok(());
     }
-    let payload = json!({"provider": provider.name()});
+    let payload = json!({"provider": provider.name(), "outcome": "ok"});
     let entry = Entry { action: "account.byok_provider_key_cleared", target: None, payload };
     audit::record(conn, account, actor, entry).await
 }

@@ -31,6 +31,7 @@ pub(crate) const AREA: Area = Area {
 /// What somebody may do who was let in, to a live view or to a room of `LiveKit`'s.
 #[derive(
     Debug,
+    Default,
     Clone,
     Copy,
     PartialEq,
@@ -47,6 +48,7 @@ pub(crate) const AREA: Area = Area {
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
     /// Look.
+    #[default]
     Viewer,
     /// Act too, while a human has the control.
     Controller,

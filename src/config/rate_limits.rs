@@ -20,6 +20,7 @@ pub(super) struct RateLimitsTable {
     device_bind_per_minute: NonZeroU32,
     device_exchange_per_minute: NonZeroU32,
     oauth_token_per_minute: NonZeroU32,
+    status_subscriptions_per_minute: NonZeroU32,
     team_invites_per_hour: NonZeroU32,
     byok_test_per_minute: NonZeroU32,
     proxy_check_per_minute: NonZeroU32,

@@ -102,7 +102,9 @@ async fn a_key_is_kept_and_forgotten_and_never_seen() {
     }
     assert_eq!(app.keys_kept().await, 0);
     let changes = |changes: [&str; 3], provider: &str| {
-        changes.map(|change| (format!("account.byok_provider_key_{change}"), json!({"provider": provider})))
+        changes.map(|change| {
+            (format!("account.byok_provider_key_{change}"), json!({"provider": provider, "outcome": "ok"}))
+        })
     };
     let set = PROVIDERS.iter().flat_map(|provider| changes(["set", "set", "cleared"], provider)[..2].to_vec());
     let cleared = PROVIDERS.iter().map(|provider| changes(["set", "set", "cleared"], provider)[2].clone());

@@ -442,11 +442,11 @@ async fn staff_tell_of_an_incident() {
     app.stop().await;
 }
 
-/// Contract: status 15 to 18; rate-limits 3. An address is subscribed when its reader presses a button, and not when a program opens the
+/// Contract: status 15 to 18; rate-limits 4. An address is subscribed when its reader presses a button, and not when a program opens the
 /// link; each mail ends it by a POST, and then nothing of it is left.
 #[tokio::test]
 async fn an_address_is_subscribed_by_its_reader_and_leaves_nothing_behind() {
-    let app = App::simulated().set("auth.send_rate_per_minute", "4").start().await;
+    let app = App::simulated().set("rate_limits.status_subscriptions_per_minute", "4").start().await;
     let (stranger, address) = (app.stranger(), "ada@example.com");
     for wrong in
         [json!({}), json!({"email": "nobody"}), json!({"email": 7}), json!({"email": "a@b\r\nBcc: c@d.example"})]

@@ -406,6 +406,8 @@ fn bodies_that_need_nothing_may_be_absent() {
     let expected = [
         "cloneProfile",
         "createAgentSession",
+        "createLiveLink",
+        "createLiveTicket",
         "createProfileSnapshot",
         "createSession",
         "launchProfile",

@@ -28,6 +28,8 @@ pub struct RateLimits {
     pub device_exchange_per_minute: NonZeroU32,
     /// Asking for an OAuth token, an address.
     pub oauth_token_per_minute: NonZeroU32,
+    /// Asking for mails of the status page, an address.
+    pub status_subscriptions_per_minute: NonZeroU32,
     /// Inviting somebody to a team, an account, and an e-mail address.
     pub team_invites_per_hour: NonZeroU32,
     /// Testing keys at model providers, an account.
@@ -54,6 +56,7 @@ impl Default for RateLimits {
             device_bind_per_minute: GENEROUS,
             device_exchange_per_minute: GENEROUS,
             oauth_token_per_minute: GENEROUS,
+            status_subscriptions_per_minute: const { NonZeroU32::new(30).expect("more than none") },
             team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
             byok_test_per_minute: const { NonZeroU32::new(10).expect("more than none") },
             proxy_check_per_minute: const { NonZeroU32::new(10).expect("more than none") },
@@ -73,7 +76,7 @@ pub enum Bucket {
     /// The mail that lets one set a new password.
     SendPasswordReset,
     /// The mail that asks a subscriber of the status page.
-    SendStatusConfirmation,
+    StatusSubscription,
     Signup,
     Login,
     /// Wrong passwords: looked at before, and recorded when it was wrong.
@@ -100,7 +103,7 @@ impl Bucket {
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
-        Self::SendStatusConfirmation,
+        Self::StatusSubscription,
         Self::Signup,
         Self::Login,
         Self::LoginFailures,
@@ -123,7 +126,7 @@ impl Bucket {
             Self::SendVerification => "send_verification",
             Self::SendMagicLink => "send_magic_link",
             Self::SendPasswordReset => "send_password_reset",
-            Self::SendStatusConfirmation => "send_status_confirmation",
+            Self::StatusSubscription => "status_subscription",
             Self::Signup => "signup",
             Self::Login => "login",
             Self::LoginFailures => "login_failures",
@@ -144,9 +147,10 @@ impl Bucket {
     /// How fast it fills up, and how much is in it at once.
     pub fn quota(self, limits: &RateLimits) -> Quota {
         match self {
-            Self::SendVerification | Self::SendMagicLink | Self::SendPasswordReset | Self::SendStatusConfirmation => {
+            Self::SendVerification | Self::SendMagicLink | Self::SendPasswordReset => {
                 Quota::per_minute(limits.send_per_minute)
             }
+            Self::StatusSubscription => Quota::per_minute(limits.status_subscriptions_per_minute),
             Self::Signup => Quota::per_minute(limits.signup_per_minute),
             Self::Login => Quota::per_minute(limits.login_per_minute),
             Self::LoginFailures => Quota::per_hour(limits.login_failures_per_hour),

@@ -177,9 +177,7 @@ mod tests {
     async fn three_mails_a_minute_can_be_asked_for_from_an_address_on_each_route() {
         let limiter = three_a_minute();
         let (here, there) = (client("192.0.2.1"), client("192.0.2.2"));
-        for bucket in
-            [Bucket::SendVerification, Bucket::SendMagicLink, Bucket::SendPasswordReset, Bucket::SendStatusConfirmation]
-        {
+        for bucket in [Bucket::SendVerification, Bucket::SendMagicLink, Bucket::SendPasswordReset] {
             for _ in 0..3 {
                 limiter.check(bucket, &here).await.expect("within the limit");
             }

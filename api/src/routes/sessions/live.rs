@@ -64,8 +64,9 @@ pub fn routes() -> Routes {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = LiveTicketRequest, example = json!({"role": "viewer"}))]
 struct TicketBody {
-    /// What its bearer may do
+    /// What its bearer may do, `viewer` by default
     #[schema(schema_with = role)]
+    #[serde(default)]
     role: Role,
     /// What a controller's client calls itself when it takes over an agent session
     #[schema(min_length = 1, max_length = 128)]

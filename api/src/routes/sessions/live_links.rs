@@ -24,7 +24,7 @@ use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{Json, OpenJson, Unused};
 use crate::http::kinds;
-use crate::http::lists::{List, Listed};
+use crate::http::lists::{Listed, Page};
 use crate::http::openapi::{AnotherLink, Body, Database, EndedSession, NoLink, NoSession, RateLimited, Restricted};
 use crate::http::path::{IdPath, not_found};
 use crate::http::rate_limits::Bucket;
@@ -44,9 +44,14 @@ pub fn routes() -> Routes {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = CreateLiveLink, example = json!({"expires_in": 3600}))]
 struct NewLiveLink {
-    /// Seconds
+    /// Seconds, an hour by default
     #[schema(minimum = 1, maximum = 86_400)]
+    #[serde(default = "an_hour")]
     expires_in: i64,
+}
+
+fn an_hour() -> i64 {
+    3_600
 }
 
 /// An address by which anybody may watch who has it
@@ -137,11 +142,11 @@ async fn create(
     }
 }
 
-type LiveLinkList = List<LiveLink>;
+type LiveLinkList = Page<LiveLink>;
 
 impl Listed for LiveLink {
     const LIST: &'static str = "LiveLinkList";
-    const MEANING: &'static str = "Links that are good, newest first";
+    const MEANING: &'static str = "All links that are good, newest first";
 }
 
 /// List the links to a session's live view
