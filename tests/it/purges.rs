@@ -165,7 +165,7 @@ struct Grown {
 }
 
 /// However many rows have reached their term, whoever works with that table waits for one batch of them at most, and no batch is larger
-/// than it may be. `KITFLEET_TEST_ROWS=1000000` shows it of a million, and of 50 ms, on a machine that does nothing else: elsewhere
+/// than it may be. `KITFLEET_TEST_ROWS=1000000` shows it of a million, and of 50 ms, on a machine that does nothing else, one test at a time (`-j1`): elsewhere
 /// `KITFLEET_TEST_PATIENCE_MS` says how long is too long.
 async fn is_purged_in_nobodys_way(grown: Grown, purge: impl AsyncFn(&App)) {
     let rows: i64 = given("KITFLEET_TEST_ROWS", 10_000);
