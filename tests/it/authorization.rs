@@ -543,7 +543,8 @@ async fn a_cursor_is_good_for_its_list_and_its_account_only() {
     let crypto = CryptoProcessor::start().await;
     let app = App::simulated().with_second_factors().paid_in_crypto_at(&crypto.base_url).start().await;
     let contract = app.stranger().get("/openapi.json").await.expect(200).body;
-    let lists = ROUTES.iter().filter(|route| {
+    // Those of staff are nobody's account's (staff 15).
+    let lists = ROUTES.iter().filter(|route| !route.path.starts_with("/v1/admin/")).filter(|route| {
         let operation = &contract["paths"][&route.path][route.method.as_str().to_lowercase()];
         let parameters = operation["parameters"].as_array().into_iter().flatten();
         parameters.into_iter().any(|parameter| parameter["$ref"] == "#/components/parameters/Cursor")
