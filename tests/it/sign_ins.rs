@@ -523,6 +523,7 @@ async fn a_verification_link_that_was_asked_for_late_lets_nobody_in_who_knew_the
     app.log_in("bob@example.com", PASSWORD).await.expect(200);
     let new = json!({"email": "eve@example.com", "password": PASSWORD, "name": "Eve"});
     stranger.post(SIGNUP, new).await.expect(200);
+    app.mail_to("eve@example.com", Template::VerifyEmail).await;
     let link = app.link(RESEND, "eve@example.com").await;
     stranger.post(VERIFY, json!({"token": link})).await.expect(200);
     app.log_in("eve@example.com", PASSWORD).await.expect(200);
