@@ -220,7 +220,7 @@ async fn a_challenge_is_resolved_once_and_by_its_owner() {
     client.post(&resolution(&session, &found), json!({})).await.expect(200);
     client.operate(&session, "snapshot", json!({})).await.problem(410, "session-destroyed");
 
-    app.execute("update sessions set updated_at = now() - interval '91 days' where id = $1", uuid_of(&session)).await;
+    app.execute("update sessions set ended_at = now() - interval '91 days' where id = $1", uuid_of(&session)).await;
     app.run(&["sweep", "retention"]).await.code(0);
     assert_eq!(app.count("select count(*) from challenges").await, 0);
     app.stop().await;

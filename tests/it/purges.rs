@@ -85,15 +85,16 @@ async fn what_somebody_has_in_hand_is_skipped() {
         ["select from byok_keys for update", "select from proxies for update", "select from profiles for update"];
     let held = hold(&mut holder, &statements).await;
     sweep(&app).await;
+    // The service sweeps by itself, too, and skips it again.
     for (arm, count) in arms {
-        assert_eq!((purges(&app, arm, "purged").await, purges(&app, arm, "skipped").await), (0, count), "{arm}");
+        assert_eq!(purges(&app, arm, "purged").await, 0, "{arm}");
+        assert!(purges(&app, arm, "skipped").await >= count, "{arm}");
     }
     held.rollback().await.expect("an end");
     drop(holder);
     sweep(&app).await;
     for (arm, count) in arms {
-        assert_eq!((purges(&app, arm, "purged").await, purges(&app, arm, "skipped").await), (count, count), "{arm}");
-        assert_eq!(purges(&app, arm, "failed").await, 0, "{arm}");
+        assert_eq!((purges(&app, arm, "purged").await, purges(&app, arm, "failed").await), (count, 0), "{arm}");
     }
     app.stop().await;
 }
@@ -383,7 +384,7 @@ async fn what_has_very_many_rows_is_purged_in_batches_too() {
                     select uuid_v7(), $1, 'generic', 1, 'test' from generate_series(1, 700)";
         app.execute(fill, uuid_of(session)).await;
     }
-    let aged = "update sessions set updated_at = now() - interval '91 days' where id = $1";
+    let aged = "update sessions set ended_at = now() - interval '91 days' where id = $1";
     app.execute(aged, uuid_of(&old)).await;
     for (session, age) in [(&old, 31), (&recent, 29)] {
         let fill = "with closed as (

@@ -54,11 +54,11 @@ async fn sessions_and_workers_go_when_they_ended_long_ago() {
         client.navigate(session, "https://example.com/").await;
         client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
-    let aged = "update sessions set updated_at = now() - interval '90 days 1 second' where id = $1";
+    let aged = "update sessions set ended_at = now() - interval '90 days 1 second' where id = $1";
     app.execute(aged, uuid_of(&old)).await;
     // As if it were old, but it lives.
     app.execute(aged, uuid_of(&live)).await;
-    app.execute("update sessions set updated_at = now() - interval '89 days' where id = $1", uuid_of(&recent)).await;
+    app.execute("update sessions set ended_at = now() - interval '89 days' where id = $1", uuid_of(&recent)).await;
     let [gone, kept] = [Uuid::now_v7(), Uuid::now_v7()];
     for (worker, age) in [(gone, 8), (kept, 6)] {
         sqlx::query(

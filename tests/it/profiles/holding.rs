@@ -443,8 +443,9 @@ async fn what_a_session_left_is_waited_for() {
     let keeping = uuid_of(&unknown_id("ses"));
     sqlx::query(
         "insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, profile_id, destroyed_at,
-                               profile_in_hand)
-         select $1, account_id, worker_id, status, archetype, purpose, behavioral_profile, profile_id, destroyed_at, true
+                               live, ended, ended_at, profile_in_hand)
+         select $1, account_id, worker_id, status, archetype, purpose, behavioral_profile, profile_id, destroyed_at,
+                live, ended, ended_at, true
          from sessions where id = $2",
     )
     .bind(keeping)

@@ -17,12 +17,12 @@ create temporary table one as
 select (select id from accounts where name = 'Ada Lovelace') as account,
        array(select id from workers order by id) as workers, array(select id from accounts order by id) as accounts;
 
-insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, label, created_at, updated_at)
-select uuid_v7_of(now() - n * interval '6 seconds'), account, workers[1 + n % 200],
-       case when n % 100000 = 0 then 'errored' else 'destroyed' end, 'iphone', 'test', 'regular',
-       case when n % 3 = 0 then 'nightly' when n % 100001 = 0 then 'rare' end,
-       now() - n * interval '6 seconds', now() - n * interval '6 seconds'
-from one, generate_series(1, 1000000) n;
+insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, label, created_at, updated_at,
+                      live, ended, ended_at)
+select uuid_v7_of(began), account, workers[1 + n % 200], how, 'iphone', 'test', 'regular',
+       case when n % 3 = 0 then 'nightly' when n % 100001 = 0 then 'rare' end, began, began, false, how, began
+from one, generate_series(1, 1000000) n,
+     lateral (select now() - n * interval '6 seconds', case when n % 100000 = 0 then 'errored' else 'destroyed' end) t (began, how);
 insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile)
 select uuid_v7_of(now() - interval '1 minute' - n * interval '1 millisecond'), accounts[n], workers[1 + n % 200], 'ready', 'iphone', 'test',
        'regular'
