@@ -83,6 +83,14 @@ async fn what_a_process_of_the_family_can_open() {
             assert!(!environment.contains(secret), "{name} has {secret} in {environment:?}");
         }
     }
+    // A voice that WebKit is linked with and never calls is not loaded; those that it speaks with are.
+    for name in ["kitfleet-host", "WebKitNetworkPr", "WebKitWebProces"] {
+        for (pid, _) in all.iter().filter(|(_, other)| other == name) {
+            let loaded = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
+            assert!(loaded.contains("libflite_cmu_us_slt.so"), "{name} has no voice");
+            assert!(!loaded.contains("libflite_cmu_time_awb.so"), "{name} has a voice that nobody needs");
+        }
+    }
     // A folder each.
     let hosts = scene.app.processes("kitfleet-host");
     for host in &hosts {
