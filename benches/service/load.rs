@@ -35,7 +35,7 @@ const CLIENTS: usize = 16;
 /// How long the load lasts before it is measured.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// How often it is looked at what backends wait for.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What is asked for behind the section's name.
 #[derive(Parser)]

@@ -1,4 +1,4 @@
-//! What the service costs: `cargo bench --bench service`, or with a section's name after `--`.
+//! What the service costs: `cargo bench --profile dist --bench service`, or with a section's name after `--`.
 //!
 //! Everything is measured from outside, over HTTP, on the real binary with its embedded database. The browser sections
 //! run the same work on bare `WebDriver` (`WebKitWebDriver` and `MiniBrowser`, a fresh browser each) in the same run, so

@@ -65,7 +65,7 @@ impl Scene {
 
     /// The address of such a page.
     pub fn written(&self, html: &str) -> String {
-        reqwest::Url::parse_with_params(&self.site.url("/written"), [("html", html)]).expect("an address").into()
+        self.site.written(html)
     }
 
     /// What the page shows.

@@ -126,6 +126,11 @@ impl Site {
         format!("https://127.0.0.1:{}/", self.tls_port)
     }
 
+    /// The address of a page that the test has written.
+    pub fn written(&self, html: &str) -> String {
+        reqwest::Url::parse_with_params(&self.url("/written"), [("html", html)]).expect("an address").into()
+    }
+
     /// The site under another name, such as `localhost`.
     pub fn url_under(&self, host: &str, path: &str) -> String {
         let port = self.base_url.rsplit(':').next().expect("a port");

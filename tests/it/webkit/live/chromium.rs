@@ -271,6 +271,29 @@ async fn a_person_takes_over_and_hands_back_in_the_page() {
     scene.app.stop().await;
 }
 
+/// Contract: live 34. A page of an origin that is named has the view in a frame; in one of any other the browser shows nothing of ours.
+#[tokio::test]
+async fn a_page_of_a_named_origin_has_the_view_in_a_frame() {
+    let (site, foreign) = (Site::start().await, Site::start().await);
+    let app = App::webkit().set("live.origins", &site.base_url).start().await;
+    let scene = Scene { site, ..Scene::of(app).await };
+    scene.show("<h1>Here</h1>").await;
+    let path = format!("/v1/sessions/{}/live-links", scene.session);
+    let link = scene.client.post(&path, json!({})).await.expect(201).body;
+    let frame = format!("<iframe src=\"{}\"></iframe>", link["url"].as_str().expect("an address"));
+    let seen = "const view = document.querySelector('#view');
+        return view !== null && view.width > 1 && document.querySelector('#message').hidden";
+    let nothing = "return location.protocol === 'chrome-error:' && document.querySelector('#view') === null";
+    let chromium = Chromium::start().await;
+    for (site, shown) in [(&scene.site, seen), (&foreign, nothing), (&scene.site, seen)] {
+        chromium.open(&site.written(&frame)).await;
+        chromium.call(Method::POST, "/frame", &json!({"id": 0})).await;
+        chromium.until(shown, &json!(true)).await;
+    }
+    chromium.quit().await;
+    scene.app.stop().await;
+}
+
 /// Contract: live 6, 20, 33. When the browser that is watched dies, the page says that the session has ended, and asks for no more.
 #[tokio::test]
 async fn the_page_says_that_the_session_has_ended() {
