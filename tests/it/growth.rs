@@ -102,8 +102,8 @@ async fn scans(app: &App) -> Vec<(String, i64)> {
     sqlx::query_as(scans).fetch_all(&app.database.pool).await.expect("the counts")
 }
 
-/// Workers that have nothing to do.
-const WORKERS: usize = 4;
+/// Workers that have nothing to do: enough that it is no matter whether a minute, at which most chains are due, falls into the window.
+const WORKERS: usize = 8;
 /// Statements a second that each of them may send while chains of a minute are due: of fewer workers each runs more of those, of many
 /// next to none.
 const IDLE: f64 = 2.0;
