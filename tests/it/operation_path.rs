@@ -115,7 +115,8 @@ async fn a_create_and_a_destroy_take_few_statements_and_three_durable_commits() 
         };
         pair().await;
         app.database.pool.execute(STEPS).await.expect("the steps of intents");
-        let ends = "create trigger note_step before update of status on sessions for each row when (new.status = 'destroyed')
+        let ends =
+            "create trigger note_step before update of status on sessions for each row when (new.status = 'destroyed')
                     execute function note_step()";
         app.database.pool.execute(ends).await.expect("the end of a session");
         app.count_statements().await;

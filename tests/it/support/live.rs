@@ -14,6 +14,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role as Part;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 
@@ -193,6 +195,12 @@ impl Viewer {
     pub async fn send_raw(&mut self, said: &str) {
         // One that was closed is noticed by who reads.
         let _ = self.socket.send(Message::text(said)).await;
+    }
+
+    /// Says something as a text that need not be one.
+    pub async fn send_bytes(&mut self, said: Vec<u8>) {
+        let frame = Frame::message(said, OpCode::Data(Data::Text), true);
+        let _ = self.socket.send(Message::Frame(frame)).await;
     }
 
     /// Does something.

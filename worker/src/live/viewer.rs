@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::{Role as Part, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Bytes, Message};
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 
 use super::acting::{Deed, What};
@@ -37,6 +37,9 @@ const EVENTS_OF_A_CHANGE: usize = 100;
 /// Messages a second, of whatever kind (contract: live 20).
 const MESSAGES_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 
+/// The most that is read of a message. One that is longer than it may be is refused; of a longer one than this the connection is closed.
+const READ_BYTES: usize = 4 * MESSAGE_BYTES;
+
 type Socket = WebSocketStream<Box<dyn Stream>>;
 
 /// Serves a viewer until it leaves, or has to.
@@ -45,8 +48,8 @@ pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: Seat, stopping: &Ca
         .read_buffer_size(4 * 1024)
         // What waits here is a picture that gets old.
         .write_buffer_size(0)
-        .max_message_size(Some(MESSAGE_BYTES))
-        .max_frame_size(Some(MESSAGE_BYTES));
+        .max_message_size(Some(READ_BYTES))
+        .max_frame_size(Some(READ_BYTES));
     let socket = WebSocketStream::from_raw_socket(stream, Part::Server, Some(config)).await;
     let (sink, stream) = socket.split();
     let withdrawn = seat.withdrawn.clone();
@@ -155,7 +158,7 @@ impl<'a> Viewer<'a> {
                 Some((reason, detail)) = self.seat.refusals.recv() => self.refuse(reason, detail).await,
                 _ = pings.tick() => self.ping().await,
                 message = self.stream.next() => match message {
-                    Some(Ok(message)) => match self.hear(message) {
+                    Some(Ok(message)) => match self.hear(message).await {
                         Ok(Some(FromViewer::Ack { .. })) => {
                             if let Some(sent_at) = self.on_their_way.pop_front() {
                                 self.pace = sent_at.elapsed() * 2 / 3;
@@ -171,6 +174,7 @@ impl<'a> Viewer<'a> {
                         Ok(None) => Ok(()),
                         Err(over) => Err(over),
                     },
+                    Some(Err(Error::Capacity(_) | Error::Utf8(_))) => return Over::Close(Closing::Unreadable),
                     Some(Err(_)) | None => return Over::Gone,
                 },
             };
@@ -246,12 +250,16 @@ impl<'a> Viewer<'a> {
         self.send(Message::Ping(Bytes::new())).await
     }
 
-    fn hear(&mut self, message: Message) -> Result<Option<FromViewer>, Over> {
+    async fn hear(&mut self, message: Message) -> Result<Option<FromViewer>, Over> {
         self.heard_at = Instant::now();
         if self.messages.check().is_err() {
             return Err(Over::Close(Closing::Flooding));
         }
         match message {
+            Message::Text(text) if text.len() > MESSAGE_BYTES => {
+                self.refuse(Refusal::Invalid, "a message has at most 64 KiB").await?;
+                Ok(None)
+            }
             Message::Text(text) => match serde_json::from_str(&text) {
                 Ok(said) => Ok(Some(said)),
                 Err(_) => Err(Over::Close(Closing::Unreadable)),

@@ -151,6 +151,14 @@ async fn what_may_not_be_done_is_refused() {
         viewer.send_raw(said).await;
         assert_eq!(viewer.until_closed().await, Some(4002), "{said}");
     }
+    let mut viewer = shown(&scene, None).await;
+    viewer.send_raw(&"x".repeat(64 * 1024 + 1)).await;
+    assert_eq!(viewer.hears("refused", 0).await["reason"], "invalid");
+    viewer.send_bytes(vec![0xff, 0xfe]).await;
+    assert_eq!(viewer.until_closed().await, Some(4002));
+    let mut viewer = shown(&scene, None).await;
+    viewer.send_raw(&"x".repeat(256 * 1024 + 1)).await;
+    assert_eq!(viewer.until_closed().await, Some(4002));
     scene.assert_ready().await;
     scene.app.stop().await;
 }
