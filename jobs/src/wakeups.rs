@@ -6,13 +6,14 @@
 //!
 //! A process has one hub, and three ways lead to whoever listens on a channel: memory, when that is this process; Redis, where
 //! there is one, which wakes that process and no other; and PostgreSQL, which wakes everybody who listens to anything. The
-//! last is the way also when nobody listens at Redis, or Redis does not answer in time. Who listens does so on all three.
+//! last is the way also when nobody listens at Redis, or Redis does not answer in time. Who listens does so on all three, and
+//! all who do in a process share one connection to each.
 
 mod postgres;
 mod redis;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ::redis::{Client, RedisResult};
@@ -99,6 +100,7 @@ struct Hub {
     listening: PgConnectOptions,
     redis: Option<Client>,
     listeners: Mutex<HashMap<String, Listener>>,
+    ears: Mutex<Weak<Ears>>,
     outbox: mpsc::Sender<WakeUp>,
 }
 
@@ -112,7 +114,8 @@ impl Wakeups {
         let publisher = redis.as_ref().map(redis::Publisher::new).transpose()?;
         let (outbox, waiting) = mpsc::channel(OUTBOX);
         tokio::spawn(carry(waiting, publisher, postgres::Notifier::new(db)));
-        Ok(Self(Arc::new(Hub { listening, redis, listeners: Mutex::default(), outbox })))
+        let (listeners, ears) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Hub { listening, redis, listeners, ears, outbox })))
     }
 
     /// Tells whoever listens on this channel, if that can be done. It waits for nothing.
@@ -154,22 +157,20 @@ impl Wakeups {
             listeners.insert(channel(queue), listener);
             receivers.insert((*queue).to_owned(), receiver);
         }
-        let mut listening = self.listen_on(listeners);
-        let stands = timeout(LISTENS_WITHIN, listening.stands.wait_for(|stands| *stands)).await;
+        let listening = self.listen_on(listeners);
+        let mut standing = listening.ears.standing.clone();
+        let all_stand = |standing: &HashSet<String>| listening.channels.is_subset(standing);
+        let stands = timeout(LISTENS_WITHIN, standing.wait_for(all_stand)).await;
         stands.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::WorkerCrashed)?;
         Ok((listening, receivers))
     }
 
     fn listen_on(&self, listeners: HashMap<String, Listener>) -> Listening {
-        let channels: Vec<_> = listeners.keys().cloned().collect();
+        let channels: HashSet<_> = listeners.keys().cloned().collect();
         self.0.listeners().extend(listeners);
-        let (standing, stands) = watch::channel(false);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(postgres::hear(Arc::clone(&self.0), channels.clone(), standing));
-        if let Some(client) = self.0.redis.clone() {
-            tasks.spawn(redis::hear(Arc::clone(&self.0), client, channels.clone()));
-        }
-        Listening { hub: Arc::clone(&self.0), channels, stands, _tasks: tasks }
+        let ears = Hub::ears(&self.0);
+        ears.wanted.send_modify(|wanted| wanted.extend(channels.iter().cloned()));
+        Listening { hub: Arc::clone(&self.0), channels, ears }
     }
 }
 
@@ -188,10 +189,55 @@ impl Hub {
     }
 
     /// Says that something may have been told that nobody heard.
-    fn look(&self, channels: &[String]) {
+    fn look<'a>(&self, channels: impl IntoIterator<Item = &'a String>) {
         for channel in channels {
             self.hear(channel, None);
         }
+    }
+
+    /// Those that hear at present, or others, when nobody listened any more.
+    fn ears(hub: &Arc<Self>) -> Arc<Ears> {
+        let mut ears = hub.ears.lock().unwrap_or_else(PoisonError::into_inner);
+        ears.upgrade().unwrap_or_else(|| {
+            let opened = Arc::new(Ears::open(hub));
+            *ears = Arc::downgrade(&opened);
+            opened
+        })
+    }
+}
+
+/// The connections by which a process hears, until nobody listens any more.
+struct Ears {
+    wanted: watch::Sender<HashSet<String>>,
+    /// The channels that PostgreSQL has been told of.
+    standing: watch::Receiver<HashSet<String>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Ears {
+    fn open(hub: &Arc<Hub>) -> Self {
+        let (wanted, channels) = watch::channel(HashSet::new());
+        let (stands, standing) = watch::channel(HashSet::new());
+        let mut tasks = JoinSet::new();
+        if let Some(client) = hub.redis.clone() {
+            tasks.spawn(redis::hear(Arc::clone(hub), client, channels.clone()));
+        }
+        tasks.spawn(postgres::hear(Arc::clone(hub), channels, stands));
+        Self { wanted, standing, _tasks: tasks }
+    }
+}
+
+/// Which channels a connection listens to.
+#[derive(Default)]
+struct Heard(HashSet<String>);
+
+impl Heard {
+    /// From now on it listens to those that are wanted. Answers which are new, and which no longer wanted.
+    fn become_as(&mut self, wanted: &HashSet<String>) -> (Vec<String>, Vec<String>) {
+        let added = wanted.difference(&self.0).cloned().collect();
+        let removed = self.0.difference(wanted).cloned().collect();
+        self.0.clone_from(wanted);
+        (added, removed)
     }
 }
 
@@ -199,15 +245,14 @@ impl Hub {
 #[must_use]
 pub struct Listening {
     hub: Arc<Hub>,
-    channels: Vec<String>,
-    /// Whether PostgreSQL has been listened to.
-    stands: watch::Receiver<bool>,
-    _tasks: JoinSet<()>,
+    channels: HashSet<String>,
+    ears: Arc<Ears>,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         self.hub.listeners().retain(|channel, _| !self.channels.contains(channel));
+        self.ears.wanted.send_modify(|wanted| wanted.retain(|channel| !self.channels.contains(channel)));
     }
 }
 

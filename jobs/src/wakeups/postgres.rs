@@ -1,6 +1,7 @@
 //! PostgreSQL as a carrier. Its notifications are committed one after the other, in all of the database: a commit that waits for
 //! the disk would have all others wait with it. So these do not.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use sqlx::{Acquire as _, Connection as _, PgPool};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Hub, WakeUp};
+use super::{Heard, Hub, WakeUp};
 
 /// How long a connection that was lost is left alone.
 const RETRY: Duration = Duration::from_millis(200);
@@ -43,11 +44,15 @@ impl Notifier {
     }
 }
 
-/// Listens, for ever.
-pub(super) async fn hear(hub: Arc<Hub>, channels: Vec<String>, standing: watch::Sender<bool>) {
+/// Listens to the channels that are wanted, for ever, and says which it does.
+pub(super) async fn hear(
+    hub: Arc<Hub>,
+    mut wanted: watch::Receiver<HashSet<String>>,
+    standing: watch::Sender<HashSet<String>>,
+) {
     let failed = Seldom::new();
     loop {
-        let Err(error) = hear_on_one_connection(&hub, &channels, &standing).await;
+        let Err(error) = hear_on_one_connection(&hub, &mut wanted, &standing).await;
         failed.say(|held_back| tracing::warn!(%error, held_back, "the connection that hears wake-ups was lost"));
         sleep(RETRY).await;
     }
@@ -55,27 +60,39 @@ pub(super) async fn hear(hub: Arc<Hub>, channels: Vec<String>, standing: watch::
 
 async fn hear_on_one_connection(
     hub: &Hub,
-    channels: &[String],
-    standing: &watch::Sender<bool>,
+    wanted: &mut watch::Receiver<HashSet<String>>,
+    standing: &watch::Sender<HashSet<String>>,
 ) -> sqlx::Result<Infallible> {
     // A pool of its own: the shared one must not lose a connection for good.
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(hub.listening.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.eager_reconnect(false);
-    listener.listen_all(channels.iter().map(String::as_str)).await?;
-    standing.send_replace(true);
-    hub.look(channels);
+    let mut heard = Heard::default();
+    wanted.mark_changed();
     loop {
-        match timeout(QUIET, listener.try_recv()).await {
-            Ok(Ok(Some(told))) => {
-                hub.hear(told.channel(), Some(told.payload()));
+        tokio::select! {
+            Ok(()) = wanted.changed() => {
+                let (added, removed) = heard.become_as(&wanted.borrow_and_update());
+                if !added.is_empty() {
+                    listener.listen_all(added.iter().map(String::as_str)).await?;
+                }
+                for channel in &removed {
+                    listener.unlisten(channel).await?;
+                }
+                standing.send_replace(heard.0.clone());
+                hub.look(&added);
             }
-            Ok(Ok(None)) => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
-            Ok(Err(error)) => return Err(error),
-            Err(_) => {
-                let connection = listener.acquire().await?;
-                timeout(PING, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
-            }
+            told = timeout(QUIET, listener.try_recv()) => match told {
+                Ok(Ok(Some(told))) => {
+                    hub.hear(told.channel(), Some(told.payload()));
+                }
+                Ok(Ok(None)) => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
+                Ok(Err(error)) => return Err(error),
+                Err(_) => {
+                    let connection = listener.acquire().await?;
+                    timeout(PING, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+                }
+            },
         }
     }
 }

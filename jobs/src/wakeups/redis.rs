@@ -3,6 +3,7 @@
 //! It answers how many heard what was published. What nobody heard goes the other way, so that a listener may lose its
 //! connection without anybody having to notice.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,11 @@ use kitfleet_domain::seldom::Seldom;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, RedisError, RedisResult, Value};
+use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Carrier, Hub, WakeUp};
+use super::{Carrier, Heard, Hub, WakeUp};
 
 /// How long wake-ups wait for an answer of Redis before they go another way.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
@@ -85,11 +87,11 @@ impl Publisher {
     }
 }
 
-/// Subscribes, for ever.
-pub(super) async fn hear(hub: Arc<Hub>, client: Client, channels: Vec<String>) {
+/// Subscribes to the channels that are wanted, for ever.
+pub(super) async fn hear(hub: Arc<Hub>, client: Client, mut wanted: watch::Receiver<HashSet<String>>) {
     let failed = Seldom::new();
     loop {
-        if let Err(error) = hear_on_one_connection(&hub, &client, &channels).await {
+        if let Err(error) = hear_on_one_connection(&hub, &client, &mut wanted).await {
             failed
                 .say(|held_back| tracing::warn!(%error, held_back, "Redis tells nothing: wake-ups come by PostgreSQL"));
         }
@@ -97,25 +99,41 @@ pub(super) async fn hear(hub: Arc<Hub>, client: Client, channels: Vec<String>) {
     }
 }
 
-async fn hear_on_one_connection(hub: &Hub, client: &Client, channels: &[String]) -> RedisResult<()> {
-    let keys: Vec<_> = channels.iter().map(|channel| key(channel)).collect();
+async fn hear_on_one_connection(
+    hub: &Hub,
+    client: &Client,
+    wanted: &mut watch::Receiver<HashSet<String>>,
+) -> RedisResult<()> {
+    let keys = |channels: &[String]| -> Vec<_> { channels.iter().map(|channel| key(channel)).collect() };
     let late = |late: Elapsed| RedisError::from(io::Error::from(late));
     let connected = timeout(DEAD_AFTER, client.get_async_pubsub()).await;
     let (mut sink, mut told) = connected.map_err(late)??.split();
-    timeout(DEAD_AFTER, sink.subscribe(&keys)).await.map_err(late)??;
-    hub.look(channels);
+    let mut heard = Heard::default();
+    wanted.mark_changed();
     loop {
-        match timeout(QUIET, told.next()).await {
-            Ok(Some(message)) => {
-                // What is no text is nobody's of ours.
-                if let (Some(channel), Ok(payload)) =
-                    (message.get_channel_name().strip_prefix(&key("")), message.get_payload::<String>())
-                {
-                    hub.hear(channel, Some(&payload));
+        tokio::select! {
+            Ok(()) = wanted.changed() => {
+                let (added, removed) = heard.become_as(&wanted.borrow_and_update());
+                if !added.is_empty() {
+                    timeout(DEAD_AFTER, sink.subscribe(keys(&added))).await.map_err(late)??;
                 }
+                if !removed.is_empty() {
+                    timeout(DEAD_AFTER, sink.unsubscribe(keys(&removed))).await.map_err(late)??;
+                }
+                hub.look(&added);
             }
-            Ok(None) => return Ok(()),
-            Err(_) => drop(timeout(DEAD_AFTER, sink.ping::<Value>()).await.map_err(late)??),
+            message = timeout(QUIET, told.next()) => match message {
+                Ok(Some(message)) => {
+                    // What is no text is nobody's of ours.
+                    if let (Some(channel), Ok(payload)) =
+                        (message.get_channel_name().strip_prefix(&key("")), message.get_payload::<String>())
+                    {
+                        hub.hear(channel, Some(&payload));
+                    }
+                }
+                Ok(None) => return Ok(()),
+                Err(_) => drop(timeout(DEAD_AFTER, sink.ping::<Value>()).await.map_err(late)??),
+            },
         }
     }
 }
