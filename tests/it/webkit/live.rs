@@ -32,7 +32,10 @@ async fn what_changes_is_seen() {
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
     let first = viewer.until("a picture", |viewer| viewer.last).await.0;
     assert_eq!((first.base, first.rect), (0, [0, 0, first.view[0], first.view[1]]));
-    assert!(viewer.shows((80, 100), GREEN) && viewer.shows((20, 20), WHITE) && viewer.shows((200, 400), WHITE));
+    let as_written = |viewer: &Viewer| {
+        viewer.shows((80, 100), GREEN) && viewer.shows((20, 20), WHITE) && viewer.shows((200, 400), WHITE)
+    };
+    viewer.until("the page", |viewer| as_written(viewer).then_some(())).await;
     let hello = json!({"type": "hello", "session_id": scene.session, "role": "viewer"});
     assert_eq!(viewer.said[0], hello);
     let page = viewer.hears("page", 0).await;
