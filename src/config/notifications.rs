@@ -10,7 +10,7 @@ use super::Config;
 #[serde(default)]
 pub struct Notifications {
     /// Streams of an account that may be open at a time.
-    max_streams: u32,
+    pub(super) max_streams: u32,
 }
 
 impl Default for Notifications {

@@ -70,6 +70,8 @@ fn every_mistake_is_one_line_that_names_the_key() {
         ("[billing.prices]\nenterprise = 0", "`billing.prices.enterprise`", ["must be", "1 to", "99999999"]),
         ("[billing.prices]\nsolo_manual = 100000000", "`billing.prices.solo_manual`", ["must be", "1 to", "99999999"]),
         ("[billing.crypto]\nperiod = \"0s\"", "`billing.crypto.period`", ["must be", "longer than", "nothing"]),
+        ("[auth]\nsession_ttl = \"0s\"", "`auth.session_ttl`", ["must be", "longer than", "nothing"]),
+        ("[notifications]\nmax_streams = 0", "`notifications.max_streams`", ["must be", "at least", "1"]),
         ("[egress]\nprobe_interval = \"0s\"", "`egress.probe_interval`", ["must be", "longer than", "nothing"]),
         ("[egress]\nprobe_exit_url = \"https://example.com\"", "`egress.probe_exit_url`", ["must be", "http", "URL"]),
     ] {
