@@ -148,9 +148,12 @@ impl Database {
 
     fn unreachable(&self) -> String {
         match &self.0 {
-            Source::Configured(configured) => {
-                let (host, port) = (configured.pooled.get_host(), configured.pooled.get_port());
-                format!("the database at {host}:{port} (database.url) cannot be reached")
+            Source::Configured(Configured { pooled, .. }) => {
+                let place = pooled.get_socket().map_or_else(
+                    || format!("{}:{}", pooled.get_host(), pooled.get_port()),
+                    |folder| folder.display().to_string(),
+                );
+                format!("the database at {place} (database.url) cannot be reached")
             }
             Source::Embedded(_) | Source::Attached(_) => "the embedded database cannot be reached".to_owned(),
         }

@@ -170,7 +170,7 @@ async fn inside(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Vec<Ch
     }];
     let slots: i32 = sqlx::query_scalar("select current_setting('max_connections')::int").fetch_one(&mut *conn).await?;
     // Beside its pool a process that does everything has these, and PostgreSQL keeps three for whoever looks after it.
-    if i64::from(slots) < i64::from(config.database.max_connections) + 10 + 3 {
+    if i64::from(slots) < i64::from(config.database.max_connections) + 11 + 3 {
         let mend = "raise max_connections there, or lower database.max_connections";
         checks.push(Check::warn("database connections", format!("the server allows {slots}"), mend));
     }

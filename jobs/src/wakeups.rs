@@ -13,6 +13,8 @@ mod postgres;
 mod redis;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -224,6 +226,32 @@ impl Ears {
         }
         tasks.spawn(postgres::hear(Arc::clone(hub), channels, stands));
         Self { wanted, standing, _tasks: tasks }
+    }
+}
+
+/// What the log is told of a connection by which a process hears.
+struct Line {
+    loss: &'static str,
+    is_lost: AtomicBool,
+    lost: Seldom,
+    back: Seldom,
+}
+
+impl Line {
+    /// One whose loss is told by these words.
+    fn new(loss: &'static str) -> Self {
+        Self { loss, is_lost: AtomicBool::new(false), lost: Seldom::new(), back: Seldom::new() }
+    }
+
+    fn is_lost(&self, error: &dyn Display) {
+        self.is_lost.store(true, Ordering::Relaxed);
+        self.lost.say(|held_back| tracing::warn!(%error, held_back, "{}", self.loss));
+    }
+
+    fn stands(&self) {
+        if self.is_lost.swap(false, Ordering::Relaxed) {
+            self.back.say(|held_back| tracing::info!(held_back, after = self.loss, "wake-ups are heard again"));
+        }
     }
 }
 

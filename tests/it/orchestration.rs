@@ -532,7 +532,8 @@ async fn a_worker_that_stops_tells_its_callers() {
     app.stop().await;
 }
 
-/// Contract: workers 12. An answer is not lost with the connection that listens for it, and neither is a job.
+/// Contract: workers 12. An answer is not lost with the connection that listens for it, and neither is a job; and the log tells of the
+/// connection's end and of its return.
 #[tokio::test]
 async fn a_lost_notification_loses_no_answer() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -553,6 +554,13 @@ async fn a_lost_notification_loses_no_answer() {
         app.count(terminate).await;
         let answer = tokio::time::timeout(Duration::from_secs(8), call).await.expect("an answer in time");
         answer.expect("a task").expect(200);
+    }
+    for process in [0, 1] {
+        eventually(Duration::from_secs(10), "it listens again", async || {
+            app.log(process).contains("wake-ups are heard again").then_some(())
+        })
+        .await;
+        assert!(app.log(process).contains("the connection that hears wake-ups was lost"));
     }
     app.stop().await;
 }

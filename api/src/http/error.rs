@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use kitfleet_domain::database::may_pass;
 use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::patterns::PatternError;
+use kitfleet_domain::seldom::Seldom;
 use kitfleet_domain::turns::NotYet;
 use kitfleet_domain::validation::Invalid;
 use serde::Serialize;
@@ -209,7 +210,9 @@ impl From<Failure> for Problem {
 impl From<sqlx::Error> for Problem {
     fn from(error: sqlx::Error) -> Self {
         if may_pass(&error) {
-            tracing::warn!(%error, "the database is unavailable");
+            // Whoever calls meanwhile, and there may be very many, is told so.
+            static UNAVAILABLE: Seldom = Seldom::new();
+            UNAVAILABLE.say(|held_back| tracing::warn!(%error, held_back, "the database is unavailable"));
             Self::unavailable_for_now("the database is unavailable")
         } else {
             Self::internal(&error)

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitfleet_domain::database::pool_options;
-use kitfleet_domain::seldom::Seldom;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Acquire as _, Connection as _, PgPool};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Heard, Hub, WakeUp};
+use super::{Heard, Hub, Line, WakeUp};
 
 /// How long a connection that was lost is left alone.
 const RETRY: Duration = Duration::from_millis(200);
@@ -50,10 +49,10 @@ pub(super) async fn hear(
     mut wanted: watch::Receiver<HashSet<String>>,
     standing: watch::Sender<HashSet<String>>,
 ) {
-    let failed = Seldom::new();
+    let line = Line::new("the connection that hears wake-ups was lost");
     loop {
-        let Err(error) = hear_on_one_connection(&hub, &mut wanted, &standing).await;
-        failed.say(|held_back| tracing::warn!(%error, held_back, "the connection that hears wake-ups was lost"));
+        let Err(error) = hear_on_one_connection(&hub, &mut wanted, &standing, &line).await;
+        line.is_lost(&error);
         sleep(RETRY).await;
     }
 }
@@ -62,11 +61,13 @@ async fn hear_on_one_connection(
     hub: &Hub,
     wanted: &mut watch::Receiver<HashSet<String>>,
     standing: &watch::Sender<HashSet<String>>,
+    line: &Line,
 ) -> sqlx::Result<Infallible> {
     // A pool of its own: the shared one must not lose a connection for good.
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(hub.listening.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.eager_reconnect(false);
+    line.stands();
     let mut heard = Heard::default();
     wanted.mark_changed();
     loop {

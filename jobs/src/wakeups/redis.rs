@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Carrier, Heard, Hub, WakeUp};
+use super::{Carrier, Heard, Hub, Line, WakeUp};
 
 /// How long wake-ups wait for an answer of Redis before they go another way.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
@@ -89,11 +89,10 @@ impl Publisher {
 
 /// Subscribes to the channels that are wanted, for ever.
 pub(super) async fn hear(hub: Arc<Hub>, client: Client, mut wanted: watch::Receiver<HashSet<String>>) {
-    let failed = Seldom::new();
+    let line = Line::new("Redis tells nothing: wake-ups come by PostgreSQL");
     loop {
-        if let Err(error) = hear_on_one_connection(&hub, &client, &mut wanted).await {
-            failed
-                .say(|held_back| tracing::warn!(%error, held_back, "Redis tells nothing: wake-ups come by PostgreSQL"));
+        if let Err(error) = hear_on_one_connection(&hub, &client, &mut wanted, &line).await {
+            line.is_lost(&error);
         }
         sleep(PAUSE).await;
     }
@@ -103,11 +102,13 @@ async fn hear_on_one_connection(
     hub: &Hub,
     client: &Client,
     wanted: &mut watch::Receiver<HashSet<String>>,
+    line: &Line,
 ) -> RedisResult<()> {
     let keys = |channels: &[String]| -> Vec<_> { channels.iter().map(|channel| key(channel)).collect() };
     let late = |late: Elapsed| RedisError::from(io::Error::from(late));
     let connected = timeout(DEAD_AFTER, client.get_async_pubsub()).await;
     let (mut sink, mut told) = connected.map_err(late)??.split();
+    line.stands();
     let mut heard = Heard::default();
     wanted.mark_changed();
     loop {
