@@ -148,7 +148,8 @@ impl Database {
 
     fn unreachable(&self) -> String {
         match &self.0 {
-            Source::Configured(Configured { pooled, .. }) => {
+            Source::Configured(configured) => {
+                let pooled = &configured.pooled;
                 let place = pooled.get_socket().map_or_else(
                     || format!("{}:{}", pooled.get_host(), pooled.get_port()),
                     |folder| folder.display().to_string(),
