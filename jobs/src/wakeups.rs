@@ -191,7 +191,7 @@ impl Hub {
     }
 
     /// Says that something may have been told that nobody heard.
-    fn look<'a>(&self, channels: impl IntoIterator<Item = &'a String>) {
+    fn look(&self, channels: &[String]) {
         for channel in channels {
             self.hear(channel, None);
         }

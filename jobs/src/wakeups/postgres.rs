@@ -19,7 +19,7 @@ use super::{Heard, Hub, Line, WakeUp};
 const RETRY: Duration = Duration::from_millis(200);
 /// How long a connection may be silent before it is asked whether it still stands.
 const QUIET: Duration = Duration::from_secs(10);
-/// How long it may take to answer that, and to notify.
+/// How long it may take to answer that, to notify, and to begin or cease to listen.
 const PING: Duration = Duration::from_secs(5);
 
 /// Sends notifications, over a connection of its own.
@@ -74,12 +74,9 @@ async fn hear_on_one_connection(
         tokio::select! {
             Ok(()) = wanted.changed() => {
                 let (added, removed) = heard.become_as(&wanted.borrow_and_update());
-                if !added.is_empty() {
-                    listener.listen_all(added.iter().map(String::as_str)).await?;
-                }
-                for channel in &removed {
-                    listener.unlisten(channel).await?;
-                }
+                // All who listen would be deaf with a connection that has fallen silent.
+                let changed = timeout(PING, listen_to(&mut listener, &added, &removed)).await;
+                changed.map_err(|_| sqlx::Error::PoolTimedOut)??;
                 standing.send_replace(heard.0.clone());
                 hub.look(&added);
             }
@@ -96,4 +93,15 @@ async fn hear_on_one_connection(
             },
         }
     }
+}
+
+/// Begins to listen to some channels, and ceases to listen to others.
+async fn listen_to(listener: &mut PgListener, added: &[String], removed: &[String]) -> sqlx::Result<()> {
+    if !added.is_empty() {
+        listener.listen_all(added.iter().map(String::as_str)).await?;
+    }
+    for channel in removed {
+        listener.unlisten(channel).await?;
+    }
+    Ok(())
 }

@@ -123,6 +123,10 @@ impl Chromium {
         self.open(ticket["page_url"].as_str().expect("an address")).await;
         self.until(SEEN, &json!(true)).await;
     }
+
+    async fn quit(self) {
+        self.call(Method::DELETE, "", &json!({})).await;
+    }
 }
 
 /// Contract: live 33, 35. What the browser shows is drawn there, and a finger and a keyboard reach it.
@@ -149,7 +153,7 @@ async fn chromium_shows_a_session_and_acts_in_it() {
     chromium.until(TITLE, &json!("focused")).await;
     chromium.press("Zulu").await;
     chromium.until(TITLE, &json!("Zulu")).await;
-    drop(chromium);
+    chromium.quit().await;
     tokio::time::timeout(Duration::from_secs(10), until_status(&scene.client, &scene.session, "ready"))
         .await
         .expect("ready");
@@ -192,7 +196,7 @@ async fn an_input_method_writes_a_whole_and_keeps_its_keys() {
     // A key that is nobody's but the person's.
     chromium.press(&format!("{ENTER}x")).await;
     chromium.until(TITLE, &json!("日本x 1")).await;
-    drop(chromium);
+    chromium.quit().await;
     scene.app.stop().await;
 }
 
@@ -241,7 +245,7 @@ async fn a_keyboard_is_enough() {
     chromium.press(ENTER).await;
     chromium.until(TITLE, &json!("three")).await;
     chromium.until("return document.activeElement.id", &json!("view")).await;
-    drop(chromium);
+    chromium.quit().await;
     scene.app.stop().await;
 }
 
@@ -280,7 +284,7 @@ async fn a_person_takes_over_and_hands_back_in_the_page() {
     chromium.until(LANE, &json!("Take over")).await;
     assert_eq!(scene.client.get(&path).await.expect(200).body["control"], "ai");
     scene.assert_ready().await;
-    drop(chromium);
+    chromium.quit().await;
     scene.app.stop().await;
 }
 
@@ -303,7 +307,7 @@ async fn a_page_of_a_named_origin_has_the_view_in_a_frame() {
         chromium.call(Method::POST, "/frame", &json!({"id": 0})).await;
         chromium.until(shown, &json!(true)).await;
     }
-    drop(chromium);
+    chromium.quit().await;
     scene.app.stop().await;
 }
 
@@ -327,6 +331,6 @@ async fn the_page_says_that_the_session_has_ended() {
     chromium.open("about:blank").await;
     chromium.open(link["url"].as_str().expect("an address")).await;
     chromium.until(message, &json!("This link is good no more.")).await;
-    drop(chromium);
+    chromium.quit().await;
     scene.app.stop().await;
 }
