@@ -13,23 +13,26 @@ select uuid_v7_of(now() - n * interval '1 minute'), 'worker ' || n, 'simulated',
        case when n = 1 then 'active' when n % 2 = 0 then 'lost' else 'stopped' end, now() - n * interval '1 minute'
 from generate_series(1, 200) n;
 
-create temporary table one as
-select (select id from accounts where name = 'Ada Lovelace') as account,
-       array(select id from workers order by id) as workers, array(select id from accounts order by id) as accounts;
+create temporary table one as select id as account from accounts where name = 'Ada Lovelace';
+-- Some of the above, by what they were made of: an array of them would be unpacked for every row.
+create function pg_temp.some_account(n integer) returns uuid language sql as
+$$ select uuid_v7_of(now() - (1 + n % 10000) * interval '1 second') $$;
+create function pg_temp.some_worker(n integer) returns uuid language sql as
+$$ select uuid_v7_of(now() - (1 + n % 200) * interval '1 minute') $$;
 
 insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, label, created_at, updated_at,
                       live, ended, ended_at)
-select uuid_v7_of(began), account, workers[1 + n % 200], how, 'iphone', 'test', 'regular',
+select uuid_v7_of(began), account, pg_temp.some_worker(n), how, 'iphone', 'test', 'regular',
        case when n % 3 = 0 then 'nightly' when n % 100001 = 0 then 'rare' end, began, began, false, how, began
 from one, generate_series(1, 1000000) n,
      lateral (select now() - n * interval '6 seconds', case when n % 100000 = 0 then 'errored' else 'destroyed' end) t (began, how);
 insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile)
-select uuid_v7_of(now() - interval '1 minute' - n * interval '1 millisecond'), accounts[n], workers[1 + n % 200], 'ready', 'iphone', 'test',
+select uuid_v7_of(now() - interval '1 minute' - n * interval '1 millisecond'), pg_temp.some_account(n), pg_temp.some_worker(n), 'ready', 'iphone', 'test',
        'regular'
 from one, generate_series(1, 300) n;
 
 insert into intents (id, session_id, worker_id, kind, status, request, outcome, reply_channel, request_id, done_at)
-select uuid_v7_of(moment), uuid_v7_of(now() - n * interval '6 seconds'), workers[1 + n % 200], 'wait', 'done', '{}',
+select uuid_v7_of(moment), uuid_v7_of(now() - n * interval '6 seconds'), pg_temp.some_worker(n), 'wait', 'done', '{}',
        case when n <= 50 then '{"ended": "done"}'::jsonb end, 'nobody', '', moment
 from one, generate_series(1, 1000000) n,
      lateral (select now() - interval '1 hour' - case when n <= 999950 then n * interval '500 milliseconds' else n * interval '1 second' end)
@@ -44,23 +47,23 @@ with day as (
     from (select (extract(epoch from now() - interval '1 day') * 1000)::bigint as at) now, generate_series(0, 9) place
 )
 insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority, lock_by, lock_at, done_at)
-select prefix || lpad(n::text, 16, '0'), case when n % 10 = 0 then 'emails' else 'browser:wrk_' || workers[1 + n % 200] end, '{}', 'Done', 1, 1,
-       to_timestamp(0), 0, case when n % 10 = 0 then 'emails' else 'browser' end || ':wrk_' || workers[1 + n % 200],
+select prefix || lpad(n::text, 16, '0'), case when n % 10 = 0 then 'emails' else 'browser:wrk_' || pg_temp.some_worker(n) end, '{}', 'Done', 1, 1,
+       to_timestamp(0), 0, case when n % 10 = 0 then 'emails' else 'browser' end || ':wrk_' || pg_temp.some_worker(n),
        now() - interval '1 day', now() - interval '1 day'
 from one, day, generate_series(1, 300000) n;
 
 insert into webhook_endpoints (id, account_id, url, events, sealed_secret, secret_prefix, disabled_at, active)
-select uuid_v7_of(now() - n * interval '1 minute'), case when n = 1 then account else accounts[n] end, 'https://example.com', '{session.failed}', '',
+select uuid_v7_of(now() - n * interval '1 minute'), case when n = 1 then account else pg_temp.some_account(n) end, 'https://example.com', '{session.failed}', '',
        '', case when n % 100 = 0 then now() end, n % 100 <> 1 or n = 1
 from one, generate_series(1, 5000) n;
 insert into events (id, account_id, type, data, created_at)
 select uuid_v7_of(now() - n * interval '2 seconds'), account, 'session.failed', '{}', now() - n * interval '2 seconds'
 from one, generate_series(1, 300000) n;
 insert into webhook_deliveries (id, account_id, endpoint_id, event_id, event_type, status, attempts, next_attempt_at, due)
-select uuid_v7_of(now() - n * interval '2 seconds'), account, endpoints[case when n % 10 < 9 then 5000 else 5000 - n % 4999 end],
+select uuid_v7_of(now() - n * interval '2 seconds'), account, uuid_v7_of(now() - case when n % 10 < 9 then 1 else 1 + n % 4999 end * interval '1 minute'),
        uuid_v7_of(now() - n * interval '2 seconds'), 'session.failed',
        case when n % 50000 = 0 then 'dlq' else 'delivered' end, 1, null, false
-from one, (select array(select id from webhook_endpoints order by id) as endpoints) e, generate_series(1, 300000) n;
+from one, generate_series(1, 300000) n;
 
 insert into audit_log (id, account_id, actor_type, action)
 select uuid_v7_of(now() - n * interval '6 seconds'), account, 'system', case when n % 50000 = 0 then 'account.login' else 'session.created' end
@@ -71,7 +74,7 @@ from one, generate_series(1, 200000) n;
 insert into usage_counts (account_id, day, record, slot, count)
 select account, current_date - day, 'navigate', slot, 1 from one, generate_series(1, 399) day, generate_series(0, 31) slot;
 insert into profiles (id, account_id, name, archetype, sealed_key, deleted_at)
-select uuid_v7_of(now() - n * interval '1 minute'), accounts[1 + n % 10000], 'Phone', 'iphone', '',
+select uuid_v7_of(now() - n * interval '1 minute'), pg_temp.some_account(n), 'Phone', 'iphone', '',
        case when n % 100 = 0 then now() - interval '1 hour' end
 from one, generate_series(1, 50000) n;
 
@@ -80,7 +83,7 @@ select uuid_v7_of(now() - n * interval '6 seconds'), account, uuid_v7_of(now() -
        1, now() - n * interval '6 seconds'
 from one, generate_series(1, 100000) n;
 insert into agent_turns (id, agent_session_id, worker_id, status, kind, sealed_said, reply_channel, request_id, done_at)
-select uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), workers[1 + n % 200], 'done', 'plan', '',
+select uuid_v7_of(now() - n * interval '6 seconds'), uuid_v7_of(now() - n * interval '6 seconds'), pg_temp.some_worker(n), 'done', 'plan', '',
        'nobody', '', now()
 from one, generate_series(1, 100000) n;
 insert into agent_steps (id, turn_id, agent_session_id, position, kind, status, operation_id, sealed_wish)
@@ -98,11 +101,11 @@ from generate_series(1, 100000) n;
 
 -- What people and programs prove themselves with, and what is good for a while yet.
 insert into web_sessions (id, account_id, token_hash, expires_at, revoked_at)
-select uuid_v7_of(now() - n * interval '1 second'), accounts[1 + n % 10000], int4send(n), now() + interval '1 day',
+select uuid_v7_of(now() - n * interval '1 second'), pg_temp.some_account(n), int4send(n), now() + interval '1 day',
        case when n % 2 = 0 then now() end
 from one, generate_series(1, 100000) n;
 insert into api_keys (id, account_id, name, scopes, key_prefix, key_hash)
-select uuid_v7_of(now() - n * interval '1 second'), accounts[1 + n % 10000], 'key', '{read}', 'svc_live_', int4send(n)
+select uuid_v7_of(now() - n * interval '1 second'), pg_temp.some_account(n), 'key', '{read}', 'svc_live_', int4send(n)
 from one, generate_series(1, 100000) n;
 insert into oauth_clients (id, account_id, name, secret_hash, scopes, created_by_account_id)
 select uuid_v7_of(now()), account, 'robot', '', '{read}', account from one;
@@ -114,18 +117,18 @@ from one, generate_series(1, 100000) n;
 
 insert into crypto_orders (id, account_id, idempotency_key, product, price_cents, price_currency, pay_currency, status, reason, ended_at, paid_until,
                            lapsed_at, created_at, expires_at)
-select uuid_v7_of(now() - n * interval '1 minute'), accounts[1 + n % 10000], n::text, 'api_scale', 1, 'usd', 'btc',
+select uuid_v7_of(now() - n * interval '1 minute'), pg_temp.some_account(n), n::text, 'api_scale', 1, 'usd', 'btc',
        case when n % 2 = 0 then 'paid' else 'failed' end, case when n % 2 = 1 then 'expired' end, now(),
        case when n % 2 = 0 then now() - interval '1 day' end, case when n % 2 = 0 then now() end, now() - n * interval '1 minute', now()
 from one, generate_series(1, 100000) n;
 insert into card_events (id, type, created_at)
 select 'evt_' || n, 'invoice.paid', now() from generate_series(1, 100000) n;
 insert into card_subscriptions (id, account_id, status, started_at, told_at, told_rank, ended)
-select 'sub_' || n, accounts[1 + n % 10000], 'canceled', now(), now(), 1, true from one, generate_series(1, 50000) n;
+select 'sub_' || n, pg_temp.some_account(n), 'canceled', now(), now(), 1, true from one, generate_series(1, 50000) n;
 insert into card_notices (template, about, account_id, details)
-select 'payment_receipt', 'in_' || n, accounts[1 + n % 10000], '{}' from one, generate_series(1, 100000) n;
+select 'payment_receipt', 'in_' || n, pg_temp.some_account(n), '{}' from one, generate_series(1, 100000) n;
 insert into delivery_requeues (id, account_id, total, requeued, done_at)
-select uuid_v7_of(now() - n * interval '1 minute'), accounts[1 + n % 10000], 1, 1, now() from one, generate_series(1, 50000) n;
+select uuid_v7_of(now() - n * interval '1 minute'), pg_temp.some_account(n), 1, 1, now() from one, generate_series(1, 50000) n;
 insert into status_subscribers (id, email, email_key, confirm_until, confirmed_at)
 select uuid_v7_of(now() - n * interval '1 minute'), n || '@example.com', n || '@example.com', now(), now() from generate_series(1, 50000) n;
 
