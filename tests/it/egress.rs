@@ -96,7 +96,7 @@ async fn private_addresses_are_refused_unless_they_are_allowed() {
 /// where its keeper leads to its guard and nothing else listens.
 #[tokio::test]
 async fn the_service_opens_no_port_that_a_page_could_use() {
-    let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
+    let scene = Scene::start().await;
     scene.client.session().await;
     scene.visit("/").await;
     let service = scene.app.pid(0);

@@ -106,7 +106,7 @@ async fn until_well(client: &Client, url: &str) -> String {
 /// is 502, `session.failed` is told once, the slot is free, and the neighbour's session is none the wiser.
 #[tokio::test]
 async fn a_browser_that_loses_a_process_fails_its_session_alone() {
-    let app = App::webkit().set("worker.warm_pool", "0").start().await;
+    let app = App::webkit().start().await;
     let site = Site::start().await;
     // Two slots: the neighbour has one, and each victim needs the other.
     let client = app.client_with(Tier::ApiStarter, &["account_owner"]).await;

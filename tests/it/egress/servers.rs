@@ -199,9 +199,8 @@ async fn measured_inside() {
     let near = Site::start().await;
     let address: SocketAddr = near.base_url.trim_start_matches("http://").parse().expect("an address");
     let _watch = Watch::start(address).await;
-    let app =
-        bringing(App::webkit()).set("sessions.allow_private_targets", "false").set("metrics.scrape_token", "scrape");
-    let app = app.start().await;
+    let app = bringing(App::webkit()).set("sessions.allow_private_targets", "false");
+    let app = app.set("worker.warm_pool", "1").set("metrics.scrape_token", "scrape").start().await;
     let (_, client) = app.customer(Tier::Enterprise).await;
     let url = format!("http://site.test:{}/", address.port());
     let median = |times: &mut [Duration]| {

@@ -128,10 +128,10 @@ impl App {
         Builder::new().set("worker.driver", "simulated")
     }
 
-    /// A service on real WebKit, whose browsers may reach the test's own site. One browser is hot: others would be started for
-    /// bursts that do not come, and take the processors of the tests beside this one.
+    /// A service on real WebKit, whose browsers may reach the test's own site. None is hot: most tests open one session, and another
+    /// browser would be started for nobody, on the processors of the tests beside this one.
     pub fn webkit() -> Builder {
-        let builder = Builder::new().in_processes().set("worker.driver", "webkit").set("worker.warm_pool", "1");
+        let builder = Builder::new().in_processes().set("worker.driver", "webkit").set("worker.warm_pool", "0");
         builder.set("sessions.allow_private_targets", "true")
     }
 

@@ -19,11 +19,6 @@ use crate::support::{App, Builder, Client, Role, eventually};
 use crate::webkit::processes::namespace;
 use crate::webkit::{Scene, assert_failed, text};
 
-/// A service on which every browser is a session's, and none is just being started.
-async fn without_a_warm_pool() -> Scene {
-    Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await
-}
-
 /// The processes of browsers: whatever does not share the service's files.
 fn confined(app: &App) -> Vec<(Pid, String)> {
     let outside = namespace(app.pid(0), "mnt");
@@ -35,7 +30,7 @@ fn confined(app: &App) -> Vec<(Pid, String)> {
 /// of its processes.
 #[tokio::test]
 async fn what_a_process_of_the_family_can_open() {
-    let scene = without_a_warm_pool().await;
+    let scene = Scene::start().await;
     scene.client.session().await;
     scene.visit("/").await;
     let data_dir = scene.app.data_dir.path();
@@ -104,7 +99,7 @@ async fn what_a_process_of_the_family_can_open() {
 /// A worker that runs as root has nobody's browsers, and any worker's can do nothing that an ordinary process cannot.
 #[tokio::test]
 async fn a_browser_has_no_powers() {
-    let scene = without_a_warm_pool().await;
+    let scene = Scene::start().await;
     scene.visit("/").await;
     for (pid, name) in confined(&scene.app).into_iter().filter(|(_, name)| !name.starts_with("bwrap")) {
         // One that ends meanwhile has none.
@@ -121,7 +116,7 @@ async fn a_browser_has_no_powers() {
 /// What somebody copies in one session, nobody pastes in another.
 #[tokio::test]
 async fn nothing_passes_between_sessions_by_the_clipboard() {
-    let scene = without_a_warm_pool().await;
+    let scene = Scene::start().await;
     let (client, site) = (&scene.client, &scene.site);
     let other = client.session().await;
     let field = json!({"kind": "tap", "selector": "#field"});

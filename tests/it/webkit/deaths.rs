@@ -43,7 +43,7 @@ async fn inside_a_disk_that_fills() {
 /// told. (Those that took too much die in `confinement`.)
 #[tokio::test]
 async fn a_browser_that_dies_is_counted_by_its_cause() {
-    let app = App::webkit().set("metrics.scrape_token", TOKEN).set("worker.warm_pool", "0").start().await;
+    let app = App::webkit().set("metrics.scrape_token", TOKEN).start().await;
     let mut scene = Scene::of(app).await;
     let causes =
         [("WebKitWebProcess", "page_process"), ("kitfleet-host", "host"), ("WebKitNetworkProcess", "network_process")];

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::support::App;
 use crate::webkit::{Scene, assert_failed};
 
 /// Contract: operations 37. As a browser's buttons do, when the page is there.
@@ -73,7 +72,7 @@ async fn a_session_goes_back_within_a_page() {
 /// Contract: operations 37; usage 4; events 3. Both count as navigations, and fail as such.
 #[tokio::test]
 async fn going_back_counts_and_fails_as_a_navigation() {
-    let scene = Scene::of(App::webkit().start().await).await;
+    let scene = Scene::start().await;
     scene.visit("/hop").await;
     scene.wait(json!({"kind": "url_matches", "pattern": "/list$"})).await.expect(200);
     scene.visit("/").await;

@@ -504,7 +504,7 @@ async fn a_session_that_ends_after_a_later_one_does_not_replace_what_that_left()
 /// Contract: profiles 13. A browser that gives nothing away is not waited for.
 #[tokio::test]
 async fn a_browser_that_hangs_when_its_session_ends_leaves_the_profile_as_it_was() {
-    let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
+    let scene = Scene::start().await;
     let second = scene.grace_after_ada().await;
     kill(scene.host(), Signal::SIGSTOP).expect("it runs");
     scene.destroy(&second).await;
@@ -517,7 +517,7 @@ async fn a_browser_that_hangs_when_its_session_ends_leaves_the_profile_as_it_was
 /// Contract: profiles 11. Nothing is saved of a session that errored, and the next one has not to wait for it.
 #[tokio::test]
 async fn nothing_is_saved_of_a_session_whose_browser_died() {
-    let scene = Scene::of(App::webkit().set("worker.warm_pool", "0").start().await).await;
+    let scene = Scene::start().await;
     let second = scene.grace_after_ada().await;
     kill(scene.host(), Signal::SIGKILL).expect("it runs");
     until_status(&scene.client, &second, "errored").await;
