@@ -74,13 +74,13 @@ async fn sent(client: &Client, endpoint: &str, status: &str) -> Value {
     stands(client, endpoint, &delivery, status).await
 }
 
-/// Commits so many events of an account at once.
-async fn flood(app: &App, account: AccountId, events: i32) {
+/// Commits so many events of each of these accounts at once.
+async fn flood(app: &App, accounts: &[AccountId], events: i32) {
     sqlx::query(
         "insert into events (id, account_id, type, data)
-         select gen_random_uuid(), $1, 'session.failed', $3 from generate_series(1, $2)",
+         select gen_random_uuid(), account, 'session.failed', $3 from unnest($1::uuid[]) account, generate_series(1, $2)",
     )
-    .bind(account.as_uuid())
+    .bind(accounts.iter().map(AccountId::as_uuid).collect::<Vec<_>>())
     .bind(events)
     .bind(events::failed())
     .execute(&app.database.pool)

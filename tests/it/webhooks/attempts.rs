@@ -239,7 +239,7 @@ async fn the_last_failure_and_a_success_are_counted_one_after_the_other() {
         for _ in 0..2 {
             sent(&client, &id, "dlq").await;
         }
-        flood(&app, account, 2).await;
+        flood(&app, &[account], 2).await;
         eventually(Duration::from_secs(10), "both end", async || {
             let all = deliveries(&client, &id).await;
             let ended = |status| all.iter().filter(|one| one["status"] == status).count();
@@ -314,14 +314,14 @@ async fn endless_answers_take_no_memory() {
         .await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let ok = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
-    flood(&app, account, 200).await;
+    flood(&app, &[account], 200).await;
     sink.receives("/ok", 200).await;
     client.delete(&format!("/v1/webhooks/{ok}")).await.expect(204);
     let before = app.peak_memory_kib(0);
     for path in ["/endless", "/headers", "/bomb"] {
         create(&client, &sink.url(path), &["session.failed"]).await;
     }
-    flood(&app, account, 200).await;
+    flood(&app, &[account], 200).await;
     eventually(Duration::from_secs(30), "all of them end", async || {
         let ended = "select count(*) from webhook_deliveries where status in ('delivered', 'dlq')";
         (app.count(ended).await == 800).then_some(())

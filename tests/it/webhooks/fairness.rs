@@ -61,7 +61,7 @@ async fn accounts_whose_endpoints_hang_delay_nobody() {
     create(&client, &sink.url("/ok"), &["session.failed"]).await;
     let alone = times_to(&app, &sink, account, "/ok").await;
     for hanging in hanging {
-        flood(&app, hanging, 8).await;
+        flood(&app, &[hanging], 8).await;
     }
     eventually(Duration::from_secs(10), "they have about as much under way as they may", async || {
         let under_way = app.count("select count(*) from webhook_deliveries where status = 'in_flight'").await;
@@ -96,7 +96,7 @@ async fn endpoints_that_hang_are_asked_a_few_at_a_time() {
         create(&client, &silence.url(), &["session.failed"]).await;
     }
     create(&client, &sink.url("/ok"), &["api_key.revoked"]).await;
-    flood(&app, account, 2).await;
+    flood(&app, &[account], 2).await;
     eventually(Duration::from_secs(20), "each was asked once", async || {
         let not_asked = "select count(*) from webhook_deliveries where attempts = 0";
         (app.count(not_asked).await == 0).then_some(())
@@ -137,14 +137,12 @@ async fn long_queues_delay_nobody() {
     }
     let other = app.client().await;
     let id = id_of(&create(&other, &sink.url("/ok"), &["session.failed"]).await);
-    for busy in busy {
-        flood(&app, busy, 100).await;
-    }
+    flood(&app, &busy, 100).await;
     test_event(&other, &id).await;
     sink.receives("/ok", 1).await;
-    // About a third, and two thirds or more when the room that gets free goes to the same ones each time.
+    // Some turns of each, and two thirds or more of all when the room that gets free goes to the same ones each time.
     let ahead = sink.received(path).len();
-    assert!(ahead < 3_000, "{ahead} of 5,000 came first");
+    assert!(ahead < 2_000, "{ahead} of 5,000 came first");
     eventually(Duration::from_mins(1), "all of them come", async || (sink.received(path).len() == 5_000).then_some(()))
         .await;
     app.stop().await;
@@ -168,7 +166,7 @@ async fn an_endpoint_that_answers_does_not_wait_for_those_that_hang() {
     for _ in 0..16 {
         create(&client, &silence.url(), &["session.failed"]).await;
     }
-    flood(&app, account, 20).await;
+    flood(&app, &[account], 20).await;
     eventually(Duration::from_secs(20), "some of them were given up", async || {
         (app.count("select count(*) from webhook_deliveries where last_error = 'timeout'").await > 0).then_some(())
     })

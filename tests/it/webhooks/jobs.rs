@@ -87,7 +87,7 @@ async fn deliveries_are_listed_and_counted_with_the_jobs() {
 
     // As many are under way as an endpoint may have.
     let hanging = id_of(&create(&client, &sink.url("/hang"), &["session.failed"]).await);
-    flood(&app, account, 40).await;
+    flood(&app, &[account], 40).await;
     let counted = eventually(Duration::from_secs(20), "32 are under way", async || {
         let counted = stats(&app).await;
         (counted["running"] == 32).then_some(counted)
