@@ -204,7 +204,8 @@ fn size(folder: &Path, limit: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -222,13 +223,18 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_family_is_that_of_its_processes() {
-        let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
+        // It has run, and so has memory, when it has answered; and it ends with its input, also when the test fails.
+        let piped = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = piped.expect("it starts");
+        let (mut input, mut output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        input.write_all(b"?").and_then(|()| output.read_exact(&mut [0])).expect("it answers");
         let processes = Processes::now().expect("there is a /proc");
         let family = processes.below(Pid::this());
         assert!(family.iter().any(|process| process.pid.unsigned_abs() == child.id()));
         // Both grow meanwhile.
         let (shares, resident) = (memory(&family, 0), memory(&family, u64::MAX));
         assert!(0 < shares && shares <= resident, "{shares} of {resident}");
-        child.kill().and_then(|()| child.wait()).expect("it ends");
+        drop(input);
+        child.wait().expect("it ends");
     }
 }
