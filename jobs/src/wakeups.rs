@@ -9,12 +9,11 @@
 //! last is the way also when nobody listens at Redis, or Redis does not answer in time. Who listens does so on all three, and
 //! all who do in a process share one connection to each.
 
+mod hearing;
 mod postgres;
 mod redis;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -22,9 +21,10 @@ use ::redis::{Client, RedisResult};
 use kitfleet_domain::seldom::Seldom;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool};
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
+
+use hearing::Ears;
 
 /// Wake-ups that wait for their carrier; more are lost.
 const OUTBOX: usize = 4_096;
@@ -205,67 +205,6 @@ impl Hub {
             *ears = Arc::downgrade(&opened);
             opened
         })
-    }
-}
-
-/// The connections by which a process hears, until nobody listens any more.
-struct Ears {
-    wanted: watch::Sender<HashSet<String>>,
-    /// The channels that PostgreSQL has been told of.
-    standing: watch::Receiver<HashSet<String>>,
-    _tasks: JoinSet<()>,
-}
-
-impl Ears {
-    fn open(hub: &Arc<Hub>) -> Self {
-        let (wanted, channels) = watch::channel(HashSet::new());
-        let (stands, standing) = watch::channel(HashSet::new());
-        let mut tasks = JoinSet::new();
-        if let Some(client) = hub.redis.clone() {
-            tasks.spawn(redis::hear(Arc::clone(hub), client, channels.clone()));
-        }
-        tasks.spawn(postgres::hear(Arc::clone(hub), channels, stands));
-        Self { wanted, standing, _tasks: tasks }
-    }
-}
-
-/// What the log is told of a connection by which a process hears.
-struct Line {
-    loss: &'static str,
-    is_lost: AtomicBool,
-    lost: Seldom,
-    back: Seldom,
-}
-
-impl Line {
-    /// One whose loss is told by these words.
-    fn new(loss: &'static str) -> Self {
-        Self { loss, is_lost: AtomicBool::new(false), lost: Seldom::new(), back: Seldom::new() }
-    }
-
-    fn is_lost(&self, error: &dyn Display) {
-        self.is_lost.store(true, Ordering::Relaxed);
-        self.lost.say(|held_back| tracing::warn!(%error, held_back, "{}", self.loss));
-    }
-
-    fn stands(&self) {
-        if self.is_lost.swap(false, Ordering::Relaxed) {
-            self.back.say(|held_back| tracing::info!(held_back, after = self.loss, "wake-ups are heard again"));
-        }
-    }
-}
-
-/// Which channels a connection listens to.
-#[derive(Default)]
-struct Heard(HashSet<String>);
-
-impl Heard {
-    /// From now on it listens to those that are wanted. Answers which are new, and which no longer wanted.
-    fn become_as(&mut self, wanted: &HashSet<String>) -> (Vec<String>, Vec<String>) {
-        let added = wanted.difference(&self.0).cloned().collect();
-        let removed = self.0.difference(wanted).cloned().collect();
-        self.0.clone_from(wanted);
-        (added, removed)
     }
 }
 

@@ -398,6 +398,29 @@ async fn a_quiet_stream_is_kept_alive_until_its_process_stops() {
     assert!(stopping.elapsed() < Duration::from_secs(8), "{:?}", stopping.elapsed());
 }
 
+/// Contract: notifications 12. A process listens to what accounts are told of as long as it has a stream, and no longer.
+#[tokio::test]
+async fn nobody_listens_without_a_stream() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    // What the connection did last that listens for the process.
+    let listening_did = async |last: &str| {
+        let query = "select count(*) from pg_stat_activity where datname = current_database() and query like $1 || '%'";
+        eventually(SOON, last, async || {
+            let did: i64 = sqlx::query_scalar(query).bind(last).fetch_one(&app.database.pool).await.expect("an answer");
+            (did == 1).then_some(())
+        })
+        .await;
+    };
+    for _ in 0..2 {
+        let stream = client.follow().await;
+        listening_did("LISTEN \"notifications\"").await;
+        drop(stream);
+        listening_did("UNLISTEN \"notifications\"").await;
+    }
+    app.stop().await;
+}
+
 /// Contract: notifications 11. A client that takes nothing is cut off, and is in nobody's way meanwhile.
 #[tokio::test]
 async fn a_client_that_takes_nothing_is_cut_off() {

@@ -99,39 +99,12 @@ impl Streams {
         self.ended.cancel();
     }
 
-    /// Serves the streams, until `end`. Nobody listens before there is the first.
+    /// Serves the streams, until `end`. Nobody listens while there is none.
     pub async fn follow(&self, db: &PgPool, wakeups: &Wakeups, settings: Settings, end: &CancellationToken) {
-        static FAILED: Seldom = Seldom::new();
-        if end.run_until_cancelled(self.here.changed.notified()).await.is_none() {
-            return;
-        }
-        self.here.changed.notify_one();
-        let here = Arc::clone(&self.here);
-        let _listening = wakeups.listen(CHANNEL.to_owned(), move |told| here.note(told));
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut renewed = Instant::now();
-        loop {
-            let served = tokio::select! {
-                () = end.cancelled() => break,
-                () = self.here.changed.notified() => Ok(()),
-                _ = look.tick() => self.here.look(db).await,
-            };
-            let served = match served {
-                Ok(()) if renewed.elapsed() > STREAM_LEASE / 3 => {
-                    renewed = Instant::now();
-                    self.here.renew(db, settings.retention).await
-                }
-                served => served,
-            };
-            let served = match served {
-                Ok(()) => self.here.close(db).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = served {
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "streams of notifications cannot be served"));
-            }
-            self.here.number(db).await;
+        while end.run_until_cancelled(self.here.changed.notified()).await.is_some() {
+            let here = Arc::clone(&self.here);
+            let _listening = wakeups.listen(CHANNEL.to_owned(), move |told| here.note(told));
+            self.here.serve(db, settings, end).await;
         }
         if let Err(error) = self.here.close(db).await {
             tracing::debug!(%error, "streams of notifications stay open for their lease");
@@ -144,15 +117,53 @@ impl Here {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_idle(&self) -> bool {
+        let table = self.table();
+        table.accounts.is_empty() && table.closed.is_empty()
+    }
+
+    /// Serves the streams that are open, and closes them, until there is none or it is the end.
+    async fn serve(&self, db: &PgPool, settings: Settings, end: &CancellationToken) {
+        static FAILED: Seldom = Seldom::new();
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut renewed = Instant::now();
+        while !self.is_idle() {
+            let served = tokio::select! {
+                () = end.cancelled() => return,
+                () = self.changed.notified() => Ok(()),
+                _ = look.tick() => self.look(db).await,
+            };
+            let served = match served {
+                Ok(()) if renewed.elapsed() > STREAM_LEASE / 3 => {
+                    renewed = Instant::now();
+                    self.renew(db, settings.retention).await
+                }
+                served => served,
+            };
+            let served = match served {
+                Ok(()) => self.close(db).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = served {
+                FAILED.say(|held_back| tracing::warn!(%error, held_back, "streams of notifications cannot be served"));
+            }
+            self.number(db).await;
+        }
+    }
+
     /// Notes what was told on the channel; `None`: anything.
     fn note(&self, told: Option<&str>) {
         let mut table = self.table();
-        if let Some(told) = told {
-            let account = Uuid::try_parse(told).ok().map(AccountId::from);
-            let Some(followed) = account.and_then(|account| table.accounts.get_mut(&account)) else { return };
+        let followed: Vec<_> = match told.map(Uuid::try_parse) {
+            Some(told) => told.ok().and_then(|told| table.accounts.get_mut(&told.into())).into_iter().collect(),
+            None => table.accounts.values_mut().collect(),
+        };
+        if followed.is_empty() {
+            return;
+        }
+        for followed in followed {
             followed.told = true;
-        } else {
-            table.accounts.values_mut().for_each(|followed| followed.told = true);
         }
         drop(table);
         self.changed.notify_one();

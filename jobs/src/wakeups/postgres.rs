@@ -13,7 +13,8 @@ use sqlx::{Acquire as _, Connection as _, PgPool};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Heard, Hub, Line, WakeUp};
+use super::hearing::{Heard, Line};
+use super::{Hub, WakeUp};
 
 /// How long a connection that was lost is left alone.
 const RETRY: Duration = Duration::from_millis(200);

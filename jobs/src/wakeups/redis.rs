@@ -17,7 +17,8 @@ use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Carrier, Heard, Hub, Line, WakeUp};
+use super::hearing::{Heard, Line};
+use super::{Carrier, Hub, WakeUp};
 
 /// How long wake-ups wait for an answer of Redis before they go another way.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);

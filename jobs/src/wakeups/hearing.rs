@@ -1,0 +1,73 @@
+//! What a process hears by: a connection to each carrier, which all who listen share.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kitfleet_domain::seldom::Seldom;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Hub, postgres, redis};
+
+/// The connections by which a process hears, until nobody listens any more.
+pub(super) struct Ears {
+    pub(super) wanted: watch::Sender<HashSet<String>>,
+    /// The channels that PostgreSQL has been told of.
+    pub(super) standing: watch::Receiver<HashSet<String>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Ears {
+    pub(super) fn open(hub: &Arc<Hub>) -> Self {
+        let (wanted, channels) = watch::channel(HashSet::new());
+        let (stands, standing) = watch::channel(HashSet::new());
+        let mut tasks = JoinSet::new();
+        if let Some(client) = hub.redis.clone() {
+            tasks.spawn(redis::hear(Arc::clone(hub), client, channels.clone()));
+        }
+        tasks.spawn(postgres::hear(Arc::clone(hub), channels, stands));
+        Self { wanted, standing, _tasks: tasks }
+    }
+}
+
+/// What the log is told of a connection by which a process hears.
+pub(super) struct Line {
+    loss: &'static str,
+    is_lost: AtomicBool,
+    lost: Seldom,
+    back: Seldom,
+}
+
+impl Line {
+    /// One whose loss is told by these words.
+    pub(super) fn new(loss: &'static str) -> Self {
+        Self { loss, is_lost: AtomicBool::new(false), lost: Seldom::new(), back: Seldom::new() }
+    }
+
+    pub(super) fn is_lost(&self, error: &dyn Display) {
+        self.is_lost.store(true, Ordering::Relaxed);
+        self.lost.say(|held_back| tracing::warn!(%error, held_back, "{}", self.loss));
+    }
+
+    pub(super) fn stands(&self) {
+        if self.is_lost.swap(false, Ordering::Relaxed) {
+            self.back.say(|held_back| tracing::info!(held_back, after = self.loss, "wake-ups are heard again"));
+        }
+    }
+}
+
+/// Which channels a connection listens to.
+#[derive(Default)]
+pub(super) struct Heard(pub(super) HashSet<String>);
+
+impl Heard {
+    /// From now on it listens to those that are wanted. Answers which are new, and which no longer wanted.
+    pub(super) fn become_as(&mut self, wanted: &HashSet<String>) -> (Vec<String>, Vec<String>) {
+        let added = wanted.difference(&self.0).cloned().collect();
+        let removed = self.0.difference(wanted).cloned().collect();
+        self.0.clone_from(wanted);
+        (added, removed)
+    }
+}
