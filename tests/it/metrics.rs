@@ -1,5 +1,6 @@
-//! What operators are told by numbers (contract: operators 5, 7).
+//! What operators are told by numbers (contract: operators 3 to 7).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
@@ -7,9 +8,10 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::json;
 
+use crate::support::app::free_port;
 use crate::support::people::ENCRYPTION_KEY;
 use crate::support::sink::Sink;
-use crate::support::{App, Builder, Client, Role, eventually};
+use crate::support::{App, Builder, Client, Role, eventually, unknown_id};
 use crate::webhooks;
 
 pub const TOKEN: &str = "scrape";
@@ -225,4 +227,142 @@ async fn each_end_of_an_authentication_is_counted() {
     app.execute_all("alter table away rename to api_keys").await;
     assert_eq!(counted().await, [1; 7]);
     app.stop().await;
+}
+
+/// Contract: operators 3, 4. The token, the content type, the names, and labels that are bounded.
+#[tokio::test]
+async fn metrics_have_bounded_labels() {
+    let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let session = client.session().await;
+    client.navigate(&session, "https://example.com/").await;
+    client.get("/v1/nowhere-to-be-found").await.expect(404);
+    client.get(&format!("/v1/sessions/{}", unknown_id("ses"))).await.expect(404);
+    client.send(client.request(Method::from_bytes(b"BREW").expect("a method"), "/v1/sessions")).await.expect(405);
+    app.stranger().get("/v1/sessions").await.expect(401);
+    Client::new(&app.base_url, Some("svc_live_garbled")).get("/v1/sessions").await.expect(401);
+    app.client_of(account, &["read"]).await.post("/v1/sessions", json!({})).await.expect(403);
+
+    app.stranger().get("/metrics").await.problem(401, "unauthorized");
+    client.get("/metrics").await.problem(401, "unauthorized");
+    let scraper = Client::new(&app.base_url, Some(TOKEN));
+    let response = scraper.request(Method::GET, "/metrics").send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    let text = response.text().await.expect("text");
+
+    let samples: Vec<_> = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    assert!(samples.iter().all(|sample| sample.starts_with("service_")), "{text}");
+    for name in [
+        "service_http_request_total",
+        "service_auth_total",
+        "service_account_audit_emit_total",
+        "service_email_send_total",
+        "service_scheduled_job_chain_pending",
+        "service_unhandled_rejection_total",
+    ] {
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name} is not registered:\n{text}");
+    }
+    for secret in [session.as_str(), &account.to_string(), "nowhere-to-be-found", "BREW", "127.0.0.1", TOKEN] {
+        assert!(!text.contains(secret), "{secret} is a label:\n{text}");
+    }
+    let http: Vec<_> = samples.iter().filter_map(|sample| labels(sample, "service_http_request_total")).collect();
+    assert!(http.iter().all(|labels| labels.keys().copied().eq(["method", "route", "status_class"])), "{text}");
+    let counted =
+        |route: &str, class: &str| http.iter().any(|l| l["route"].contains(route) && l["status_class"] == class);
+    assert!(counted("/navigate", "2xx") && counted("/v1/sessions", "4xx"), "{text}");
+    let outcomes: BTreeSet<_> =
+        samples.iter().filter_map(|s| Some(labels(s, "service_auth_total")?["outcome"])).collect();
+    assert!(BTreeSet::from(["ok", "unauthorized", "invalid", "forbidden"]).is_subset(&outcomes), "{text}");
+    // What has not happened is there, at zero.
+    let audited = samples.iter().filter_map(|sample| labels(sample, "service_account_audit_emit_total"));
+    let audited: BTreeSet<_> = audited.map(|labels| (labels["prefix"], labels["actor_type"])).collect();
+    let customers = ["account", "api_key", "profile", "session", "team", "webhook_delivery", "webhook_endpoint"];
+    let systems = ["api_key", "session", "subscription"];
+    let expected =
+        customers.map(|prefix| (prefix, "customer")).into_iter().chain(systems.map(|prefix| (prefix, "system")));
+    let expected = expected.chain([("admin", "staff")]);
+    assert_eq!(audited, expected.collect(), "{text}");
+    app.stop().await;
+}
+
+/// Contract: operators 5. Attempts are counted by outcome, and deliveries by how they ended; each is there at zero before
+/// anything happened.
+#[tokio::test]
+async fn webhook_deliveries_are_counted() {
+    let sink = Sink::start().await;
+    let app = App::simulated()
+        .delivering_to(&sink)
+        .set("metrics.scrape_token", TOKEN)
+        .set("webhooks.retry_schedule", "[]")
+        .set("webhooks.timeout", "1s")
+        .start()
+        .await;
+    let (client, scraper) = (app.client().await, Client::new(&app.base_url, Some(TOKEN)));
+    let counted = async || {
+        let answer = scraper.request(Method::GET, "/metrics").send().await.expect("an answer");
+        let text = answer.text().await.expect("text");
+        let samples = text.lines().filter_map(|line| line.strip_prefix("service_webhook_delivery_"));
+        samples.map(ToOwned::to_owned).collect::<BTreeSet<_>>()
+    };
+    let expected = |counts: [u64; 6]| {
+        let [success, http_error, timeout, transport_error, delivered, dlq] = counts;
+        let attempts = [
+            ("success", success),
+            ("http_error", http_error),
+            ("timeout", timeout),
+            ("transport_error", transport_error),
+        ];
+        let attempts = attempts.map(|(outcome, count)| format!("attempt_total{{outcome=\"{outcome}\"}} {count}"));
+        let ends = [("delivered", delivered), ("dlq", dlq)];
+        let ends = ends.map(|(state, count)| format!("terminal_total{{terminal_state=\"{state}\"}} {count}"));
+        attempts.into_iter().chain(ends).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(counted().await, expected([0; 6]));
+    for url in [&sink.url("/ok"), &sink.url("/status/500"), &sink.url("/hang"), "https://localhost:1/"] {
+        let endpoint = webhooks::create(&client, url, &["session.failed"]).await;
+        webhooks::test_event(&client, &webhooks::id_of(&endpoint)).await;
+    }
+    let all = expected([1, 1, 1, 1, 1, 3]);
+    eventually(Duration::from_secs(10), "all of them are counted", async || (counted().await == all).then_some(()))
+        .await;
+    app.stop().await;
+}
+
+/// Contract: operators 6. What a worker without an API counts it tells itself, where `worker.listen` says, and to nobody
+/// without the token.
+#[tokio::test]
+async fn a_worker_tells_what_it_counts() {
+    let (sink, address) = (Sink::start().await, format!("127.0.0.1:{}", free_port()));
+    let app = App::simulated()
+        .roles(&[Role::Api, Role::Worker])
+        .delivering_to(&sink)
+        .set("metrics.scrape_token", TOKEN)
+        .set("worker.listen", &address)
+        .start()
+        .await;
+    let client = app.client().await;
+    let endpoint = webhooks::create(&client, &sink.url("/ok"), &["session.failed"]).await;
+    webhooks::test_event(&client, &webhooks::id_of(&endpoint)).await;
+
+    let base_url = format!("http://{address}");
+    let (scraper, stranger) = (Client::new(&base_url, Some(TOKEN)), Client::new(&base_url, None));
+    eventually(Duration::from_secs(10), "the delivery is counted", async || {
+        let text = scraper.request(Method::GET, "/metrics").send().await.ok()?.text().await.ok()?;
+        let counted = "service_webhook_delivery_terminal_total{terminal_state=\"delivered\"} 1";
+        text.lines().any(|line| line == counted).then_some(())
+    })
+    .await;
+    stranger.get("/metrics").await.problem(401, "unauthorized");
+    assert_eq!(stranger.get("/healthz").await.expect(200).body["status"], "ok");
+    assert_eq!(stranger.get("/readyz").await.expect(200).body["status"], "ok");
+    client.get("/v1/sessions").await.expect(200);
+    stranger.get("/v1/sessions").await.problem(404, "not-found");
+    app.stop().await;
+}
+
+/// The labels of a sample of this metric.
+fn labels<'a>(sample: &'a str, name: &str) -> Option<BTreeMap<&'a str, &'a str>> {
+    let labels = sample.strip_prefix(name)?.strip_prefix('{')?.rsplit_once('}')?.0;
+    Some(labels.split(',').filter_map(|label| label.split_once('=')).map(|(k, v)| (k, v.trim_matches('"'))).collect())
 }

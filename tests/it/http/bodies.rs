@@ -1,0 +1,352 @@
+//! What a request may carry (contract: requests).
+
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use crate::support::routes::session_routes;
+use crate::support::{App, members, raw, unknown_id};
+use crate::webhooks;
+
+/// Contract: requests 5. A body that is too large is a 413, told before it was read when its length is announced, and without
+/// its being kept when it is not.
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    const LIMIT: usize = 1024 * 1024;
+    let app = App::simulated().in_processes().start().await;
+    let client = app.client().await;
+    let padded = |length: usize| {
+        let frame = r#"{"padding":{"x":""}}"#.len();
+        format!(r#"{{"padding":{{"x":"{}"}}}}"#, "x".repeat(length - frame))
+    };
+    client.post_raw("/v1/sessions", padded(LIMIT)).await.expect(201);
+    client.post_raw("/v1/sessions", padded(LIMIT + 1)).await.problem(413, "payload-too-large");
+
+    let before = app.peak_memory_kib(0);
+    let head = format!(
+        "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n",
+        client.key.clone().expect("a key")
+    );
+    let head = format!("{head}Content-Type: application/json\r\n");
+    let announced = format!("{head}Content-Length: {}\r\n\r\n{{", 100 * LIMIT);
+    let answer = raw::exchange(&app.base_url, announced.as_bytes()).await;
+    assert_eq!(raw::status(&answer), Some(413), "{answer}");
+
+    let (mut reader, mut writer) = raw::connect(&app.base_url).await;
+    let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
+    let upload = async {
+        writer.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).await?;
+        for _ in 0..1_600 {
+            writer.write_all(&chunk).await?;
+        }
+        std::io::Result::Ok(())
+    };
+    let (sent, answer) = tokio::join!(upload, raw::answer(&mut reader, Duration::from_secs(10)));
+    assert_eq!(raw::status(&answer), Some(413), "{answer}");
+    // Whether it reads the rest to be polite or hangs up is its own affair, if only it does not keep it.
+    drop((sent, reader, writer));
+    let grown = app.peak_memory_kib(0) - before;
+    assert!(grown < 50 * 1024, "a body of 100 MB took {grown} KiB");
+    client.post("/v1/sessions", json!({})).await.expect(201);
+    app.stop().await;
+}
+
+/// Contract: requests 3, 4. Whatever a body holds, the answer is a 4xx problem and never a 500; nothing is made of it.
+#[tokio::test]
+async fn bodies_that_are_no_json_are_refused() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(10_000), close.repeat(10_000));
+    let bodies: Vec<Vec<u8>> = vec![
+        b"".to_vec(),
+        b"not json".to_vec(),
+        b"{".to_vec(),
+        br#"{"url":"https://example.com/"#.to_vec(),
+        br#"{"url":"https://example.com/"} trailing"#.to_vec(),
+        br"{'url':'https://example.com/'}".to_vec(),
+        br#"{"url":"https://example.com/",}"#.to_vec(),
+        b"[]".to_vec(),
+        br#"["https://example.com/"]"#.to_vec(),
+        br#"[{"url":"https://example.com/"}]"#.to_vec(),
+        b"null".to_vec(),
+        b"\"text\"".to_vec(),
+        b"17".to_vec(),
+        b"NaN".to_vec(),
+        b"{\"url\":\"\xff\xfe\"}".to_vec(),
+        b"\xef\xbb\xbf{\"label\":1}".to_vec(),
+        b"\0".to_vec(),
+        b"{\"label\":\"a\0b\"}".to_vec(),
+        br#"{"url":"\ud800","label":"\ud800"}"#.to_vec(),
+        br#"{"url":"https://example.com/","metadata":{"x":"\udc00"},"label":"\udc00"}"#.to_vec(),
+        br#"{"url":"https://example.com/","timeout_ms":1e400,"label":1e400}"#.to_vec(),
+        deep("[", "]").into_bytes(),
+        deep(r#"{"metadata":"#, "}").into_bytes(),
+        format!(r#"{{"url":"https://example.com/","metadata":{}}}"#, deep("[", "]")).into_bytes(),
+        format!(r#"{{"url":"https://example.com/","unknown":{}}}"#, deep("[", "]")).into_bytes(),
+        "[".repeat(500_000).into_bytes(),
+    ];
+    let navigate = format!("/v1/sessions/{session}/navigate");
+    for body in bodies {
+        let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
+        for path in ["/v1/sessions", &navigate] {
+            // Without a body a create has its defaults.
+            if path == "/v1/sessions" && body.is_empty() {
+                continue;
+            }
+            let answer = client.post_raw(path, body.clone()).await;
+            assert!(answer.status == 400, "{path} {shown}: {} {}", answer.status, answer.body);
+            assert_eq!(answer.headers["content-type"], "application/problem+json", "{path} {shown}");
+            assert!(answer.body["type"].is_string());
+        }
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 1);
+    assert_eq!(app.intents(&session).await.len(), 1);
+    client.navigate(&session, "https://example.com/").await;
+    app.stop().await;
+}
+
+/// Contract: requests 3, 4. JSON that parses and that a database may not like.
+#[tokio::test]
+async fn values_that_cannot_be_kept_are_refused() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let nested = |depth: usize| format!(r#"{{"metadata":{{"x":{}{}}}}}"#, "[".repeat(depth), "]".repeat(depth));
+    let refused = [
+        r#"{"label":"a\u0000b"}"#.to_owned(),
+        r#"{"metadata":{"x":"a\u0000b"}}"#.to_owned(),
+        r#"{"metadata":{"a\u0000b":1}}"#.to_owned(),
+        r#"{"metadata":{"x":1e400}}"#.to_owned(),
+        r#"{"metadata":{"x":-1e400}}"#.to_owned(),
+        nested(130),
+    ];
+    for body in refused {
+        let answer = client.post_raw("/v1/sessions", body.clone()).await.expect(400);
+        assert_eq!(answer.headers["content-type"], "application/problem+json", "{body}");
+    }
+    assert_eq!(app.count("select count(*) from sessions").await, 1);
+    for body in [nested(100), r#"{"metadata":{"x":1.7e308,"y":123456789012345678}}"#.to_owned()] {
+        let sent: Value = serde_json::from_str(&body).expect("JSON");
+        let created = client.post_raw("/v1/sessions", body).await.expect(201);
+        assert_eq!(created.body["metadata"], sent["metadata"]);
+    }
+
+    // What a second `url` means is anybody's guess; to refuse it is right, to take one of both is bearable.
+    let navigate = format!("/v1/sessions/{session}/navigate");
+    let twice = r#"{"url":"https://example.com/","url":"file:///etc/passwd"}"#;
+    client.post_raw(&navigate, twice).await.expect(400);
+    let nul = [
+        ("navigate", json!({"url": "https://example.com/\0"})),
+        ("interact", json!({"action": {"kind": "tap", "selector": "#a\0"}})),
+        ("interact", json!({"action": {"kind": "type", "selector": "#a", "text": "a\0b"}})),
+        ("interact", json!({"action": {"kind": "press", "key": "\0"}})),
+        ("wait", json!({"condition": {"kind": "url_matches", "pattern": "\0"}})),
+        ("wait", json!({"condition": {"kind": "selector", "selector": "\0"}})),
+        ("interact", json!({"action": {"kind": "tap", "target": {"text": "a\0"}}})),
+        ("interact", json!({"action": {"kind": "select", "selector": "a", "option": "\0"}})),
+        ("extract", json!({"extractions": [{"name": "\0", "selector": "h1", "type": "text"}]})),
+    ];
+    for (operation, body) in nul {
+        let answer = client.operate(&session, operation, body.clone()).await;
+        // A URL may be normalised, and a text sealed as it is; but nothing may fail.
+        assert!(
+            answer.status.is_client_error() || answer.status == 200,
+            "{operation} {body}: {} {}",
+            answer.status,
+            answer.body
+        );
+    }
+    for query in [
+        "label=%00",
+        "status=%00",
+        "cursor=%00",
+        "limit=%00",
+        "label=%ff",
+        "limit=1&limit=2",
+        "%00=1",
+        "label=a&label=b",
+    ] {
+        let answer = client.get(&format!("/v1/sessions?{query}")).await;
+        assert!(answer.status.is_client_error() || answer.status == 200, "{query}: {} {}", answer.status, answer.body);
+    }
+    assert_eq!(client.status(&session).await, "ready");
+    app.stop().await;
+}
+
+/// Contract: requests 6; audit-log 7. A query that names a parameter of the route twice is refused and not guessed at, whatever
+/// the two say; what the route does not know does not matter.
+#[tokio::test]
+async fn a_parameter_is_given_once() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let endpoint = webhooks::create(&ada.client, "https://example.com/hook", &["session.completed"]).await;
+    let deliveries = format!("/v1/webhooks/{}/deliveries", webhooks::id_of(&endpoint));
+    for (path, parameters) in [
+        ("/v1/sessions", &["limit=1", "cursor=x", "status=ready", "label=x"][..]),
+        ("/v1/api-keys", &["limit=1", "cursor=x"]),
+        (&deliveries, &["limit=1", "cursor=x", "status=dlq"]),
+        ("/v1/account/audit-log", &["limit=1", "cursor=x", "action=account.login"]),
+        ("/v1/account/audit-log/export", &["format=csv"]),
+        ("/v1/account/notifications", &["limit=1", "cursor=x"]),
+        ("/v1/account/notifications/stream", &["last_event_id=1"]),
+        ("/v1/usage/series", &["days=1"]),
+    ] {
+        for parameter in parameters {
+            let (name, _) = parameter.split_once('=').expect("a value");
+            for again in [*parameter, name, format!("{name}=y").as_str()] {
+                ada.client.get(&format!("{path}?{parameter}&{again}")).await.invalid(name);
+            }
+        }
+    }
+    ada.client.delete("/v1/account/web-sessions?keep=current&keep=all").await.invalid("keep");
+    ada.client.get("/v1/sessions?utm=a&utm=b&limit=1").await.expect(200);
+    app.stop().await;
+}
+
+/// Contract: requests 7. Headers and addresses without measure are refused, and the service goes on.
+#[tokio::test]
+async fn headers_without_measure_are_refused() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let long = "x".repeat(200 * 1024);
+    let many = "X-Header: x\r\n".repeat(2_000);
+    let requests = [
+        format!("GET /v1/archetypes HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\nConnection: close\r\n\r\n"),
+        format!("GET /v1/archetypes?{long} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+        // Just longer than an address may be.
+        format!("GET /v1/archetypes?{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", &long[..65_520]),
+        format!("GET /v1/archetypes HTTP/1.1\r\nHost: x\r\n{many}Connection: close\r\n\r\n"),
+        "GET /v1/archetypes HTTP/9.9\r\nHost: x\r\n\r\n".to_owned(),
+        "\0\0\0\0\r\n\r\n".to_owned(),
+        "GET /v1/archetypes HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n".to_owned(),
+    ];
+    for request in requests {
+        let answer = raw::exchange(&app.base_url, request.as_bytes()).await;
+        let shown: String = request.chars().take(60).collect();
+        match raw::status(&answer) {
+            // Hung up on, or told; nothing else.
+            None => assert!(answer.is_empty(), "{shown}: {answer}"),
+            Some(status) => {
+                assert!((400..500).contains(&status), "{shown}: {answer}");
+                let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+                let lengths: Vec<_> = head.lines().filter_map(|line| line.strip_prefix("content-length: ")).collect();
+                assert_eq!(lengths, [body.len().to_string()], "{shown}: {head}");
+                let problem: Value = serde_json::from_str(body).expect("a problem document");
+                assert_eq!((&problem["title"], &problem["status"]), (&json!("BadRequest"), &json!(status)));
+                assert_eq!(problem["type"], format!("{}/errors/bad-request", app.base_url));
+                let path = if request.starts_with("GET") { "/v1/archetypes" } else { "" };
+                assert_eq!(problem["instance"], path, "{shown}");
+            }
+        }
+    }
+    client.get("/v1/archetypes").await.expect(200);
+    app.stop().await;
+}
+
+/// Contract: requests 8. Unknown top-level fields are named in a header, in body order, at most ten, cut to 64 characters and
+/// then percent-encoded, and change nothing else.
+#[tokio::test]
+async fn unknown_fields_are_named_and_ignored() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let navigate = format!("/v1/sessions/{session}/navigate");
+    let plain = client.post_raw(&navigate, r#"{"url":"https://example.com/"}"#).await.expect(200);
+    assert!(!plain.headers.contains_key(UNKNOWN));
+
+    let body = r#"{"zeta":1,"url":"https://example.com/","alpha":{"inner":1},"URL":"x","wait_until":"load","1":null}"#;
+    let answer = client.post_raw(&navigate, body).await.expect(200);
+    assert_eq!(answer.headers[UNKNOWN], "zeta,alpha,URL,1");
+    assert_eq!(members(&answer.body), members(&plain.body));
+
+    let eleven: Vec<_> = (0..11).map(|i| format!(r#""f{i}":0"#)).collect();
+    let eleven = eleven.join(",");
+    let answer = client.post_raw(&navigate, format!(r#"{{{eleven},"url":"https://example.com/"}}"#)).await.expect(200);
+    assert_eq!(answer.headers[UNKNOWN], "f0,f1,f2,f3,f4,f5,f6,f7,f8,f9");
+
+    let (long, wide) = ("x".repeat(65), "ü".repeat(70));
+    let strange = json!({"url": "https://example.com/", long: 1, wide: 1, "a,b": 1, "a b": 1, "a\r\nX-Evil: 1": 1, "50%": 1, "a-b_c.d~e": 1});
+    let answer = client.post(&navigate, strange).await.expect(200);
+    let named: Vec<_> = answer.headers[UNKNOWN].to_str().expect("ASCII").split(',').collect();
+    assert_eq!(named[0], "x".repeat(64));
+    assert_eq!(named[1], "%C3%BC".repeat(64));
+    assert_eq!(named[2], "a%2Cb");
+    assert_eq!(named[3], "a%20b");
+    assert!(named[4].starts_with("a%0D%0AX-Evil"), "{}", named[4]);
+    assert_eq!(named[5], "50%25");
+    assert_eq!(named[6], "a-b_c.d~e");
+    assert!(!answer.headers.contains_key("x-evil"));
+    app.stop().await;
+}
+
+const UNKNOWN: &str = "x-service-unknown-fields";
+
+/// Contract: requests 8. The header is on every authenticated write that carries such fields, however it ends, and nowhere
+/// else; nested names are not told, and declared ones neither.
+#[tokio::test]
+async fn unknown_fields_are_named_on_every_write() {
+    let app = App::simulated().set("sessions.direct_driver", "real").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let writes = session_routes(&session).into_iter().filter_map(|route| Some((route.path, route.body?)));
+    let writes = writes.chain([("/v1/sessions".to_owned(), json!({}))]);
+    for (path, body) in writes {
+        let answer = client.post(&path, body.clone()).await;
+        assert!(answer.status.is_success(), "{path}: {}", answer.body);
+        assert!(
+            !answer.headers.contains_key(UNKNOWN),
+            "{path} does not know its own fields: {:?}",
+            answer.headers[UNKNOWN]
+        );
+        let mut more = body;
+        more["surprise"] = true.into();
+        let answer = client.post(&path, more).await;
+        assert!(answer.status.is_success(), "{path}: {}", answer.body);
+        assert_eq!(answer.headers[UNKNOWN], "surprise", "{path}");
+    }
+    // Every declared field of each, and nested strangers.
+    let declared = [
+        ("navigate", json!({"url": "https://example.com/", "wait_until": "load", "timeout_ms": 1000})),
+        (
+            "interact",
+            json!({"action": {"kind": "tap", "selector": "#a", "odd": 1}, "timeout_ms": 1000, "on_timeout": "return"}),
+        ),
+        ("wait", json!({"condition": {"kind": "time", "ms": 1, "odd": 1}, "timeout_ms": 1000, "on_timeout": "fail"})),
+        ("capture", json!({"kind": "dom_snapshot", "full_page": false})),
+        ("extract", json!({"extractions": [{"name": "a", "selector": "a", "type": "text", "odd": 1}]})),
+        (
+            "search",
+            json!({"query": "x", "search_selector": "#q", "submit": true, "wait_for_results_selector": "#r", "timeout_seconds": 5}),
+        ),
+        (
+            "login",
+            json!({"username": "u", "password": "p", "success_selector": "#s", "username_selector": "#u",
+            "password_selector": "#p", "submit_selector": "#b", "timeout_seconds": 5}),
+        ),
+    ];
+    for (operation, body) in declared {
+        let answer = client.operate(&session, operation, body).await.expect(200);
+        assert!(!answer.headers.contains_key(UNKNOWN), "{operation}: {:?}", answer.headers[UNKNOWN]);
+    }
+    let create = json!({"archetype": "iphone-16-ios-18", "purpose": "production_customer", "label": "x", "metadata": {"odd": 1},
+        "behavioral_profile": "casual"});
+    assert!(!client.post("/v1/sessions", create).await.expect(201).headers.contains_key(UNKNOWN));
+
+    let odd = json!({"url": "https://example.com/", "odd": 1});
+    let wrong = json!({"url": "file:///", "odd": 1});
+    assert_eq!(client.operate(&session, "navigate", wrong).await.invalid("url").headers[UNKNOWN], "odd");
+    let missing = client.operate(&unknown_id("ses"), "navigate", odd.clone()).await.problem(404, "not-found");
+    assert_eq!(missing.headers[UNKNOWN], "odd");
+    let wait = client.waiting(&session, 60_000);
+    app.busy(&session).await;
+    let busy = client.operate(&session, "navigate", odd.clone()).await.problem(409, "conflict");
+    assert_eq!(busy.headers[UNKNOWN], "odd");
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    wait.await.expect("a task").expect(410);
+    let gone = client.operate(&session, "navigate", odd).await.problem(410, "session-destroyed");
+    assert_eq!(gone.headers[UNKNOWN], "odd");
+    app.stop().await;
+}

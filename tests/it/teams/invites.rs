@@ -1,0 +1,334 @@
+//! Invitations and who takes them (contract: teams).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::emails::Template;
+use kitfleet_domain::teams::invites;
+use serde_json::{Value, json};
+
+use super::{INVITES, ME, MEMBERS, MEMBERSHIP, OWNERS, TEAMS, delete_me, row};
+use crate::support::records::uuid_of;
+use crate::support::{App, Role, assert_timestamp, at_once, eventually, members};
+
+pub const ACCEPT: &str = "/v1/team/invites/accept";
+
+const INVITE: [&str; 8] = [
+    "id",
+    "owner_account_id",
+    "invitee_email",
+    "role",
+    "expires_at",
+    "invited_by_account_id",
+    "accepted_at",
+    "created_at",
+];
+
+/// Contract: teams 3 to 7; accounts 3; audit-log 16. The invited need not have an account; their spelling of their address does
+/// not matter.
+#[tokio::test]
+async fn somebody_is_invited_and_joins() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let invited = ada.client.invite(" Grace@Example.com ", "admin").await.expect(202);
+    assert_eq!(members(&invited.body), BTreeSet::from(["message"]));
+    assert!(invited.body["message"].is_string());
+
+    let pending = ada.client.list(INVITES).await;
+    let [invite] = &pending[..] else { panic!("{pending:?}") };
+    assert_eq!(members(invite), BTreeSet::from(INVITE));
+    let account = ada.account.to_string();
+    for member in ["owner_account_id", "invited_by_account_id"] {
+        assert_eq!(invite[member], account, "{member}");
+    }
+    assert_eq!((&invite["invitee_email"], &invite["role"]), (&json!("Grace@example.com"), &json!("admin")));
+    assert_eq!(invite["accepted_at"], Value::Null);
+    let invite_id = invite["id"].as_str().expect("an id");
+    assert!(invite_id.starts_with("inv_") && uuid_of(invite_id).get_version_num() == 7, "{invite_id}");
+    assert_timestamp(&invite["created_at"]);
+    assert_timestamp(&invite["expires_at"]);
+    let week = "select count(*) from team_invites where expires_at = created_at + interval '7 days'";
+    assert_eq!(app.count(week).await, 1);
+
+    let mail = app.mail_to("Grace@example.com", Template::TeamInvite).await;
+    assert_eq!(mail.link(), format!("{}/team/accept?token={}", app.base_url, mail.token));
+    assert_eq!(mail.token.len(), 43, "32 bytes in base64");
+    for part in [&mail.text, &mail.html] {
+        assert!(part.contains("7 days") && part.contains("ignore this mail"), "{part}");
+        assert!(!part.contains(&ada.email) && !part.contains("opt out"), "{part}");
+    }
+    assert_eq!(app.tables_with(&mail.token).await, <[String; 0]>::default(), "a token is stored");
+    assert!(!app.log(0).contains(&mail.token), "a token is logged");
+
+    let grace = app.signed_in(&app.sign_up("grace@example.com").await);
+    let me = grace.get(ME).await.expect(200).body;
+    assert_eq!(grace.list(INVITES).await, <[Value; 0]>::default(), "invites are their owner's to see");
+    let accepted = grace.accept(&mail.token).await.expect(200).body;
+    assert_eq!(members(&accepted), BTreeSet::from(["membership"]));
+    let membership = &accepted["membership"];
+    assert_eq!(members(membership), BTreeSet::from(MEMBERSHIP));
+    let id = membership["id"].as_str().expect("an id");
+    assert!(id.starts_with("mem_") && uuid_of(id).get_version_num() == 7, "{id}");
+    assert_eq!((&membership["owner_account_id"], &membership["member_account_id"]), (&json!(account), &me["id"]));
+    assert_eq!((&membership["member_email"], &membership["role"]), (&me["email"], &json!("admin")));
+    assert_eq!(membership["invited_by_account_id"], account);
+    assert_eq!(membership["invited_at"], invite["created_at"]);
+    assert_timestamp(&membership["accepted_at"]);
+
+    assert_eq!(ada.client.list(INVITES).await, <[Value; 0]>::default());
+    assert_eq!(ada.client.list(MEMBERS).await, std::slice::from_ref(membership));
+    assert_eq!(grace.list(MEMBERS).await, <[Value; 0]>::default(), "members are their owner's to see");
+    let owner = json!({"owner_account_id": account, "owner_email": ada.email, "owner_name": "Ada", "role": "admin",
+                       "membership_id": id});
+    assert_eq!(grace.list(OWNERS).await, std::slice::from_ref(&owner));
+    assert_eq!(grace.get(ME).await.expect(200).body["teams"], json!([owner]));
+    assert_eq!(ada.client.list(OWNERS).await, <[Value; 0]>::default());
+    assert_eq!(grace.list(TEAMS).await.len(), 1, "one owns one's own team only");
+
+    let member = uuid_of(me["id"].as_str().expect("an id"));
+    let log = app.audit(ada.account).await;
+    let [sent, taken] = &log[..] else { panic!("{log:?}") };
+    let payload = json!({"invitee_email": "Grace@example.com", "role": "admin"});
+    assert_eq!(row(sent), ("customer", Some(ada.account.as_uuid()), "team.member_invited", Some(invite_id), payload));
+    assert_eq!(sent.ip_address.as_deref(), Some("127.0.0.1"));
+    let payload = json!({"invite_id": invite_id, "membership_id": id, "role": "admin"});
+    assert_eq!(row(taken), ("customer", Some(member), "team.invite_accepted", Some(invite_id), payload));
+    assert_eq!((&taken.ip_address, &taken.user_agent), (&None, &None), "where a member is is not the owner's business");
+    assert!(app.audited(member.into(), "team.invite_accepted").await.is_empty(), "the row is in the owner's log");
+    app.stop().await;
+}
+
+/// Contract: teams 7; lists 1. Lists are newest first.
+#[tokio::test]
+async fn invites_and_members_are_listed_newest_first() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    for email in ["grace@example.com", "joan@example.com", "annie@example.com"] {
+        ada.client.invite(email, "member").await.expect(202);
+    }
+    // An address that is invited again has a new invite.
+    ada.client.invite("grace@example.com", "admin").await.expect(202);
+    let listed = async |path: &str, member: &str| -> Vec<Value> {
+        ada.client.list(path).await.into_iter().map(|entry| entry[member].clone()).collect()
+    };
+    let invited = listed(INVITES, "invitee_email").await;
+    assert_eq!(invited, ["grace@example.com", "annie@example.com", "joan@example.com"]);
+
+    // Who joined last is first, however long ago they were invited.
+    let (bob, eve) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
+    let for_eve = app.invited(&ada, &eve.email, "member").await;
+    app.join(&ada, &bob, "member").await;
+    eve.client.accept(&for_eve).await.expect(200);
+    assert_eq!(listed(MEMBERS, "member_account_id").await, [json!(eve.account), json!(bob.account)]);
+    app.stop().await;
+}
+
+/// Contract: teams 3. An invite that is not sound is none.
+#[tokio::test]
+async fn an_invite_that_is_not_sound_is_none() {
+    let app = App::simulated().start().await;
+    let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Free).await);
+    app.join(&ada, &bob, "member").await;
+    for (body, field) in [
+        (json!({"role": "member"}), "email"),
+        (json!({"email": "grace@example.com"}), "role"),
+        (json!({"email": 1, "role": "member"}), "email"),
+        (json!({"email": "", "role": "member"}), "email"),
+        (json!({"email": "grace", "role": "member"}), "email"),
+        (json!({"email": "grace@example.com\r\nBcc: x@y.z", "role": "member"}), "email"),
+        (json!({"email": "grace@example.com", "role": "owner"}), "role"),
+        (json!({"email": "grace@example.com", "role": "Admin"}), "role"),
+        (json!({"email": "grace@example.com", "role": ["admin"]}), "role"),
+        (json!({"email": ada.email, "role": "member"}), "email"),
+        (json!({"email": ada.email.to_uppercase(), "role": "admin"}), "email"),
+    ] {
+        ada.client.post(INVITES, body).await.invalid(field);
+    }
+    for email in [&bob.email, &bob.email.to_uppercase()] {
+        ada.client.invite(email, "admin").await.problem(409, "conflict");
+    }
+    assert_eq!(ada.client.list(INVITES).await, <[Value; 0]>::default());
+    assert_eq!(app.count("select count(*) from emails where template = 'team_invite'").await, 1);
+    assert_eq!(app.audited(ada.account, "team.member_invited").await.len(), 1);
+    let noted =
+        ada.client.post(INVITES, json!({"email": "g@example.com", "role": "member", "rôle": 1})).await.expect(202);
+    assert_eq!(noted.headers["x-service-unknown-fields"], "r%C3%B4le");
+    app.stop().await;
+}
+
+/// Contract: teams 3. Whoever invites an address again replaces the invite before, whose token is worthless; another owner's
+/// stays.
+#[tokio::test]
+async fn a_new_invite_replaces_the_one_before() {
+    let app = App::simulated().start().await;
+    let (ada, eve) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    let bob = app.person(Tier::Free).await;
+    let first = app.invited(&ada, &bob.email, "admin").await;
+    let from_eve = app.invited(&eve, &bob.email, "member").await;
+    let before = ada.client.list(INVITES).await.remove(0);
+    let second = app.invited(&ada, &bob.email, "member").await;
+    let pending = ada.client.list(INVITES).await;
+    assert_eq!(pending.len(), 1, "{pending:?}");
+    assert_eq!(pending[0]["role"], "member");
+    assert_ne!(pending[0]["id"], before["id"]);
+    bob.client.accept(&first).await.invalid("token");
+    let accepted = bob.client.accept(&second).await.expect(200).body;
+    assert_eq!(accepted["membership"]["role"], "member");
+    bob.client.accept(&from_eve).await.expect(200);
+    assert_eq!(app.audited(ada.account, "team.member_invited").await.len(), 2);
+
+    // Several at once leave one, too.
+    let invitations = (0..8).map(|_| ada.client.clone());
+    let answers =
+        at_once(invitations.map(|client| async move { client.invite("grace@example.com", "member").await })).await;
+    assert!(answers.iter().all(|answer| answer.status == 202), "{answers:?}");
+    assert_eq!(ada.client.list(INVITES).await.len(), 1);
+    app.stop().await;
+}
+
+/// Contract: teams 5, 6. What is refused leaves a good token good.
+#[tokio::test]
+async fn an_invite_is_good_for_its_reader_once_and_not_for_long() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let (bob, eve) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
+    for body in
+        [json!({}), json!({"token": null}), json!({"token": ""}), json!({"token": "x"}), json!({"token": "\u{0}"})]
+    {
+        bob.client.post(ACCEPT, body).await.invalid("token");
+    }
+    let token = app.invited(&ada, &bob.email, "member").await;
+    for other in [&eve, &ada] {
+        let refused = other.client.accept(&token).await.problem(409, "conflict");
+        assert!(!refused.body.to_string().contains(&bob.email), "a stranger hears who was invited");
+    }
+    app.execute("update team_invites set expires_at = now() where owner_account_id = $1", ada.account.as_uuid()).await;
+    assert_eq!(ada.client.list(INVITES).await, <[Value; 0]>::default(), "an expired invite is not pending");
+    for person in [&bob, &eve] {
+        person.client.accept(&token).await.invalid("token");
+    }
+    let later = "update team_invites set expires_at = now() + interval '1 minute' where owner_account_id = $1";
+    app.execute(later, ada.account.as_uuid()).await;
+
+    app.suspend(&ada).await;
+    bob.client.accept(&token).await.invalid("token");
+    app.reactivate(&ada).await;
+    let accepted = bob.client.accept(&token).await.expect(200).body;
+    for person in [&bob, &eve] {
+        person.client.accept(&token).await.invalid("token");
+    }
+    assert_eq!(ada.client.list(MEMBERS).await, [accepted["membership"].clone()]);
+
+    // An invite that a member still has does not make them a member twice.
+    let again = app.invited(&ada, &eve.email, "admin").await;
+    let made =
+        "insert into team_members (id, owner_account_id, member_account_id, role, invited_by_account_id, invited_at)
+                select gen_random_uuid(), owner_account_id, $1, 'member', owner_account_id, now()
+                from team_invites where accepted_at is null";
+    app.execute(made, eve.account.as_uuid()).await;
+    eve.client.accept(&again).await.problem(409, "conflict");
+    assert_eq!(eve.client.list(OWNERS).await[0]["role"], "member");
+    assert_eq!(app.audited(ada.account, "team.invite_accepted").await.len(), 1);
+
+    let carol = app.person(Tier::Free).await;
+    let token = app.invited(&ada, &carol.email, "member").await;
+    delete_me(&ada).await.expect(204);
+    carol.client.accept(&token).await.invalid("token");
+    app.stop().await;
+}
+
+/// Contract: teams 5. Of 64 callers with one token one succeeds.
+#[tokio::test]
+async fn a_raced_invite_is_accepted_once() {
+    let app = App::simulated().start().await;
+    let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Free).await);
+    let token = app.invited(&ada, &bob.email, "member").await;
+    let answers = at_once((0..64).map(|_| {
+        let (client, token) = (bob.client.clone(), token.clone());
+        async move { client.accept(&token).await }
+    }))
+    .await;
+    let (accepted, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    assert_eq!(accepted.len(), 1);
+    for answer in refused {
+        answer.invalid("token");
+    }
+    assert_eq!(ada.client.list(MEMBERS).await.len(), 1);
+    assert_eq!(app.audited(ada.account, "team.invite_accepted").await.len(), 1);
+    app.stop().await;
+}
+
+/// Contract: teams 6; emails 1, 2. An invite that is worthless by the time its mail would be sent is not mailed.
+#[tokio::test]
+async fn a_worthless_invite_is_not_mailed() {
+    let mut app = App::simulated().roles(&[Role::Api]).set("teams.invite_ttl", "3h").start().await;
+    let owners = [(); 5].map(|()| app.person(Tier::Enterprise));
+    let mut people = Vec::new();
+    for owner in owners {
+        people.push(owner.await);
+    }
+    let [plain, expired, accepted, suspended, deleted] = &people[..] else { unreachable!("five") };
+    for owner in &people {
+        owner.client.invite(&format!("for-{}", owner.email), "member").await.expect(202);
+    }
+    plain.client.invite(&format!("for-{}", plain.email), "admin").await.expect(202);
+    app.execute("update team_invites set expires_at = now() where owner_account_id = $1", expired.account.as_uuid())
+        .await;
+    app.execute("update team_invites set accepted_at = now() where owner_account_id = $1", accepted.account.as_uuid())
+        .await;
+    app.suspend(suspended).await;
+    delete_me(deleted).await.expect(204);
+    app.start(Role::Worker);
+    app.ready().await;
+    let mail = app.mail_to(&format!("for-{}", plain.email), Template::TeamInvite).await;
+    assert!(mail.text.contains("3 hours"), "{}", mail.text);
+    eventually(Duration::from_secs(20), "no mail waits", async || {
+        let waiting = app.count("select count(*) from emails where status <> 'done'").await;
+        (waiting == 0).then_some(())
+    })
+    .await;
+    for owner in &people {
+        let mails = app.mails_to(&format!("for-{}", owner.email), Template::TeamInvite).len();
+        assert_eq!(mails, usize::from(owner.account == plain.account), "{}", owner.email);
+    }
+    app.stop().await;
+}
+
+/// Invitations are mails to people who did not ask for them: an account sends so many an hour, and an address gets so many.
+#[tokio::test]
+async fn invitations_are_limited() {
+    let app = App::simulated().set("rate_limits.team_invites_per_hour", "2").start().await;
+    let (ada, eve) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    ada.client.invite("grace@example.com", "member").await.expect(202);
+    ada.client.invite("GRACE@example.com", "member").await.expect(202);
+    let refused = ada.client.invite("joan@example.com", "member").await.problem(429, "rate-limited");
+    assert!(refused.headers.contains_key("retry-after"));
+    eve.client.invite("grace@example.com", "member").await.problem(429, "rate-limited");
+    eve.client.invite("joan@example.com", "member").await.expect(202);
+    app.stop().await;
+}
+
+/// Contract: retention 7. Invites that nobody accepted are purged a day after their end, as every expired token is.
+#[tokio::test]
+async fn an_expired_invite_is_purged_a_day_later() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let bob = app.person(Tier::Free).await;
+    let accepted = app.invited(&ada, &bob.email, "member").await;
+    bob.client.accept(&accepted).await.expect(200);
+    ada.client.invite("eve@example.com", "member").await.expect(202);
+    let mut conn = app.database.pool.acquire().await.expect("a connection");
+    for (age, purged) in [(23.5, 0), (24.5, 1), (24.5, 0)] {
+        let age = Duration::from_secs_f64(age * 3_600.0);
+        sqlx::query("update team_invites set expires_at = now() - $1")
+            .bind(age)
+            .execute(&mut *conn)
+            .await
+            .expect("a row");
+        assert_eq!(invites::purge_expired(&mut conn, 100).await.expect("a statement"), purged);
+    }
+    drop(conn);
+    assert_eq!(app.count("select count(*) from team_invites where accepted_at is not null").await, 1);
+    app.stop().await;
+}

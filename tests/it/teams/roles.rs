@@ -1,0 +1,205 @@
+//! What a member may do on another's account (contract: authorization 9 to 13).
+
+use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::AccountId;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{INVITES, ME, MEMBERS, OWNERS, PREFERENCES, TEAMS};
+use crate::api_keys::{KEYS, mint};
+use crate::support::{Answer, App, Client, unknown_id};
+
+/// Contract: authorization 9, 11, 12. On a route that honors the header a malformed one is 400, the caller's own id is as if
+/// absent, and any other account is 403; where it is not honored it is ignored.
+#[tokio::test]
+async fn the_account_header_counts_where_it_is_honored() {
+    let app = App::simulated().start().await;
+    let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    let eve = app.person(Tier::Enterprise).await;
+    app.join(&ada, &bob, "admin").await;
+    let own = mint(&bob.client, &["account_owner"]).await;
+    for client in [&bob.client, &own.client(&app.base_url)] {
+        for path in ["/v1/sessions", KEYS, PREFERENCES] {
+            for malformed in ["", "x", &ada.account.as_uuid().to_string(), &unknown_id("ses"), "acc_x"] {
+                client.on(malformed).get(path).await.invalid("X-Service-Account");
+            }
+            for second in [ada.account, bob.account] {
+                let named = [ada.account, second].map(|account| account.to_string());
+                let request = client.request(Method::GET, path);
+                let twice = named.iter().fold(request, |request, account| request.header("x-service-account", account));
+                client.send(twice).await.invalid("X-Service-Account");
+            }
+            let foreign = client.on(eve.account).get(path).await.problem(403, "forbidden").body;
+            let unknown = client.on(unknown_id("acc")).get(path).await.problem(403, "forbidden").body;
+            assert_eq!((&foreign["title"], &foreign["detail"]), (&unknown["title"], &unknown["detail"]));
+            let entries = async |client: &Client| {
+                let list = client.get(path).await.expect(200).body;
+                list["data"].as_array().expect("a list").iter().map(|entry| entry["id"].clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(entries(&client.on(bob.account)).await, entries(client).await);
+            client.on(ada.account).get(path).await.expect(200);
+        }
+        for path in [INVITES, MEMBERS, OWNERS, TEAMS, ME, "/v1/account/web-sessions", "/v1/account/mfa"] {
+            let absent = client.get(path).await.body;
+            for ignored in ["x".to_owned(), ada.account.to_string(), eve.account.to_string()] {
+                let answer = client.on(&ignored).get(path).await;
+                if answer.status == 200 && path != "/v1/account/web-sessions" {
+                    assert_eq!(answer.body, absent, "{path} on {ignored}");
+                }
+                assert_ne!(answer.status, 400, "{path} on {ignored}");
+            }
+        }
+    }
+    let renamed = bob.client.list(TEAMS).await.remove(0);
+    let id = renamed["id"].as_str().expect("an id");
+    bob.client.on(ada.account).rename_team(id, json!({"name": "Mine"})).await.expect(200);
+    app.stop().await;
+}
+
+/// Contract: authorization 9, 10, 13. GET accepts `member` and `admin`, changes and the state read need `admin`; the scope
+/// check stays on the caller's own credential. What is done is the owner's, and says who did it.
+#[tokio::test]
+async fn a_role_opens_what_it_is_for() {
+    let app = App::simulated().start().await;
+    let ada = app.person(Tier::Enterprise).await;
+    let (bob, eve) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    app.join(&ada, &bob, "member").await;
+    app.join(&ada, &eve, "admin").await;
+    let session = ada.client.session().await;
+    let at = format!("/v1/sessions/{session}");
+    let owners = mint(&ada.client, &["read"]).await;
+
+    let member = bob.client.on(ada.account);
+    for path in ["/v1/sessions", &at, KEYS, &owners.path(), PREFERENCES] {
+        member.get(path).await.expect(200);
+    }
+    assert_eq!(member.get("/v1/sessions").await.body["data"][0]["id"], session);
+    let refused = [
+        member.post("/v1/sessions", json!({})).await,
+        member.operate(&session, "navigate", json!({"url": "https://example.com/"})).await,
+        member.get(&format!("{at}/state")).await,
+        member.delete(&at).await,
+        member.mint(&["read"]).await,
+        member.post(&format!("{}/rotate", owners.path()), json!({})).await,
+        member.delete(&owners.path()).await,
+        member.opt_out().await,
+    ];
+    for answer in refused {
+        answer.problem(403, "forbidden");
+    }
+    assert_eq!(ada.client.status(&session).await, "ready");
+
+    let admin = eve.client.on(ada.account);
+    admin.navigate(&session, "https://example.com/").await;
+    admin.get(&format!("{at}/state")).await.expect(200);
+    admin.opt_out().await.expect(200);
+    let preference =
+        |list: &Answer| {
+            list.body["data"].as_array().expect("a list").iter().find_map(|preference| {
+                (preference["event_type"] == "tier-changed").then(|| preference["opted_in"].clone())
+            })
+        };
+    assert_eq!(preference(&ada.client.get(PREFERENCES).await), Some(json!(false)), "the owner's changed");
+    assert_eq!(preference(&eve.client.get(PREFERENCES).await), Some(json!(true)), "and not the caller's");
+    let theirs = admin.session().await;
+    let made = ada.client.get(&format!("/v1/sessions/{theirs}")).await.expect(200).body;
+    assert_eq!((&made["account_id"], &made["api_key_id"]), (&json!(ada.account), &Value::Null));
+    eve.client.get(&format!("/v1/sessions/{theirs}")).await.problem(404, "not-found");
+    let minted = mint(&admin, &["read"]).await;
+    admin.post(&format!("{}/rotate", minted.path()), json!({})).await.expect(201);
+    admin.delete(&minted.path()).await.expect(204);
+    admin.delete(&at).await.expect(204);
+
+    // The scopes are those of the caller's own credential.
+    let on_ada = async |scopes: &[&str]| app.client_of(eve.account, scopes).await.on(ada.account);
+    let at = format!("/v1/sessions/{theirs}");
+    let (reads, writes) = (on_ada(&["read"]).await, on_ada(&["write:sessions"]).await);
+    reads.get(&at).await.expect(200);
+    reads.get(&format!("{at}/state")).await.problem(403, "forbidden");
+    reads.delete(&at).await.problem(403, "forbidden");
+    writes.get(&at).await.problem(403, "forbidden");
+    let both = on_ada(&["read:sessions", "write:sessions"]).await;
+    both.get(&format!("{at}/state")).await.expect(200);
+    writes.mint(&["read"]).await.problem(403, "forbidden");
+    on_ada(&["write"]).await.delete(&at).await.expect(204);
+    let all = on_ada(&["account_owner"]).await;
+    let keyed = ada.client.get(&format!("/v1/sessions/{}", all.session().await)).await.expect(200).body;
+    assert!(keyed["api_key_id"].is_string());
+
+    // Every row of a member says who it was, and nothing of where they are.
+    let log = app.audit(ada.account).await;
+    let by = |account: AccountId| log.iter().filter(move |row| row.actor_account_id == Some(account.as_uuid()));
+    assert_eq!(by(bob.account).map(|row| row.action.as_str()).collect::<Vec<_>>(), ["team.invite_accepted"]);
+    let actions: Vec<_> = by(eve.account).map(|row| row.action.as_str()).collect();
+    let expected = [
+        "team.invite_accepted",
+        "account.email_preferences_changed",
+        "session.created",
+        "api_key.minted",
+        "api_key.rotated",
+        "api_key.revoked",
+        "session.destroyed",
+        "session.destroyed",
+        "session.created",
+    ];
+    assert_eq!(actions, expected);
+    for row in by(eve.account) {
+        assert_eq!((row.actor_type.as_str(), &row.ip_address, &row.user_agent), ("customer", &None, &None), "{row:?}");
+    }
+    let keys: Vec<_> = by(eve.account).map(|row| row.actor_key_id.is_some()).collect();
+    assert_eq!(keys, [false, false, false, false, false, false, false, true, true]);
+    assert!(by(ada.account).all(|row| row.ip_address.is_some()), "one's own rows say from where");
+    let own = app.audit(eve.account).await;
+    assert!(own.iter().all(|row| row.actor_type == "system"), "what is done on another account is in that one's log");
+    app.stop().await;
+}
+
+/// Contract: authorization 13. Of two owners with one member in both, each is told from the other, and a slot is taken from the
+/// owner's cap, never from the member's.
+#[tokio::test]
+async fn a_member_of_two_teams_acts_on_each_apart() {
+    let app = App::simulated().start().await;
+    let (ada, eve) = (app.person(Tier::SoloManual).await, app.person(Tier::Enterprise).await);
+    let bob = app.person(Tier::Free).await;
+    app.join(&ada, &bob, "admin").await;
+    app.join(&eve, &bob, "member").await;
+    let owners: Vec<_> =
+        bob.client.list(OWNERS).await.into_iter().map(|owner| owner["owner_account_id"].clone()).collect();
+    assert_eq!(owners, [json!(eve.account), json!(ada.account)], "the newest first");
+    let (on_ada, on_eve) = (bob.client.on(ada.account), bob.client.on(eve.account));
+    let adas = on_ada.session().await;
+    let eves = eve.client.session().await;
+    let full = on_ada.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
+    assert_eq!((&full.body["current_sessions"], &full.body["limit"]), (&json!(1), &json!(1)));
+    ada.client.post("/v1/sessions", json!({})).await.problem(429, "concurrency-limit");
+    on_eve.post("/v1/sessions", json!({})).await.problem(403, "forbidden");
+    bob.client.session().await;
+    for (client, seen, hidden) in [(&on_ada, &adas, &eves), (&on_eve, &eves, &adas)] {
+        let list = client.get("/v1/sessions").await.expect(200).body;
+        assert_eq!(list["data"].as_array().map(Vec::len), Some(1), "{list}");
+        assert_eq!(list["data"][0]["id"], **seen);
+        client.get(&format!("/v1/sessions/{hidden}")).await.problem(404, "not-found");
+    }
+    app.stop().await;
+}
+
+/// Contract: accounts 6; authorization 13. Nobody acts on a suspended owner's account, and no suspended member on anybody's; a
+/// membership outlasts that.
+#[tokio::test]
+async fn a_suspension_stops_a_team() {
+    let app = App::simulated().start().await;
+    let (ada, bob) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    app.join(&ada, &bob, "admin").await;
+    let on_ada = bob.client.on(ada.account);
+    for suspended in [&ada, &bob] {
+        app.suspend(suspended).await;
+        for answer in
+            [on_ada.get(KEYS).await, on_ada.mint(&["read"]).await, on_ada.post("/v1/sessions", json!({})).await]
+        {
+            assert_eq!(answer.problem(403, "forbidden").body["title"], "AccountSuspended");
+        }
+        app.reactivate(suspended).await;
+        on_ada.get(KEYS).await.expect(200);
+    }
+    app.stop().await;
+}
