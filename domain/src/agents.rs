@@ -24,7 +24,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use crate::area::{Area, Chain, Purge};
@@ -234,9 +234,10 @@ pub enum Control {
 }
 
 /// Where an agent session stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum AgentStatus {
     /// Its browser is there.
     Active,
@@ -314,14 +315,13 @@ pub async fn create(
     audit::record(conn, new.account, actor, entry).await
 }
 
-/// A row beside what its driver session says.
 struct Row {
     id: AgentSessionId,
     account_id: AccountId,
     session_id: SessionId,
     mode: Mode,
     is_driven: bool,
-    has_ended: bool,
+    status: AgentStatus,
     close_reason: Option<CloseReason>,
     archetype: String,
     profile_id: Option<ProfileId>,
@@ -343,7 +343,7 @@ impl From<Row> for AgentSession {
             session_id: row.session_id,
             mode: row.mode,
             control: if driven { Control::Human } else { Control::Ai },
-            status: if row.has_ended { AgentStatus::Closed } else { AgentStatus::Active },
+            status: row.status,
             close_reason: row.close_reason,
             archetype: row.archetype,
             profile_id: row.profile_id,
@@ -358,6 +358,27 @@ impl From<Row> for AgentSession {
     }
 }
 
+/// Writes down what has become of the account's agent sessions by itself: those whose driver session has ended are closed, and humans
+/// who were not heard of for `patience` drive no more. So whoever is told of it finds it in the audit log.
+async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration) -> sqlx::Result<()> {
+    let unsettled = sqlx::query_scalar!(
+        r#"select exists(select from agent_sessions a left join sessions s on s.id = a.session_id
+               where a.account_id = $1 and a.status = 'active'
+                 and (a.heard_at <= now() - make_interval(secs => $2) or s.live is not true)) as "unsettled!""#,
+        account as _,
+        patience.as_secs_f64(),
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if unsettled {
+        let mut tx = conn.begin().await?;
+        lanes::time_out(&mut tx, Some(account), patience, i64::MAX).await?;
+        close_ended(&mut tx, Some(account), i64::MAX).await?;
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
 /// The account's agent session of this id. A human who was not heard of for `patience` does not drive any more.
 ///
 /// # Errors
@@ -368,21 +389,15 @@ pub async fn find(
     id: AgentSessionId,
     patience: Duration,
 ) -> sqlx::Result<Option<AgentSession>> {
+    settle(&mut *conn, account, patience).await?;
     let row = sqlx::query_as!(
         Row,
-        r#"select a.id, a.account_id, a.session_id, a.mode as "mode: _",
-                  coalesce(a.heard_at > now() - make_interval(secs => $3), false) as "is_driven!",
-                  (a.status = 'closed' or not coalesce(s.live, false)) as "has_ended!",
-                  case when a.status = 'closed' or coalesce(s.live, false) then a.close_reason
-                       else 'driver_session_ended' end as "close_reason: _",
-                  a.archetype, a.profile_id, a.proxy_id, a.label, a.token_budget, a.tokens_used, a.created_at, a.updated_at,
-                  case when a.status = 'closed' or coalesce(s.live, false) then a.destroyed_at
-                       else coalesce(s.ended_at, a.updated_at) end as destroyed_at
-           from agent_sessions a left join sessions s on s.id = a.session_id
-           where a.id = $1 and a.account_id = $2"#,
+        r#"select id, account_id, session_id, mode as "mode: _", driver is not null as "is_driven!", status as "status: _",
+                  close_reason as "close_reason: _", archetype, profile_id, proxy_id, label, token_budget, tokens_used, created_at,
+                  updated_at, destroyed_at
+           from agent_sessions where id = $1 and account_id = $2"#,
         id as _,
         account as _,
-        patience.as_secs_f64(),
     )
     .fetch_optional(conn)
     .await?;
@@ -425,27 +440,20 @@ pub async fn list(
     patience: Duration,
     limit: i64,
 ) -> sqlx::Result<Vec<AgentSession>> {
+    settle(&mut *conn, account, patience).await?;
     let rows = sqlx::query_as!(
         Row,
-        r#"select a.id, a.account_id, a.session_id, a.mode as "mode: _",
-                  coalesce(a.heard_at > now() - make_interval(secs => $6), false) as "is_driven!",
-                  (a.status = 'closed' or not coalesce(s.live, false)) as "has_ended!",
-                  case when a.status = 'closed' or coalesce(s.live, false) then a.close_reason
-                       else 'driver_session_ended' end as "close_reason: _",
-                  a.archetype, a.profile_id, a.proxy_id, a.label, a.token_budget, a.tokens_used, a.created_at, a.updated_at,
-                  case when a.status = 'closed' or coalesce(s.live, false) then a.destroyed_at
-                       else coalesce(s.ended_at, a.updated_at) end as destroyed_at
-           from agent_sessions a left join sessions s on s.id = a.session_id
-           where a.account_id = $1 and a.id < $4
-             and ($2::text is null or ($2 = 'closed') = (a.status = 'closed' or not coalesce(s.live, false)))
-             and ($3::text is null or a.label = $3)
-           order by a.id desc limit $5"#,
+        r#"select id, account_id, session_id, mode as "mode: _", driver is not null as "is_driven!", status as "status: _",
+                  close_reason as "close_reason: _", archetype, profile_id, proxy_id, label, token_budget, tokens_used, created_at,
+                  updated_at, destroyed_at
+           from agent_sessions
+           where account_id = $1 and id < $4 and ($2::text is null or status = $2) and ($3::text is null or label = $3)
+           order by id desc limit $5"#,
         account as _,
         filter.status.map(AgentStatus::name),
         filter.label,
         filter.after.map_or(Uuid::max(), |after| after.as_uuid()),
         limit,
-        patience.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
@@ -515,16 +523,19 @@ pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
     ended.fetch_one(conn).await
 }
 
-/// Closes agent sessions whose driver session has ended, at most `limit`. Answers how many. `conn` is in a transaction.
+/// Closes agent sessions whose driver session has ended, of `account` or of all, at most `limit`. Answers how many. `conn` is in a
+/// transaction.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+pub async fn close_ended(conn: &mut PgConnection, account: Option<AccountId>, limit: i64) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "select a.id, a.account_id from agent_sessions a
-         where a.status = 'active' and not exists (select from sessions s where s.id = a.session_id and s.live)
+         where a.status = 'active' and ($2::uuid is null or a.account_id = $2)
+           and not exists (select from sessions s where s.id = a.session_id and s.live)
          order by a.account_id, a.id limit $1 for update skip locked",
         limit,
+        account as _,
     )
     .fetch_all(&mut *conn)
     .await?;

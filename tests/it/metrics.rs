@@ -260,6 +260,8 @@ async fn metrics_have_bounded_labels() {
         "service_email_send_total",
         "service_scheduled_job_chain_pending",
         "service_unhandled_rejection_total",
+        "service_agent_decompose_total",
+        "service_pair_mode_transition_total",
     ] {
         assert!(text.contains(&format!("# TYPE {name} ")), "{name} is not registered:\n{text}");
     }

@@ -4,6 +4,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use kitfleet_domain::agents::carrying::DECOMPOSED;
+use kitfleet_domain::agents::lanes::{self, TRANSITIONS};
+use kitfleet_domain::agents::turns::TurnKind;
 use kitfleet_domain::areas;
 use kitfleet_domain::byok::TestOutcome;
 use kitfleet_domain::challenges;
@@ -423,10 +426,8 @@ pub fn install() -> std::result::Result<PrometheusHandle, String> {
         describe_counter!(BUNDLED_ERRORS, "Messages that the deployment's model was not asked about, by reason.");
         describe_counter!(CARD_WEBHOOKS, "Events that the card provider sent, by what became of them.");
         describe_counter!(CRYPTO_WEBHOOKS, "Notices that the crypto processor sent, by what became of them.");
-        describe_counter!(
-            "service_agent_decompose_total",
-            "Messages of agent sessions that were read, by what came of it."
-        );
+        describe_counter!(DECOMPOSED, "Messages of agent sessions that were read, by what came of it.");
+        describe_counter!(TRANSITIONS, "Changes of who drives an agent session in pair mode, from whom and to whom.");
         describe_counter!(WAKEUPS, "Wake-ups of processes, by what carried them.");
         describe_standing();
         start_at_zero();
@@ -487,6 +488,12 @@ fn start_at_zero() {
     }
     for outcome in Failure::OUTCOMES {
         counter!(BUNDLED_REQUESTS, "outcome" => outcome).absolute(0);
+    }
+    for kind in TurnKind::NAMES {
+        counter!(DECOMPOSED, "result_kind" => kind).absolute(0);
+    }
+    for (from, to) in lanes::transitions() {
+        counter!(TRANSITIONS, "from" => from, "to" => to).absolute(0);
     }
     for kind in ["consent_missing", "budget_exhausted"] {
         counter!(BUNDLED_ERRORS, "kind" => kind).absolute(0);

@@ -17,6 +17,9 @@ use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId};
 use crate::trace_parent::TraceParent;
 use crate::vault::Vault;
 
+/// Messages that were read, as a metric: `result_kind`.
+pub const DECOMPOSED: &str = "service_agent_decompose_total";
+
 /// A turn that waits for its worker.
 #[derive(Debug)]
 pub struct Waiting {
@@ -221,8 +224,6 @@ async fn write_end(
         None => None,
     };
     let audited = read.map(|(entry, kind)| (Line::new(turn.account, &Actor::System, entry), kind));
-    // Whoever says something else has thought better of what waits; who only approves of the wrong step may still find it.
-    let leaves_out = ending.steps.is_empty() && ending.read.is_some();
     let steps = StepColumns::of(sealer, &ending.steps)?;
     let said = sealer.seal(&turn.id.to_string(), &ending.said)?;
     let kept = i64::try_from(said.len() + steps.bytes()).unwrap_or(i64::MAX);
@@ -234,7 +235,7 @@ async fn write_end(
                where id = $1 and status <> 'done' returning reply_channel
            ), released as (
                update agent_sessions a
-               set turn_id = null, kept_bytes = a.kept_bytes + $13, updated_at = clock_timestamp()
+               set turn_id = null, kept_bytes = a.kept_bytes + $12, updated_at = clock_timestamp()
                from ended where a.id = $2 and a.turn_id = $1
            ), stand as (
                update agent_steps s
@@ -243,12 +244,8 @@ async fn write_end(
                from ended, unnest($6::uuid[], $7::text[], $8::boolean[], $9::bytea[], $10::bytea[])
                     as step (id, status, needs_approval, shown, result)
                where s.id = step.id
-           ), left_out as (
-               update agent_steps s set status = 'skipped'
-               from ended
-               where $11 and agent_session_id = $2 and turn_id <> $1 and s.status in ('needs_approval', 'planned')
            )
-           select reply_channel, case when $12::jsonb is not null then write_audit($12) end as audited from ended"#,
+           select reply_channel, case when $11::jsonb is not null then write_audit($11) end as audited from ended"#,
         turn.id as _,
         turn.session as _,
         ending.kind as _,
@@ -259,7 +256,6 @@ async fn write_end(
         &steps.approvals,
         &steps.shown as &[Option<Vec<u8>>],
         &steps.ends as &[Option<Vec<u8>>],
-        leaves_out,
         audited.as_ref().map(|(line, _)| &line.columns),
         kept,
     )
@@ -267,7 +263,7 @@ async fn write_end(
     .await?;
     if let (Some(_), Some((line, kind))) = (&ended, audited) {
         line.count();
-        metrics::counter!("service_agent_decompose_total", "result_kind" => kind.name()).increment(1);
+        metrics::counter!(DECOMPOSED, "result_kind" => kind.name()).increment(1);
     }
     Ok(ended.map(|row| row.reply_channel))
 }
@@ -331,7 +327,7 @@ pub async fn lose(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
         && let Some(entry) = consulting::entry(&mut *conn, (id, ended.session), ended.kind).await?
     {
         audit::record(conn, ended.account, &Actor::System, entry).await?;
-        metrics::counter!("service_agent_decompose_total", "result_kind" => ended.kind.name()).increment(1);
+        metrics::counter!(DECOMPOSED, "result_kind" => ended.kind.name()).increment(1);
     }
     Ok(())
 }

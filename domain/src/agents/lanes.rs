@@ -12,6 +12,9 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, SessionId};
 use crate::validation::{Invalid, Rules};
 
+/// How often who drives has changed, as a metric: `from`, `to`.
+pub const TRANSITIONS: &str = "service_pair_mode_transition_total";
+
 /// Characters of a client's name for itself.
 const CLIENT_CHARS: usize = 128;
 
@@ -69,6 +72,13 @@ pub enum LaneError {
 enum Lane {
     AiDriving,
     HumanDriving,
+}
+
+/// Every change of who drives, from which and to which, as the metric spells it.
+#[must_use]
+pub fn transitions() -> [(&'static str, &'static str); 2] {
+    let (ai, human) = (Lane::AiDriving.into(), Lane::HumanDriving.into());
+    [(ai, human), (human, ai)]
 }
 
 /// An agent session whose row is locked.
@@ -150,7 +160,7 @@ impl Locked {
         }
         let entry = Entry { action, target: Some(self.id.to_string()), payload };
         audit::record(conn, self.account, actor, entry).await?;
-        metrics::counter!("service_pair_mode_transition_total", "from" => from, "to" => to).increment(1);
+        metrics::counter!(TRANSITIONS, "from" => from, "to" => to).increment(1);
         Ok(())
     }
 }
@@ -324,18 +334,24 @@ pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Re
     silent.fetch_one(conn).await
 }
 
-/// Takes the lane from humans who were not heard of for `patience`, at most `limit` (contract: agents 12). Answers how many. A
-/// heartbeat that is being written is waited for by nobody: who is being heard of is no case for this.
+/// Takes the lane from humans who were not heard of for `patience`, on `account` or on all, at most `limit` (contract: agents 12).
+/// Answers how many. A heartbeat that is being written is waited for by nobody: who is being heard of is no case for this.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn time_out(conn: &mut PgConnection, patience: Duration, limit: i64) -> sqlx::Result<u64> {
+pub async fn time_out(
+    conn: &mut PgConnection,
+    account: Option<AccountId>,
+    patience: Duration,
+    limit: i64,
+) -> sqlx::Result<u64> {
     let lapsed = sqlx::query!(
         r#"select id, account_id, mode as "mode: Mode", driver from agent_sessions
-           where driver is not null and heard_at <= now() - make_interval(secs => $1)
+           where driver is not null and heard_at <= now() - make_interval(secs => $1) and ($3::uuid is null or account_id = $3)
            order by account_id, id limit $2 for update skip locked"#,
         patience.as_secs_f64(),
         limit,
+        account as _,
     )
     .fetch_all(&mut *conn)
     .await?;

@@ -258,6 +258,8 @@ async fn an_agent_session_ends_with_its_driver_session() {
     let ended = client.see(&id_of(&other)).await;
     assert_eq!((&ended["status"], &ended["close_reason"]), (&json!("closed"), &json!("driver_session_ended")));
     assert_timestamp(&ended["destroyed_at"]);
+    assert_eq!(app.audited(account, "agent_session.destroyed").await.len(), 2, "who is told so finds it written down");
+    assert_eq!(client.see(&id_of(&other)).await, ended);
     let active = client.get("/v1/agent-sessions?status=active").await.expect(200).body;
     assert_eq!(active["data"], json!([]));
     client.delete(&format!("/v1/agent-sessions/{}", id_of(&other))).await.expect(204);

@@ -96,6 +96,9 @@ async fn a_silent_human_drives_no_more() {
         app.execute(SILENT, uuid_of(agent)).await;
     }
     assert_eq!(owner.see(asked).await["control"], "ai");
+    // Who is told so finds it written down.
+    let rows = app.audited(account, "agent_session.pair_mode.timeout").await;
+    assert!(rows.iter().any(|row| row.target_resource_id.as_ref() == Some(asked)), "{rows:?}");
     owner.tell(late, "heartbeat", client("ada")).await.problem(409, "conflict");
     assert_eq!(owner.tell(other, "takeover", client("bob")).await.expect(200).body["control"], "human");
     eventually(Duration::from_secs(30), "the sweep has been", async || {

@@ -153,7 +153,15 @@ async fn what_submits_data_waits_for_approval() {
 
     let asked = say(&client, &agent, "press Enter").await;
     assert_eq!(stands(&asked), [("press", "needs_approval")]);
-    // Whoever says something else has thought better of it.
+    // What nobody understands is no other plan.
+    for word in ["approved", "hm?"] {
+        assert_eq!(say(&client, &agent, word).await["kind"], "clarify");
+    }
+    let approve = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
+    let done = client.tell(&agent, "message", approve).await.expect(200).body;
+    assert_eq!(stands(&done), [("press", "done")]);
+    // Whoever says what else is to be done has thought better of it.
+    let asked = say(&client, &agent, "press Enter").await;
     say(&client, &agent, "tap 'Next'").await;
     let late = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
     assert_eq!(client.tell(&agent, "message", late).await.expect(200).body["kind"], "clarify");
