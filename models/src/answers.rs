@@ -393,14 +393,14 @@ pub fn schema(most_steps: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prompts::{Page, Said};
+    use crate::prompts::{MOST_ANSWER, Page, Said};
 
     const SNAPSHOT: &str = "document \"Shop\"\n  button \"Sign in\" [ref=e1]\n  textbox \"Name [ref=e9]\" [required] [ref=e2]\n  \
                             link \"a \\\" [ref=e8]\" [ref=e3]\n  text \"[ref=e7]\"\n  combobox \"Size\" [ref=e4]";
 
     fn ask<'a>(message: &'a str, links: &'a [String]) -> Ask<'a> {
         let page = Page { url: "https://shop.example/", snapshot: SNAPSHOT, links };
-        Ask { message, history: &[], page: Some(page), done: &[], most_steps: 3 }
+        Ask { message, history: &[], page: Some(page), done: &[], most_steps: 3, most_tokens: MOST_ANSWER }
     }
 
     fn plan(steps: &Value) -> Value {

@@ -13,9 +13,6 @@ use crate::answers::{self, Unusable};
 use crate::prompts::{self, Ask, Said, Speaker};
 use crate::{Failure, Usage};
 
-/// Tokens that an answer may have, with what the model thinks before.
-pub const MOST_OUTPUT: u32 = 8_192;
-
 /// How a provider is spoken to.
 pub trait End: Send + Sync {
     /// Where, below its address.
@@ -38,12 +35,13 @@ pub struct Question<'a> {
     history: &'a [Said<'a>],
     message: String,
     schema: Value,
+    most_tokens: u32,
 }
 
 impl<'a> Question<'a> {
     pub fn of(ask: &Ask<'a>, model: &'a str) -> Self {
         let (message, schema) = (prompts::message(ask), answers::schema(ask.most_steps));
-        Self { model, history: prompts::history(ask), message, schema }
+        Self { model, history: prompts::history(ask), message, schema, most_tokens: ask.most_tokens }
     }
 
     /// All that is said, in the form that both have in common.

@@ -23,7 +23,7 @@ pub use self::answers::{Action, Condition, Item, Reading, Ref, Step, Unusable};
 pub use self::costs::{Cost, Prices, Usage};
 use self::ends::{End, Question};
 use self::exchange::{Exchange, Refusal};
-pub use self::prompts::{Ask, Page, Said, Speaker};
+pub use self::prompts::{Ask, LEAST_ANSWER, MOST_ANSWER, Page, Said, Speaker};
 
 /// The longest that a key's test takes, however long a model may.
 const TEST_WITHIN: Duration = Duration::from_secs(15);
@@ -202,12 +202,13 @@ impl Models {
         }
     }
 
-    /// The tokens that asking takes, guessed from above, for who has a budget: a token has more than three bytes in most writing.
+    /// The tokens that asking takes, without the answer, guessed from above, for who has a budget: a token has more than three bytes in
+    /// most writing.
     #[must_use]
     pub fn guess_tokens(&self, provider: Provider, ask: &Ask<'_>) -> u64 {
         let (end, settings) = self.end(provider);
         let bytes = end.body(&Question::of(ask, &settings.model)).to_string().len();
-        u64::try_from(bytes / 3).unwrap_or(u64::MAX).saturating_add(ends::MOST_OUTPUT.into())
+        u64::try_from(bytes / 3).unwrap_or(u64::MAX)
     }
 
     /// Which of a provider's models is asked.

@@ -5,7 +5,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{End, MOST_OUTPUT, Question, Told, only};
+use super::{End, Question, Told, only};
 use crate::answers::{PURPOSE, TOOL};
 use crate::prompts::RULES;
 use crate::{Failure, Usage};
@@ -59,7 +59,7 @@ impl End for Anthropic {
     fn body(&self, question: &Question<'_>) -> Value {
         json!({
             "model": question.model,
-            "max_tokens": MOST_OUTPUT,
+            "max_tokens": question.most_tokens,
             // What comes before this mark, the tool and the rules, is kept by the provider.
             "system": [{"type": "text", "text": RULES, "cache_control": {"type": "ephemeral"}}],
             "tools": [{"name": TOOL, "description": PURPOSE, "input_schema": question.schema}],

@@ -5,7 +5,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{End, MOST_OUTPUT, Question, Told, only};
+use super::{End, Question, Told, only};
 use crate::answers::{PURPOSE, TOOL, Unusable};
 use crate::prompts::RULES;
 use crate::{Failure, Usage};
@@ -66,7 +66,7 @@ impl End for Openai {
     fn body(&self, question: &Question<'_>) -> Value {
         json!({
             "model": question.model,
-            "max_output_tokens": MOST_OUTPUT,
+            "max_output_tokens": question.most_tokens,
             "instructions": RULES,
             "tools": [{
                 "type": "function", "name": TOOL, "description": PURPOSE, "parameters": question.schema, "strict": false,

@@ -16,7 +16,8 @@ use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::operations::{Operation, PageSnapshot, Snapshot};
 use kitfleet_models::{
-    self as models, Action, Ask, Asked, Condition, Credential, Item, Page, Payer, Reading, Ref, Speaker,
+    self as models, Action, Ask, Asked, Condition, Credential, Item, LEAST_ANSWER, MOST_ANSWER, Page, Payer, Reading,
+    Ref, Speaker,
 };
 use uuid::Uuid;
 
@@ -202,22 +203,24 @@ impl Turn<'_> {
         }
         let done: Vec<_> = progress.steps.iter().map(told).collect();
         let history = history(&progress.history);
-        let ask = Ask {
+        let mut ask = Ask {
             message: &self.waiting.request.message,
             history: &history,
             page: page.as_ref().map(|page| Page { url: &page.url, snapshot: &page.snapshot, links: &page.links }),
             done: &done,
             most_steps: agents.max_steps_per_turn.saturating_sub(progress.steps.len()),
+            most_tokens: MOST_ANSWER,
         };
-        let guessed = self.context.models.guess_tokens(provider, &ask);
-        if i64::try_from(guessed).unwrap_or(i64::MAX) > tokens_left {
+        let (asking, left) =
+            (self.context.models.guess_tokens(provider, &ask), u64::try_from(tokens_left).unwrap_or(0));
+        ask.most_tokens = u32::try_from(left.saturating_sub(asking)).map_or(MOST_ANSWER, |room| room.min(MOST_ANSWER));
+        if ask.most_tokens < LEAST_ANSWER {
             if paid {
                 count_exhausted();
             }
-            let reply = format!(
-                "it could take {guessed} tokens, and of the agent session's token_budget {} are left",
-                tokens_left.max(0)
-            );
+            let needed = asking.saturating_add(LEAST_ANSWER.into());
+            let reply =
+                format!("it could take {needed} tokens, and of the agent session's token_budget {left} are left");
             return Ok(Err(Unheard::Budget(reply)));
         }
         let Some(asked) = self.ask(&credential, &ask, within).await else {
