@@ -264,7 +264,7 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
                 Retried::MailEnded => bail!("{job} has nothing to do: its mail was sent or given up"),
                 Retried::DeliveryStays(refused) => bail!(refused),
             }
-            format.print(&json!({"id": job, "status": "Pending"}), |_| format!("{job} runs again"))
+            format.print(&json!({"id": job, "status": "pending"}), |_| format!("{job} runs again"))
         }
         Jobs::Cancel { job, format } => {
             ensure!(
@@ -276,7 +276,7 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
                 "{job} is an operation, and those end with their session: its owner can destroy it"
             );
             ensure!(inspect::cancel(conn, &job).await?, "{job} is not a job that waits and may be cancelled");
-            format.print(&json!({"id": job, "status": "Killed"}), |_| format!("{job} will not run"))
+            format.print(&json!({"id": job, "status": "killed"}), |_| format!("{job} will not run"))
         }
         Jobs::Stats(format) => {
             let columns = ["queue", "pending", "running", "done", "failed", "killed", "oldest_pending_seconds"];

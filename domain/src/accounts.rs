@@ -317,7 +317,7 @@ pub async fn set_tier(
     giver: Option<&str>,
 ) -> sqlx::Result<Option<Tier>> {
     let before = sqlx::query_scalar!(
-        r#"with before as (select tier from accounts where id = $1 for no key update)
+        r#"with before as (select tier from accounts where id = $1 and status <> 'deleted' for no key update)
            update accounts set tier = $2, tier_given_by = $3, updated_at = now() from before where id = $1
            returning before.tier as "tier: Tier""#,
         id as _,

@@ -30,7 +30,7 @@ pub struct JobRow {
     pub id: String,
     /// The queue it waits or waited in.
     pub queue: String,
-    /// `Pending`, `Running`, `Done`, `Failed` or `Killed`.
+    /// `pending`, `running`, `done`, `failed` or `killed`.
     pub status: String,
     /// What it carries.
     pub body: Value,
@@ -61,7 +61,8 @@ pub struct Filter {
     pub limit: i64,
 }
 
-const COLUMNS: &str = "id, job_type as queue, status, convert_from(job, 'UTF8')::jsonb as body, attempts,
+const COLUMNS: &str =
+    "id, job_type as queue, lower(status) as status, convert_from(job, 'UTF8')::jsonb as body, attempts,
      nullif(run_at, to_timestamp(0)) as run_at, lock_by, lock_at, done_at, last_result as result";
 
 /// Jobs, the newest first.
@@ -257,7 +258,7 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     let of_deliveries = deliveries::stats(&mut *conn).await?;
     let select = format!(
         "with counted as (
-             select job_type as queue, status, count(*) as jobs,
+             select job_type as queue, lower(status) as status, count(*) as jobs,
                     min(run_at) filter (where run_at > to_timestamp(0) and run_at <= now()) as oldest
              from apalis.jobs group by job_type, status
              union all
@@ -265,12 +266,12 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
              from intents i group by i.worker_id, i.status
          )
          select queue,
-                coalesce(sum(jobs) filter (where status = 'Pending'), 0)::bigint as pending,
-                coalesce(sum(jobs) filter (where status in ('Running', 'Queued')), 0)::bigint as running,
-                coalesce(sum(jobs) filter (where status = 'Done'), 0)::bigint as done,
-                coalesce(sum(jobs) filter (where status = 'Failed'), 0)::bigint as failed,
-                coalesce(sum(jobs) filter (where status = 'Killed'), 0)::bigint as killed,
-                extract(epoch from now() - min(oldest) filter (where status = 'Pending'))::float8 as oldest_pending_seconds
+                coalesce(sum(jobs) filter (where status = 'pending'), 0)::bigint as pending,
+                coalesce(sum(jobs) filter (where status in ('running', 'queued')), 0)::bigint as running,
+                coalesce(sum(jobs) filter (where status = 'done'), 0)::bigint as done,
+                coalesce(sum(jobs) filter (where status = 'failed'), 0)::bigint as failed,
+                coalesce(sum(jobs) filter (where status = 'killed'), 0)::bigint as killed,
+                extract(epoch from now() - min(oldest) filter (where status = 'pending'))::float8 as oldest_pending_seconds
          from counted group by queue order by queue",
         status = operations::STATUS,
     );

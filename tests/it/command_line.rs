@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::support::app::free_port;
 use crate::support::commands::{Ran, alone, run};
 use crate::support::{App, Client, unknown_id};
+use crate::teams::delete_me;
 
 /// Contract: command-line 5, 12. An account and a key made on the command line work, with and without `--json`; the password is
 /// kept as an argon2id hash only.
@@ -98,6 +99,22 @@ async fn an_account_can_be_suspended_and_reactivated() {
     assert_eq!(reactivated, json!({"id": account, "status": "active"}));
     assert!(app.run(&["account", "reactivate", &account]).await.code(0).stdout.contains("active"));
     client.session().await;
+    app.stop().await;
+}
+
+/// Contract: command-line 5; accounts 7. An account that was deleted stays as it was.
+#[tokio::test]
+async fn a_deleted_account_cannot_be_changed() {
+    let app = App::simulated().start().await;
+    let person = app.person(Tier::Free).await;
+    delete_me(&person).await.expect(204);
+    let account = person.account.to_string();
+    for change in [&["suspend", &account][..], &["reactivate", &account], &["set-tier", &account, "api_builder"]] {
+        let refused = app.run(&[&["account"], change].concat()).await.code(1);
+        assert!(refused.complaint().contains("there is no account"), "{change:?}: {refused:?}");
+    }
+    let shown = app.run(&["account", "show", &account, "--json"]).await.code(0).json();
+    assert_eq!((&shown["status"], &shown["tier"]), (&json!("deleted"), &json!("free")));
     app.stop().await;
 }
 

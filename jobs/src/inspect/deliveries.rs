@@ -1,8 +1,8 @@
 //! Webhook deliveries, as jobs of the queue [`AttemptJob::QUEUE`].
 //!
 //! Their rows are their queue, and apalis's tables have none of them. Here each is shown as the job that it is: its id is
-//! `wdl_…`, what waits is `Pending`, what is under way `Running`, what arrived `Done`, a dead letter `Failed`, and what had to
-//! be given up, because its endpoint went away, `Killed`. What was sent and what was answered is the customer's.
+//! `wdl_…`, what waits is `pending`, what is under way `running`, what arrived `done`, a dead letter `failed`, and what had to
+//! be given up, because its endpoint went away, `killed`. What was sent and what was answered is the customer's.
 
 use kitfleet_domain::ids::DeliveryId;
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -12,8 +12,8 @@ use super::{JobRow, QueueStats};
 use crate::webhooks::AttemptJob;
 
 /// How a delivery's status is called where jobs are listed.
-const STATUSES: &str = "status (of_delivery, of_job) as (values ('pending', 'Pending'), ('in_flight', 'Running'),
-                            ('delivered', 'Done'), ('dlq', 'Failed'), ('failed', 'Killed'))";
+const STATUSES: &str = "status (of_delivery, of_job) as (values ('pending', 'pending'), ('in_flight', 'running'),
+                            ('delivered', 'done'), ('dlq', 'failed'), ('failed', 'killed'))";
 
 /// From `webhook_deliveries d` and `status`.
 const COLUMNS: &str = "
@@ -35,7 +35,7 @@ const NEWEST_WITH: &str = "
     select d.id from webhook_endpoints e
     cross join lateral (
         select id from webhook_deliveries
-        where endpoint_id = e.id and status = (select of_delivery from status where lower(of_job) = lower($4)) and id < $3
+        where endpoint_id = e.id and status = (select of_delivery from status where of_job = lower($4)) and id < $3
         order by id desc limit $2
     ) d
     order by d.id desc limit $2";

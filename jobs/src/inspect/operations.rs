@@ -1,7 +1,7 @@
 //! Operations and the opening of browsers, as jobs of their worker's queue.
 //!
 //! Their rows are their queue, and apalis's tables have none of them. Here each is shown as the job that it is: its id is
-//! `int_…`, what waits is `Pending`, what is under way `Running`, and what has ended `Done`, however that was: its result says
+//! `int_…`, what waits is `pending`, what is under way `running`, and what has ended `done`, however that was: its result says
 //! so, until it is wiped. What was wanted and what came of it is the customer's.
 
 use kitfleet_domain::ids::{IntentId, WorkerId};
@@ -12,7 +12,7 @@ use super::JobRow;
 
 /// How an intent's status is called where jobs are listed.
 pub(super) const STATUS: &str =
-    "case i.status when 'queued' then 'Pending' when 'running' then 'Running' else 'Done' end";
+    "case i.status when 'queued' then 'pending' when 'running' then 'running' else 'done' end";
 
 /// From `intents i`.
 const COLUMNS: &str = "
@@ -36,7 +36,7 @@ pub(super) async fn list(
     let from = if under_way { UNDER_WAY } else { "intents i" };
     let select = format!(
         "select {COLUMNS}, {STATUS} as status from {from}
-         where ($1::uuid is null or i.worker_id = $1) and ($2::text is null or lower({STATUS}) = lower($2)) and i.id < $3
+         where ($1::uuid is null or i.worker_id = $1) and ($2::text is null or {STATUS} = lower($2)) and i.id < $3
          order by i.id desc limit $4"
     );
     sqlx::query_as(AssertSqlSafe(select)).bind(worker).bind(status).bind(before).bind(limit).fetch_all(conn).await

@@ -86,15 +86,15 @@ async fn a_failed_job_can_be_retried() {
     app.run(&["jobs", "retry", &job, "--json"]).await.code(0).json();
     eventually(Duration::from_secs(5), "it has run again", async || {
         let shown = app.run(&["jobs", "show", &job, "--json"]).await.code(0).json();
-        (shown["status"] == "Done").then_some(())
+        (shown["status"] == "done").then_some(())
     })
     .await;
     app.run(&["jobs", "retry", &job]).await.code(1);
-    app.stands(&job, "Pending").await;
+    app.stands(&job, "pending").await;
     app.run(&["jobs", "cancel", &job]).await.code(0);
     let refused = app.run(&["jobs", "retry", &job]).await.code(1);
     assert!(refused.complaint().contains("was cancelled"), "{refused:?}");
-    assert_eq!(app.job_status(&job).await, "Killed");
+    assert_eq!(app.job_status(&job).await, "killed");
     app.stop().await;
 }
 
@@ -116,7 +116,7 @@ impl App {
 
     /// A job that has ended stands as if it had this status, and would run in an hour.
     async fn stands(&self, job: &str, status: &str) {
-        sqlx::query("update apalis.jobs set status = $2, run_at = now() + interval '1 hour' where id = $1")
+        sqlx::query("update apalis.jobs set status = initcap($2), run_at = now() + interval '1 hour' where id = $1")
             .bind(job)
             .bind(status)
             .execute(&self.database.pool)
@@ -135,21 +135,21 @@ impl App {
 async fn a_waiting_job_can_be_cancelled() {
     let app = App::simulated().start().await;
     let job = app.mailed().await;
-    for status in ["Done", "Running", "Failed"] {
+    for status in ["done", "running", "failed"] {
         app.stands(&job, status).await;
         app.run(&["jobs", "cancel", &job]).await.code(1);
         assert_eq!(app.job_status(&job).await, status);
     }
 
-    app.stands(&job, "Pending").await;
+    app.stands(&job, "pending").await;
     sqlx::query(MAIL_WAITS).execute(&app.database.pool).await.expect("an update");
-    assert_eq!(app.run(&["jobs", "cancel", &job, "--json"]).await.code(0).json()["status"], "Killed");
-    assert_eq!(app.job_status(&job).await, "Killed");
+    assert_eq!(app.run(&["jobs", "cancel", &job, "--json"]).await.code(0).json()["status"], "killed");
+    assert_eq!(app.job_status(&job).await, "killed");
     assert_eq!(app.count("select count(*) from emails where status <> 'done'").await, 0);
     app.run(&["jobs", "cancel", &job]).await.code(1);
     let refused = app.run(&["jobs", "retry", &job]).await.code(1);
     assert!(refused.complaint().contains("was cancelled"), "{refused:?}");
-    assert_eq!(app.job_status(&job).await, "Killed");
+    assert_eq!(app.job_status(&job).await, "killed");
     app.stop().await;
 }
 
@@ -158,7 +158,7 @@ async fn a_waiting_job_can_be_cancelled() {
 async fn the_job_of_a_mail_that_waits_can_be_retried() {
     let app = App::simulated().start().await;
     let job = app.mailed().await;
-    for status in ["Failed", "Killed"] {
+    for status in ["failed", "killed"] {
         app.stands(&job, status).await;
         let refused = app.run(&["jobs", "retry", &job]).await.code(1);
         assert!(refused.complaint().contains("mail"), "{refused:?}");
@@ -168,12 +168,12 @@ async fn the_job_of_a_mail_that_waits_can_be_retried() {
         app.run(&["jobs", "retry", &job]).await.code(0);
         eventually(Duration::from_secs(15), "the mail is sent now", async || {
             let waiting = app.count("select count(*) from emails where status <> 'done'").await;
-            (waiting == 0 && app.job_status(&job).await == "Done").then_some(())
+            (waiting == 0 && app.job_status(&job).await == "done").then_some(())
         })
         .await;
     }
     sqlx::query("delete from emails").execute(&app.database.pool).await.expect("a purge");
-    app.stands(&job, "Failed").await;
+    app.stands(&job, "failed").await;
     app.run(&["jobs", "retry", &job]).await.code(1);
     app.stop().await;
 }

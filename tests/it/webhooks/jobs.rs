@@ -36,7 +36,7 @@ async fn a_delivery_is_a_job() {
 
     let shown = app.run(&["jobs", "show", &delivery, "--json"]).await.code(0).json();
     let job = json!({
-        "id": delivery, "queue": "webhooks", "status": "Failed",
+        "id": delivery, "queue": "webhooks", "status": "failed",
         "body": {"account_id": account, "endpoint_id": endpoint, "event_id": dead["event_id"], "event_type": "test.ping"},
         "attempts": 1, "run_at": null, "lock_by": null, "lock_at": null, "done_at": dead["updated_at"],
         "result": {"last_response_status": 500, "last_error": null},
@@ -48,11 +48,11 @@ async fn a_delivery_is_a_job() {
     let cancelled = app.run(&["jobs", "cancel", &delivery]).await.code(1);
     assert!(cancelled.complaint().contains("end with their endpoint"), "{cancelled:?}");
     let retried = app.run(&["jobs", "retry", &delivery, "--json"]).await.code(0).json();
-    assert_eq!(retried, json!({"id": delivery, "status": "Pending"}));
+    assert_eq!(retried, json!({"id": delivery, "status": "pending"}));
     let arrived = stands(&client, &endpoint, &delivery, "delivered").await;
     assert_eq!(arrived["attempts"], 1);
     let shown = app.run(&["jobs", "show", &delivery, "--json"]).await.code(0).json();
-    assert_eq!((&shown["status"], &shown["done_at"]), (&json!("Done"), &arrived["delivered_at"]));
+    assert_eq!((&shown["status"], &shown["done_at"]), (&json!("done"), &arrived["delivered_at"]));
     let refused = app.run(&["jobs", "retry", &delivery]).await.code(1);
     assert!(refused.complaint().contains("is delivered and not dlq"), "{refused:?}");
 

@@ -86,7 +86,7 @@ struct Job {
 impl From<inspect::JobRow> for Job {
     fn from(job: inspect::JobRow) -> Self {
         let inspect::JobRow { id, queue, status, body, attempts, run_at, lock_by, lock_at, done_at, result } = job;
-        Self { id, queue, status: status.to_lowercase(), body, attempts, run_at, lock_by, lock_at, done_at, result }
+        Self { id, queue, status, body, attempts, run_at, lock_by, lock_at, done_at, result }
     }
 }
 
