@@ -198,6 +198,7 @@ fn describe_access(operation: &mut Value, rule: Rule) {
         ("web_session_only", rule.web_session_only),
         ("step_up", rule.step_up),
         ("free_tier_devices", rule.open_to_free_devices),
+        ("members_keys", rule.open_to_members_keys),
     ] {
         if set {
             asked.insert(name.to_owned(), json!(true));

@@ -43,6 +43,8 @@ struct Needs {
     step_up: bool,
     /// Whether a desktop app's will do on the free tier.
     free_device: bool,
+    /// Whether a key will do that a member of the account's team made, where the account header does not count.
+    members_key: bool,
 }
 
 /// How a caller stands with the account of the header.
@@ -74,6 +76,10 @@ impl Needs {
         Self { free_device: true, ..self }
     }
 
+    fn or_members_key(self) -> Self {
+        Self { members_key: true, ..self }
+    }
+
     fn with_step_up(self) -> Self {
         Self { step_up: true, ..self }
     }
@@ -94,7 +100,8 @@ fn asks(method: &Method, path: &str) -> Asks {
         }
         // Its ticket is what it is opened by.
         ("GET", ["v1", "sessions", _, "live"]) | ("POST", ["v1", "live-links", "follow"]) => return Asks::Nothing,
-        (_, ["v1", "live-links", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
+        // They are none of `/v1/sessions*`.
+        (_, ["v1", "live-links", ..]) => needs("write:sessions").for_team(Admin),
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
         (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
         // What is said there is like what a browser shows: a member may see none of it.
@@ -118,7 +125,7 @@ fn asks(method: &Method, path: &str) -> Asks {
         ("GET", ["v1", "usage", ..]) => needs("read:usage").for_team(Member).or_free_device(),
         ("GET", ["v1", "account", "email-preferences"]) => needs("account_owner").for_team(Member),
         ("PUT", ["v1", "account", "email-preferences"]) => needs("account_owner").for_team(Admin),
-        ("GET", ["v1", "account", "me"]) => needs("read").or_free_device(),
+        ("GET", ["v1", "account", "me"]) => needs("read").or_free_device().or_members_key(),
         ("PATCH", ["v1", "account", "me"]) => needs("account_owner"),
         ("DELETE", ["v1", "account", "me"]) => a_person().with_step_up(),
         (_, ["v1", "account", "me", ..]) => needs("account_owner"),
@@ -203,7 +210,8 @@ fn expected(asks: &Asks, caller: &Credential, free_tier: bool, standing: Standin
         // It does what its maker may through the header, on that account and no other.
         Kind::TeamsKey(maker) => {
             let opens = needs.team.is_some_and(|(scope, least)| maker >= least && caller.satisfies(scope));
-            let let_in = opens && standing == Standing::Own && !free_tier;
+            let own = opens && standing == Standing::Own || needs.members_key && caller.satisfies(needs.scope);
+            let let_in = own && !free_tier;
             return if let_in { Verdict::LetIn } else { Verdict::Refused };
         }
         Kind::Device => !needs.person && (needs.free_device || !free_tier),

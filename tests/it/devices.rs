@@ -505,6 +505,7 @@ async fn on_the_free_tier_an_app_may_do_what_it_is_for() {
         route(Method::PUT, "/v1/account/email-preferences", Some(json!({}))),
         route(Method::GET, "/v1/oauth/clients", None),
         route(Method::POST, "/v1/oauth/clients", Some(json!({}))),
+        route(Method::DELETE, "/v1/live-links/lnk_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", None),
     ];
     let never = [
         route(Method::DELETE, "/v1/account/me", Some(json!({"confirm": "delete-account"}))),

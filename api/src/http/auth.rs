@@ -23,7 +23,7 @@ use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::metrics::{self, AuthOutcome};
-use crate::http::permissions::{Access, Rule, TeamRule};
+use crate::http::permissions::{Access, Rule};
 use crate::http::request_id::RequestId;
 use crate::http::routing::Rows;
 use crate::http::state::App;
@@ -193,7 +193,7 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
     }
     let own = bearer.account_id;
     let account_id = if let Some(maker) = bearer.maker {
-        check_maker(&bearer, maker, rule.team, headers)?;
+        check_maker(&bearer, maker, rule, headers)?;
         own
     } else if let Some(team) = rule.team
         && let Some(owner) = named_account(headers)?.filter(|named| *named != own)
@@ -209,9 +209,12 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
 }
 
 /// A key that a member of the team made does what its maker may do through the account header, and nothing else: it opens
-/// no route that does not honor the header, and leads to no other account.
-fn check_maker(bearer: &Bearer, maker: Maker, team: Option<TeamRule>, headers: &HeaderMap) -> Result<(), Refused> {
-    let Some(team) = team else {
+/// no route that does not honor the header, but for what tells whose key it is, and leads to no other account.
+fn check_maker(bearer: &Bearer, maker: Maker, rule: Rule, headers: &HeaderMap) -> Result<(), Refused> {
+    if rule.open_to_members_keys {
+        return check_scope(bearer, rule.scope);
+    }
+    let Some(team) = rule.team else {
         return Err(Refused::forbidden("a key that a member of the account's team made does not open this route"));
     };
     if named_account(headers)?.is_some_and(|named| named != bearer.account_id) {

@@ -54,6 +54,7 @@ pub enum Access {
 
 /// What a credential has to be.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each says something of its own, and no two are one")]
 pub struct Rule {
     /// What the caller's credential has to satisfy on the caller's own account.
     pub scope: Scope,
@@ -66,6 +67,8 @@ pub struct Rule {
     pub step_up: bool,
     /// Whether a desktop app's credential may do it on the free tier.
     pub open_to_free_devices: bool,
+    /// Whether a key may do it that a member of the account's team made, where the header is ignored.
+    pub open_to_members_keys: bool,
 }
 
 /// What it takes to act on another account.
@@ -81,7 +84,14 @@ impl Rule {
     /// For whoever has a credential of this scope.
     #[must_use]
     pub const fn scope(scope: Scope) -> Self {
-        Self { scope, team: None, web_session_only: false, step_up: false, open_to_free_devices: false }
+        Self {
+            scope,
+            team: None,
+            web_session_only: false,
+            step_up: false,
+            open_to_free_devices: false,
+            open_to_members_keys: false,
+        }
     }
 
     /// For what only the person themself may do.
@@ -112,6 +122,12 @@ impl Rule {
     #[must_use]
     pub const fn open_to_free_devices(self) -> Self {
         Self { open_to_free_devices: true, ..self }
+    }
+
+    /// Also for a key that a member of the account's team made.
+    #[must_use]
+    pub const fn open_to_members_keys(self) -> Self {
+        Self { open_to_members_keys: true, ..self }
     }
 }
 

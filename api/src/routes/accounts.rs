@@ -23,7 +23,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::teams::TeamOwner;
 
-const READ_ACCOUNT: Rule = Rule::scope(Scope::Read).open_to_free_devices();
+const READ_ACCOUNT: Rule = Rule::scope(Scope::Read).open_to_free_devices().open_to_members_keys();
 
 pub fn routes() -> Routes {
     Routes::new()

@@ -5,9 +5,11 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::{LiveLinkId, SessionId};
 use kitfleet_domain::live::links::{self, Link, Made, NewLink};
 use kitfleet_domain::sessions::{self, SessionStatus};
+use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::Invalid;
 use serde::{Deserialize, Serialize};
@@ -27,15 +29,19 @@ use crate::http::kinds;
 use crate::http::lists::{Listed, Page};
 use crate::http::openapi::{AnotherLink, Body, Database, EndedSession, NoLink, NoSession, RateLimited, Restricted};
 use crate::http::path::{IdPath, not_found};
+use crate::http::permissions::Rule;
 use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
+
+/// Links are none of the routes below sessions, which a desktop app has on the free tier.
+const DELETE_LINK: Rule = Rule::scope(Scope::WriteSessions).for_team(Role::Admin);
 
 pub fn routes() -> Routes {
     Routes::new()
         .allow(WRITE_SESSIONS, routes!(create))
         .allow(READ_STATE, routes!(list))
-        .allow(WRITE_SESSIONS, routes!(delete))
+        .allow(DELETE_LINK, routes!(delete))
         .public(routes!(follow))
         .never_stored()
 }
