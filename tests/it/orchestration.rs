@@ -572,7 +572,16 @@ async fn losing_every_connection_is_survived() {
     let client = app.client().await;
     let session = client.session().await;
     for _ in 0..3 {
-        let wait = client.waiting(&session, 300);
+        // A connection that was just in use is taken for one that stands, and whoever meets it is told 503.
+        eventually(Duration::from_secs(10), "no connection is left that was lost", async || {
+            let looks = at_once((0..16).map(|_| {
+                let (client, path) = (client.clone(), format!("/v1/sessions/{session}"));
+                async move { client.get(&path).await }
+            }));
+            looks.await.iter().all(|answer| answer.status == 200).then_some(())
+        })
+        .await;
+        let wait = client.waiting(&session, 1_000);
         running(&app).await;
         app.count(TERMINATE_ALL).await;
         let answer = tokio::time::timeout(Duration::from_secs(10), wait).await.expect("an answer in time");
