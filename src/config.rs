@@ -11,7 +11,6 @@ mod billing;
 mod documented;
 mod egress;
 mod email;
-mod later;
 mod limits;
 mod live;
 mod machine;
@@ -138,9 +137,6 @@ pub struct Config {
     pub status: Status,
     /// Who takes money, and how much.
     pub billing: Billing,
-    /// Which keys somebody has set that are of areas to come.
-    #[serde(skip)]
-    unused: Vec<&'static str>,
     /// What time it is for this process, which whoever starts it may put forward.
     #[serde(skip)]
     pub clock: Clock,
@@ -174,7 +170,6 @@ impl Default for Config {
             live: Live::default(),
             status: Status::default(),
             billing: Billing::default(),
-            unused: Vec::new(),
             clock: Clock::default(),
         }
     }
@@ -560,8 +555,6 @@ impl Config {
         let values = variables.iter().map(|(name, variable)| (name.clone(), variable.value.clone())).collect();
         let environment = environment.ignore_empty(true).source(Some(values));
         let layers = layers.add_source(environment).build().map_err(|error| one_line(&error))?;
-        let is_set = |key: &&str| layers.get::<config::Value>(key).is_ok();
-        let unused = later::KEYS.into_iter().filter(is_set).collect();
 
         let mut unknown = Vec::new();
         let mut note = |key: serde_ignored::Path<'_>| unknown.push(key.to_string());
@@ -572,7 +565,7 @@ impl Config {
         }
         config.check()?;
         let data_dir = std::path::absolute(&config.data_dir).map_err(|error| one_line(&error))?;
-        Ok(Self { data_dir, unused, ..config })
+        Ok(Self { data_dir, ..config })
     }
 
     /// The configuration as it is in effect: what is derived from other keys is filled in.
@@ -584,12 +577,6 @@ impl Config {
         effective.email.from = Some(self.email.sender_at(&base_url));
         effective.server.base_url = Some(BaseUrl::known(base_url));
         effective
-    }
-
-    /// What is set although nothing uses it yet, as sections or keys.
-    #[must_use]
-    pub fn unused(&self) -> &[&'static str] {
-        &self.unused
     }
 }
 

@@ -43,7 +43,6 @@ const STEADY: Duration = Duration::from_mins(1);
 /// # Errors
 /// When something cannot be started, or ends unasked. What had been started has been stopped by then.
 pub async fn up(config: &Config, stop: &Shutdown, greet: impl FnOnce(&str) -> Result<()>) -> Result<()> {
-    warn_of_what_is_unused(config);
     warn_of_what_does_not_fit(config);
     let listener = listen(config.server.listen, "server.listen").await?;
     let Some(database) = stop.drain.run_until_cancelled(Database::start(config)).await.transpose()? else {
@@ -123,7 +122,6 @@ async fn live_workers(db: &PgPool) -> sqlx::Result<Vec<WorkerId>> {
 /// `kitfleet api`
 pub async fn api_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
-    warn_of_what_is_unused(config);
     let listener = listen(config.server.listen, "server.listen").await?;
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(listener.local_addr()?);
@@ -140,7 +138,6 @@ pub async fn api_only(config: &Config) -> Result<()> {
 /// `kitfleet worker`
 pub async fn worker_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
-    warn_of_what_is_unused(config);
     warn_of_what_does_not_fit(config);
     let database = Database::join(config).await?;
     let base_url = config.server.base_url_at(config.server.listen);
@@ -221,13 +218,6 @@ pub fn told_to_stop() -> Result<Shutdown> {
         std::process::exit(130);
     });
     Ok(stop)
-}
-
-fn warn_of_what_is_unused(config: &Config) {
-    let unused = config.unused();
-    if !unused.is_empty() {
-        tracing::warn!(keys = unused.join(", "), "configured, but this version does not use it yet");
-    }
 }
 
 fn warn_of_what_does_not_fit(config: &Config) {

@@ -65,7 +65,7 @@ pub struct Limits {
     pub max_form_timeout: Duration,
     /// Browser work of a whole search or login.
     pub form_work: Duration,
-    /// What may be kept for the end of a search or login, beside its work. Nothing uses it yet: the browser outlives both.
+    /// What a browser may take beyond the work of a search or login to come to an end and hand over what came of it.
     pub form_teardown: Duration,
     /// Bytes of a screenshot.
     pub screenshot_bytes: u64,

@@ -13,6 +13,9 @@ use tracing_subscriber::EnvFilter;
 use super::{Config, Variable};
 use crate::descriptors;
 
+/// Whoever waits for an operation gives up half a minute behind its time.
+const MOST_TEARDOWN: Duration = Duration::from_secs(25);
+
 /// Why there is no configuration: one line that names the key.
 #[derive(Debug, thiserror::Error)]
 #[error("configuration: {0}")]
@@ -98,6 +101,7 @@ impl Config {
                 "limits.default_form_timeout",
                 "must not exceed limits.max_form_timeout",
             ),
+            (limits.form_teardown <= MOST_TEARDOWN, "limits.form_teardown", "must be 25s at most"),
             (limits.password_min_chars >= 1, "limits.password_min_chars", "must be at least 1"),
             (
                 limits.password_min_chars <= limits.password_max_chars,

@@ -32,6 +32,7 @@ enum Asks {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each says something of its own, and no two are one")]
 struct Needs {
     /// What the credential has to satisfy.
     scope: &'static str,

@@ -441,7 +441,11 @@ impl Actor {
     /// Runs one operation.
     async fn obey(&mut self, browser: &mut Browser, order: Order) -> After {
         let Order { intent, operation, .. } = order;
-        let limit = operation.budget() + GRACE;
+        let grace = match operation {
+            Operation::Search(_) | Operation::Login(_) => self.context.config.limits.form_teardown,
+            _ => GRACE,
+        };
+        let limit = operation.budget() + grace;
         let started = Instant::now();
         let ended = tokio::select! {
             ended = timeout(limit, browser.run(&operation)) => ended,

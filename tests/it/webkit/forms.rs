@@ -1,5 +1,8 @@
 //! `search` and `login` on a deployment whose driver says that it can (contract: operations 25).
 
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::support::App;
@@ -107,5 +110,21 @@ async fn typing_that_takes_too_long_submits_nothing() {
         assert_eq!(scene.state().await["url"], scene.site.url(&format!("/{operation}")));
         scene.assert_ready().await;
     }
+    scene.app.stop().await;
+}
+
+/// Contract: operations 28. A browser that comes to no end after a form's time, and what is kept for the end, has failed.
+#[tokio::test]
+async fn a_form_ends_in_a_browser_that_hangs() {
+    let app = App::webkit().set("sessions.direct_driver", "real").set("limits.form_work", "300ms");
+    let scene = Scene::of(app.set("limits.form_teardown", "100ms").start().await).await;
+    scene.visit("/search").await;
+    for host in scene.app.processes("kitfleet-host") {
+        kill(host, Signal::SIGSTOP).expect("it runs");
+    }
+    let begun = Instant::now();
+    scene.operate("search", json!({"query": "x"})).await.problem(504, "session-timeout");
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(scene.client.status(&scene.session).await, "errored");
     scene.app.stop().await;
 }
