@@ -2,7 +2,7 @@
 //!
 //! An agent session owns one driver session, which is a session like any other: it takes a slot of the account, ends as sessions
 //! end, and can be driven directly. An agent session whose driver session has ended is closed from that moment on, whoever
-//! looks; that it is written down, and in the audit log, follows within seconds.
+//! looks; it is written down, and in the audit log, by who looks first, or within seconds.
 
 pub mod approvals;
 pub mod carrying;
@@ -359,7 +359,8 @@ impl From<Row> for AgentSession {
 }
 
 /// Writes down what has become of the account's agent sessions by itself: those whose driver session has ended are closed, and humans
-/// who were not heard of for `patience` drive no more. So whoever is told of it finds it in the audit log.
+/// who were not heard of for `patience` drive no more. So whoever is told of it finds it in the audit log. Who is at that already is
+/// waited for.
 async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration) -> sqlx::Result<()> {
     let unsettled = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions a left join sessions s on s.id = a.session_id
@@ -370,13 +371,29 @@ async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration)
     )
     .fetch_one(&mut *conn)
     .await?;
-    if unsettled {
-        let mut tx = conn.begin().await?;
-        lanes::time_out(&mut tx, Some(account), patience, i64::MAX).await?;
-        close_ended(&mut tx, Some(account), i64::MAX).await?;
-        tx.commit().await?;
+    if !unsettled {
+        return Ok(());
     }
-    Ok(())
+    let mut tx = conn.begin().await?;
+    let rows = sqlx::query!(
+        r#"select a.id, s.live is not true as "ended!"
+           from agent_sessions a left join sessions s on s.id = a.session_id
+           where a.account_id = $1 and a.status = 'active'
+             and (a.heard_at <= now() - make_interval(secs => $2) or s.live is not true)
+           order by a.id for no key update of a"#,
+        account as _,
+        patience.as_secs_f64(),
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    for row in rows {
+        if row.ended {
+            close(&mut tx, account, row.id, CloseReason::DriverSessionEnded, &Actor::System).await?;
+        } else {
+            lanes::lapse(&mut tx, account, row.id).await?;
+        }
+    }
+    tx.commit().await
 }
 
 /// The account's agent session of this id. A human who was not heard of for `patience` does not drive any more.
@@ -523,19 +540,16 @@ pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
     ended.fetch_one(conn).await
 }
 
-/// Closes agent sessions whose driver session has ended, of `account` or of all, at most `limit`. Answers how many. `conn` is in a
-/// transaction.
+/// Closes agent sessions whose driver session has ended, at most `limit`. Answers how many. `conn` is in a transaction.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn close_ended(conn: &mut PgConnection, account: Option<AccountId>, limit: i64) -> sqlx::Result<u64> {
+pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "select a.id, a.account_id from agent_sessions a
-         where a.status = 'active' and ($2::uuid is null or a.account_id = $2)
-           and not exists (select from sessions s where s.id = a.session_id and s.live)
+         where a.status = 'active' and not exists (select from sessions s where s.id = a.session_id and s.live)
          order by a.account_id, a.id limit $1 for update skip locked",
         limit,
-        account as _,
     )
     .fetch_all(&mut *conn)
     .await?;

@@ -134,6 +134,9 @@ pub enum Failure {
     /// It answered what cannot be read.
     #[error("the provider's answer cannot be read")]
     Malformed,
+    /// Its answer ends where it had as many tokens as it may.
+    #[error("the model's answer was cut off")]
+    CutOff,
     /// The model wants what it may not.
     #[error("the model's answer cannot be used: {0}")]
     Unusable(#[from] Unusable),
@@ -154,7 +157,7 @@ impl Failure {
             Self::Late => "late",
             Self::Unreachable => "unreachable",
             Self::Status(_) | Self::TooLong | Self::Malformed => "provider_error",
-            Self::Unusable(_) => "unusable",
+            Self::CutOff | Self::Unusable(_) => "unusable",
         }
     }
 }

@@ -30,6 +30,7 @@ impl Config {
             ("server.body_timeout", self.server.body_timeout),
             ("server.write_timeout", self.server.write_timeout),
             ("limits.default_form_timeout", self.limits.default_form_timeout),
+            ("limits.form_teardown", self.limits.form_teardown),
             ("webhooks.timeout", self.webhooks.timeout),
             ("auth.session_ttl", self.auth.session_ttl),
             ("auth.verification_ttl", self.auth.verification_ttl),

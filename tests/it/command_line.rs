@@ -299,7 +299,7 @@ async fn a_command_makes_no_database() {
     assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
 }
 
-/// Contract: configuration 5, 7. Every key that it lists has its default, also those of areas that are still to come.
+/// Contract: configuration 5. Every key that it lists has its default.
 #[tokio::test]
 async fn every_listed_key_has_its_default() {
     let folder = TempDir::new().expect("a folder");

@@ -192,6 +192,20 @@ async fn what_is_no_answer_is_told_apart_and_seldom_repeated() {
     assert_eq!(double.asked().len(), 4);
 }
 
+/// Contract: byok 21. Of an answer that was cut off nothing is read, and it was taken all the same.
+#[tokio::test]
+async fn an_answer_that_was_cut_off_is_none() {
+    let call = json!({"kind": "plan", "reply": "I will"});
+    let [mut of_anthropic, mut of_openai] = [anthropic_call(&call), openai_call(&call)];
+    of_anthropic["stop_reason"] = json!("max_tokens");
+    of_openai["status"] = json!("incomplete");
+    for (provider, reply) in [(Provider::Anthropic, of_anthropic), (Provider::Openai, of_openai)] {
+        let (asked, came) = asked(provider, Reply::Json(200, reply)).await;
+        assert_eq!((asked.reading, came), (Err(Failure::CutOff), 1));
+        assert_ne!(asked.usage, Usage::default());
+    }
+}
+
 /// Contract: byok 12. What is not answered in time is given up in time, and not asked for again.
 #[tokio::test]
 async fn nobody_waits_for_a_provider_for_long() {

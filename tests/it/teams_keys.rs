@@ -82,7 +82,11 @@ async fn a_members_key_opens_what_its_maker_may_open() {
         key.get(path).await.expect(200);
     }
     assert_no_owner(&key, ada).await;
-    assert_eq!(key.get("/v1/account/me").await.expect(200).body["id"], json!(ada.account));
+    let zoe = app.person(Tier::Enterprise).await;
+    app.join(&zoe, ada, "member").await;
+    assert_eq!(ada.client.get("/v1/account/me").await.expect(200).body["teams"][0]["owner_email"], json!(zoe.email));
+    let me = key.get("/v1/account/me").await.expect(200).body;
+    assert_eq!((&me["id"], &me["teams"]), (&json!(ada.account), &json!([])));
     let (_, narrow) = team.key(&["write:sessions"]).await;
     narrow.get("/v1/account/me").await.problem(403, "forbidden");
 

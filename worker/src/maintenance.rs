@@ -130,7 +130,7 @@ pub async fn sweep_pair_heartbeats(db: &PgPool, patience: Duration) -> sqlx::Res
     }
     until_none(|| async {
         let mut tx = db.begin().await?;
-        let timed_out = lanes::time_out(&mut tx, None, patience, BATCH).await?;
+        let timed_out = lanes::time_out(&mut tx, patience, BATCH).await?;
         tx.commit().await?;
         Ok(timed_out)
     })
@@ -143,7 +143,7 @@ async fn close_agent_sessions(db: &PgPool) -> sqlx::Result<()> {
     }
     let closed = until_none(|| async {
         let mut tx = db.begin().await?;
-        let closed = agents::close_ended(&mut tx, None, BATCH).await?;
+        let closed = agents::close_ended(&mut tx, BATCH).await?;
         tx.commit().await?;
         Ok(closed)
     })

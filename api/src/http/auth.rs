@@ -211,10 +211,10 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
 /// A key that a member of the team made does what its maker may do through the account header, and nothing else: it opens
 /// no route that does not honor the header, but for what tells whose key it is, and leads to no other account.
 fn check_maker(bearer: &Bearer, maker: Maker, rule: Rule, headers: &HeaderMap) -> Result<(), Refused> {
-    if rule.open_to_members_keys {
-        return check_scope(bearer, rule.scope);
-    }
     let Some(team) = rule.team else {
+        if rule.open_to_members_keys {
+            return check_scope(bearer, rule.scope);
+        }
         return Err(Refused::forbidden("a key that a member of the account's team made does not open this route"));
     };
     if named_account(headers)?.is_some_and(|named| named != bearer.account_id) {

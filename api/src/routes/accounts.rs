@@ -90,7 +90,12 @@ struct AccountLimits {
     responses((status = 200, description = "The account", body = OwnAccount), Restricted, Database),
 )]
 async fn get(caller: Caller, State(app): State<App>) -> Result<Answer<OwnAccount>> {
-    read(&app, caller.account_id).await
+    let mut account = read(&app, caller.account_id).await?;
+    // Whose teams the owner is on is nothing to a member whose key this is.
+    if caller.actor.account() != Some(caller.account_id) {
+        account.0.teams.clear();
+    }
+    Ok(account)
 }
 
 async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {

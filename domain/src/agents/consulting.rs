@@ -41,8 +41,8 @@ impl Taken {
     }
 }
 
-/// Begins a turn whose message `model` is to read. What still waited for approval is left out from now on. `false` when somebody
-/// else, who has another `asker`, has begun the turn, or ended it.
+/// Begins a turn whose message `model` is to read. `false` when somebody else, who has another `asker`, has begun the turn, or
+/// ended it.
 ///
 /// # Errors
 /// When the database fails. Then it can be tried again.
@@ -56,16 +56,12 @@ pub async fn begin(
         r#"with begun as (
                update agent_turns set status = 'running', started_at = now(), decomposer = 'claude'
                where id = $1 and status = 'queued' returning id
-           ), left_out as (
-               update agent_steps s set status = 'skipped'
-               from begun where s.agent_session_id = $2 and s.turn_id <> $1 and s.status in ('needs_approval', 'planned')
            ), noted as (
-               insert into agent_model_uses (turn_id, asker, provider, model) select id, $3, $4, $5 from begun
+               insert into agent_model_uses (turn_id, asker, provider, model) select id, $2, $3, $4 from begun
            )
            select exists (select from begun)
-                  or exists (select from agent_model_uses where turn_id = $1 and asker = $3) as "begun!""#,
+                  or exists (select from agent_model_uses where turn_id = $1 and asker = $2) as "begun!""#,
         turn.id as _,
-        turn.session as _,
         asker,
         provider as _,
         model,
@@ -182,6 +178,7 @@ pub async fn extend(
     if running.rows_affected() == 0 {
         return Ok(false);
     }
+    steps::leave_out(&mut *conn, turn).await?;
     steps::append(conn, sealer, turn, before, steps).await?;
     Ok(true)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::Mode;
+use super::{Mode, close_if_ended};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, SessionId};
 use crate::validation::{Invalid, Rules};
@@ -109,6 +109,7 @@ async fn lock(
     .await?
     .ok_or(LaneError::NoSession)?;
     if !row.active {
+        close_if_ended(conn, account, id).await?;
         return Err(LaneError::Closed);
     }
     let mut locked = Locked { account, id, mode: row.mode, driver: row.driver };
@@ -334,24 +335,18 @@ pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Re
     silent.fetch_one(conn).await
 }
 
-/// Takes the lane from humans who were not heard of for `patience`, on `account` or on all, at most `limit` (contract: agents 12).
-/// Answers how many. A heartbeat that is being written is waited for by nobody: who is being heard of is no case for this.
+/// Takes the lane from humans who were not heard of for `patience`, at most `limit` (contract: agents 12). Answers how many. A
+/// heartbeat that is being written is waited for by nobody: who is being heard of is no case for this.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn time_out(
-    conn: &mut PgConnection,
-    account: Option<AccountId>,
-    patience: Duration,
-    limit: i64,
-) -> sqlx::Result<u64> {
+pub async fn time_out(conn: &mut PgConnection, patience: Duration, limit: i64) -> sqlx::Result<u64> {
     let lapsed = sqlx::query!(
         r#"select id, account_id, mode as "mode: Mode", driver from agent_sessions
-           where driver is not null and heard_at <= now() - make_interval(secs => $1) and ($3::uuid is null or account_id = $3)
+           where driver is not null and heard_at <= now() - make_interval(secs => $1)
            order by account_id, id limit $2 for update skip locked"#,
         patience.as_secs_f64(),
         limit,
-        account as _,
     )
     .fetch_all(&mut *conn)
     .await?;

@@ -347,6 +347,19 @@ pub(super) async fn plan(
     .await
 }
 
+/// Leaves out what of other plans still waited for approval: there is another now.
+pub(super) async fn leave_out(conn: &mut PgConnection, turn: &Waiting) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update agent_steps set status = 'skipped'
+         where agent_session_id = $1 and turn_id <> $2 and status in ('needs_approval', 'planned')",
+        turn.session as _,
+        turn.id as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Writes steps behind the `before` that the turn's plan has.
 pub(super) async fn append(
     conn: &mut PgConnection,

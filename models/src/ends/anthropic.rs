@@ -16,6 +16,8 @@ pub struct Anthropic;
 struct Answer {
     #[serde(default)]
     content: Vec<Block>,
+    #[serde(default)]
+    stop_reason: Option<String>,
     usage: Counts,
 }
 
@@ -73,7 +75,7 @@ impl End for Anthropic {
     }
 
     fn read(&self, answer: &[u8]) -> Result<Told, Failure> {
-        let Answer { content, usage } = serde_json::from_slice(answer).map_err(|_| Failure::Malformed)?;
+        let Answer { content, stop_reason, usage } = serde_json::from_slice(answer).map_err(|_| Failure::Malformed)?;
         let calls = content.into_iter().filter_map(|block| match block {
             Block::ToolUse { name, input } if name == TOOL => Some(input),
             _ => None,
@@ -84,6 +86,8 @@ impl End for Anthropic {
             cache_write: usage.cache_write.unwrap_or_default(),
             cache_read: usage.cache_read.unwrap_or_default(),
         };
-        Ok(Told { call: only(calls.collect()), usage })
+        // What was cut off may look whole.
+        let whole = stop_reason.as_deref() != Some("max_tokens");
+        Ok(Told { call: if whole { only(calls.collect()) } else { Err(Failure::CutOff) }, usage })
     }
 }

@@ -19,6 +19,8 @@ pub struct Openai;
 struct Answer {
     #[serde(default)]
     output: Vec<Item>,
+    #[serde(default)]
+    status: Option<String>,
     usage: Counts,
 }
 
@@ -84,7 +86,7 @@ impl End for Openai {
     }
 
     fn read(&self, answer: &[u8]) -> Result<Told, Failure> {
-        let Answer { output, usage } = serde_json::from_slice(answer).map_err(|_| Failure::Malformed)?;
+        let Answer { output, status, usage } = serde_json::from_slice(answer).map_err(|_| Failure::Malformed)?;
         let calls = output.into_iter().filter_map(|item| match item {
             Item::FunctionCall { name, arguments } if name == TOOL => Some(arguments),
             _ => None,
@@ -93,6 +95,7 @@ impl End for Openai {
         let call = calls.map(read).collect::<Result<_, _>>().map_err(Failure::from).and_then(only);
         let cached = usage.details.map_or(0, |details| details.cached_tokens).min(usage.input);
         let usage = Usage { input: usage.input - cached, output: usage.output, cache_write: 0, cache_read: cached };
-        Ok(Told { call, usage })
+        let whole = status.as_deref() != Some("incomplete");
+        Ok(Told { call: if whole { call } else { Err(Failure::CutOff) }, usage })
     }
 }

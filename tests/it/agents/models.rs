@@ -402,8 +402,13 @@ async fn where_nobody_said_to_go_needs_approval() {
         let turn = scene.approve(&turn, 0).await;
         assert_eq!(turn["intents"][0]["status"], "done", "{turn}");
     }
-    // A plan that waits is left out when the model makes another, as when the grammar does.
-    let turn = scene.say("buy it", &[plan(&json!([{"kind": "tap", "ref": "e2", "ask_approval": true}]))]).await;
+    // A plan waits until the model makes another, as when the grammar does, whatever else it says.
+    let buy = plan(&json!([{"kind": "tap", "ref": "e2", "ask_approval": true}]));
+    let turn = scene.say("buy it", std::slice::from_ref(&buy)).await;
+    scene.say("is it cheap?", &[json!({"kind": "refuse", "reply": "I cannot tell."})]).await;
+    let done = scene.approve(&turn, 0).await;
+    assert_eq!(stands(&done), [("tap", "done")], "{done}");
+    let turn = scene.say("buy it", &[buy]).await;
     scene.say("no, reload it", &[plan(&json!([{"kind": "reload"}]))]).await;
     let late = scene.approve(&turn, 0).await;
     assert_eq!((&late["kind"], &late["intents"]), (&json!("clarify"), &json!([])));
@@ -452,10 +457,21 @@ async fn a_budget_ends() {
     assert!((6_000..8_000).contains(&most[0]) && (2_000..4_400).contains(&most[1]), "{most:?}");
     assert_eq!(asked.len(), 2);
 
+    // Of an answer that was cut off nothing is done, however whole it looks.
+    let mut cut = anthropic_call(&plan(&json!([{"kind": "reload"}])));
+    cut["stop_reason"] = json!("max_tokens");
+    for (budget, kind, why) in [(7_000, "refuse", "token_budget"), (200_000, "clarify", "was cut off")] {
+        let agent = id_of(&scene.client.agent_session(json!({"token_budget": budget})).await);
+        scene.provider.answer(Reply::Json(200, cut.clone()));
+        let turn = tell(&agent).await;
+        assert_eq!((&turn["kind"], &turn["intents"], &turn["tokens_used"]), (&json!(kind), &json!([]), &json!(TOKENS)));
+        assert!(reply_of(&turn).contains(why), "{turn}");
+    }
+
     scene.client.clear_key("anthropic").await.expect(204);
     scene.client.consent(json!({"consented": true})).await.expect(200);
     assert_eq!(tell(&poor).await["kind"], "refuse");
-    assert_eq!((scene.app.counted(counted).await, scene.provider.asked().len()), (1, 2));
+    assert_eq!((scene.app.counted(counted).await, scene.provider.asked().len()), (1, 4));
     scene.app.stop().await;
 }
 

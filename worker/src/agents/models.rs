@@ -16,8 +16,8 @@ use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::operations::{Operation, PageSnapshot, Snapshot};
 use kitfleet_models::{
-    self as models, Action, Ask, Asked, Condition, Credential, Item, LEAST_ANSWER, MOST_ANSWER, Page, Payer, Reading,
-    Ref, Speaker,
+    self as models, Action, Ask, Asked, Condition, Credential, Failure, Item, LEAST_ANSWER, MOST_ANSWER, Page, Payer,
+    Reading, Ref, Speaker,
 };
 use uuid::Uuid;
 
@@ -43,7 +43,7 @@ pub(super) struct Means {
 enum Unheard {
     /// It could not be asked, or did not answer.
     Failed(String),
-    /// It would take more tokens than are left.
+    /// It would take more tokens than are left, or has.
     Budget(String),
     /// The turn goes no further.
     Stopped(String),
@@ -188,7 +188,7 @@ impl Turn<'_> {
         if let Some(cap) = agents.bundled_monthly_cents.filter(|cap| paid && bundled_cents >= f64::from(*cap)) {
             count_exhausted();
             let reply = format!(
-                "in this month the account has spent the {cap} cents that this deployment pays for models; keep a key of its own, \
+                "the model is not asked: in this month the account has spent the {cap} cents that this deployment pays for models; keep a key of its own, \
                  or wait for the next month"
             );
             return Ok(Err(Unheard::Budget(reply)));
@@ -219,8 +219,9 @@ impl Turn<'_> {
                 count_exhausted();
             }
             let needed = asking.saturating_add(LEAST_ANSWER.into());
-            let reply =
-                format!("it could take {needed} tokens, and of the agent session's token_budget {left} are left");
+            let reply = format!(
+                "the model is not asked: it takes {needed} tokens, and of the agent session's token_budget {left} are left"
+            );
             return Ok(Err(Unheard::Budget(reply)));
         }
         let Some(asked) = self.ask(&credential, &ask, within).await else {
@@ -241,7 +242,13 @@ impl Turn<'_> {
             consulting::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken, paid).await
         };
         persist("note what a model has taken", note).await?;
-        Ok(heard.map_err(|failure| failed(&failure.to_string())))
+        Ok(heard.map_err(|failure| match failure {
+            Failure::CutOff if ask.most_tokens < MOST_ANSWER => Unheard::Budget(format!(
+                "the model's answer did not fit into the {} tokens that of the agent session's token_budget were left for it",
+                ask.most_tokens
+            )),
+            failure => failed(&failure.to_string()),
+        }))
     }
 
     /// Asks, unless the worker stops.
@@ -282,7 +289,7 @@ fn cut_short(unheard: Unheard, steps: &[Step]) -> Ran {
         if steps.is_empty() { "Nothing was done" } else { "What was done so far stands, and nothing more was done" };
     let (kind, reply) = match unheard {
         Unheard::Failed(why) => (TurnKind::Clarify, format!("{so_far}, because the model could not be asked: {why}.")),
-        Unheard::Budget(why) => (TurnKind::Refuse, format!("{so_far}, because the model is not asked: {why}.")),
+        Unheard::Budget(why) => (TurnKind::Refuse, format!("{so_far}, because {why}.")),
         Unheard::Stopped(why) => {
             let kind = if steps.is_empty() { TurnKind::Clarify } else { TurnKind::Plan };
             (kind, format!("{so_far}, because {why}."))
