@@ -258,7 +258,9 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
         Jobs::Retry { job, format } => {
             match inspect::retry(conn, &job).await? {
                 Retried::Yes => {}
-                Retried::NoSuchJob => bail!("{job} is not a job that failed and may run again"),
+                Retried::NoSuchJob => {
+                    bail!("{job} is no job that failed and may run again: turns and checks of proxies run once")
+                }
                 Retried::RunsOnce => bail!("{job} is an operation, and none is ever run twice"),
                 Retried::Cancelled => bail!("{job} was cancelled, which is for good"),
                 Retried::MailEnded => bail!("{job} has nothing to do: its mail was sent or given up"),

@@ -1,6 +1,9 @@
 //! The trip of an operation, for whoever wants one carried out: claim the session, tell its worker, wait for the outcome.
 
+use std::time::Duration;
+
 use kitfleet_domain::challenges::Standing;
+use kitfleet_domain::database::persist;
 use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Operation};
 use kitfleet_domain::sealing::{self, NotSealedForUs};
@@ -10,7 +13,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::notifications;
 use crate::operations::wake;
-use crate::replies::Replies;
+use crate::replies::{Replies, Waiter};
 use crate::wakeups::Wakeups;
 
 /// What it takes to have operations carried out.
@@ -69,7 +72,7 @@ impl Driving<'_> {
         let budget = operation.budget();
         let mut conn = self.db.acquire().await?;
         let Some(sealed) = seal(&mut conn, whose, &mut operation).await? else { return Ok(Driven::NoSession) };
-        let mut waiter = self.replies.expect(intent);
+        let waiter = self.replies.expect(intent);
         let reply_to = self.replies.address(request_id);
         let followed = match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
             Claim::Won { worker, followed } => {
@@ -86,14 +89,30 @@ impl Driving<'_> {
         if followed {
             notifications::tell(self.wakeups, whose.0);
         }
-        let driven = match waiter.outcome(budget).await? {
-            Some(ending) => Driven::Ended(ending),
-            None => Driven::Unheard(give_up(self.db, intent).await?),
-        };
+        let driven = self.end(waiter, intent, budget).await?;
         if followed {
             notifications::tell(self.wakeups, whose.0);
         }
         Ok(driven)
+    }
+
+    /// What became of an operation that somebody began before the database went away, once it is back. `None` when it was not claimed.
+    ///
+    /// # Errors
+    /// When the database fails for good, or is away for longer than the operation may take.
+    pub async fn resume(self, intent: IntentId, budget: Duration) -> sqlx::Result<Option<Driven>> {
+        let waiter = self.replies.expect(intent);
+        let claimed = || async { intents::worker_of(&mut *self.db.acquire().await?, intent).await };
+        let Some(worker) = persist("see whether an operation was claimed", claimed).await? else { return Ok(None) };
+        wake(self.wakeups, worker);
+        self.end(waiter, intent, budget).await.map(Some)
+    }
+
+    async fn end(self, mut waiter: Waiter, intent: IntentId, budget: Duration) -> sqlx::Result<Driven> {
+        Ok(match waiter.outcome(budget).await? {
+            Some(ending) => Driven::Ended(ending),
+            None => Driven::Unheard(give_up(self.db, intent).await?),
+        })
     }
 }
 

@@ -219,6 +219,9 @@ enum Kind {
 
 /// Reads what the tool was called with.
 pub fn read(call: Value, ask: &Ask<'_>) -> Result<Reading, Unusable> {
+    if has_nul(&call) {
+        return Err(Unusable::Form);
+    }
     let Call { kind, reply, steps, look_again } = serde_json::from_value(call).map_err(|_| Unusable::Form)?;
     let reply: String = reply.trim().chars().take(MOST_REPLY_CHARS).collect();
     if kind != Kind::Plan {
@@ -234,6 +237,16 @@ pub fn read(call: Value, ask: &Ask<'_>) -> Result<Reading, Unusable> {
     let refs = ask.page.map(|page| refs(page.snapshot)).unwrap_or_default();
     let steps = steps.into_iter().enumerate().map(|(index, step)| read_step(index + 1, step, ask, &refs));
     Ok(Reading::Plan { steps: steps.collect::<Result<_, _>>()?, reply, look_again })
+}
+
+/// Whether a text has U+0000, which nothing can be kept with.
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(values) => values.iter().any(has_nul),
+        Value::Object(members) => members.values().any(has_nul),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn read_step(
@@ -502,6 +515,8 @@ mod tests {
             json!({"kind": "do"}),
             json!({"steps": []}),
             json!({"kind": "plan", "steps": "tap"}),
+            json!({"kind": "refuse", "reply": "a\0"}),
+            plan(&json!([{"kind": "navigate", "url": "https://shop.example/\0"}])),
             json!({"kind": "plan", "steps": [tap], "approve": true}),
             json!({"kind": "clarify"}),
             json!({"kind": "refuse", "reply": "  "}),

@@ -13,6 +13,8 @@ use tracing_subscriber::EnvFilter;
 use super::{Config, Variable};
 use crate::descriptors;
 
+/// What a column of the database holds.
+const MOST_TOKENS: u32 = i32::MAX.unsigned_abs();
 /// Whoever waits for an operation gives up half a minute behind its time.
 const MOST_TEARDOWN: Duration = Duration::from_secs(25);
 
@@ -30,7 +32,10 @@ impl Config {
             ("server.body_timeout", self.server.body_timeout),
             ("server.write_timeout", self.server.write_timeout),
             ("limits.default_form_timeout", self.limits.default_form_timeout),
+            ("limits.form_work", self.limits.form_work),
             ("limits.form_teardown", self.limits.form_teardown),
+            ("agents.heartbeat_timeout", self.agents.heartbeat_timeout),
+            ("agents.turn_timeout", self.agents.turn_timeout),
             ("webhooks.timeout", self.webhooks.timeout),
             ("auth.session_ttl", self.auth.session_ttl),
             ("auth.verification_ttl", self.auth.verification_ttl),
@@ -52,6 +57,27 @@ impl Config {
             Some((key, _)) => Err(ConfigError(format!("`{key}` must be longer than nothing"))),
             None => Ok(()),
         }
+    }
+
+    fn rules_of_agents(&self) -> [(bool, &'static str, &'static str); 7] {
+        let agents = &self.agents;
+        [
+            (
+                (1..=MOST_TOKENS).contains(&agents.max_token_budget),
+                "agents.max_token_budget",
+                "must be 1 to 2147483647",
+            ),
+            (agents.default_token_budget >= 1, "agents.default_token_budget", "must be at least 1"),
+            (
+                agents.default_token_budget <= agents.max_token_budget,
+                "agents.default_token_budget",
+                "must not exceed agents.max_token_budget",
+            ),
+            ((1..=1_000).contains(&agents.max_steps_per_turn), "agents.max_steps_per_turn", "must be 1 to 1000"),
+            (agents.max_turns >= 1, "agents.max_turns", "must be at least 1"),
+            (agents.max_transcript_bytes >= 1, "agents.max_transcript_bytes", "must be at least 1"),
+            (agents.turn_result_bytes >= 1, "agents.turn_result_bytes", "must be at least 1"),
+        ]
     }
 
     /// What no single value can say of itself.
@@ -137,7 +163,8 @@ impl Config {
             ),
             (limits.usage_days_max <= 3_650, "limits.usage_days_max", "must be at most 3650"),
         ];
-        if let Some((_, key, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
+        let mut rules = rules.into_iter().chain(self.rules_of_agents());
+        if let Some((_, key, rule)) = rules.find(|(holds, ..)| !holds) {
             return Err(ConfigError(format!("`{key}` {rule}")));
         }
         self.check_durations()?;

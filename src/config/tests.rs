@@ -209,6 +209,20 @@ fn bounds_do_not_contradict_each_other() {
         let told = mistake(&format!("[limits]\n{bounds}"), &[]);
         assert!(told.contains(key) && told.contains("must not exceed"), "{told}");
     }
+    for setting in [
+        "max_token_budget = 2147483648",
+        "max_token_budget = 100",
+        "default_token_budget = 0",
+        "max_steps_per_turn = 0",
+        "max_turns = 0",
+        "max_transcript_bytes = 0",
+        "turn_result_bytes = 0",
+        "heartbeat_timeout = \"0s\"",
+        "turn_timeout = \"0s\"",
+    ] {
+        let told = mistake(&format!("[agents]\n{setting}"), &[]);
+        assert!(told.contains("`agents.") && told.contains("must"), "{told}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::support::{App, Client, Role, at_once, eventually, members};
 const RESCUE: Duration = Duration::from_secs(25);
 
 /// Breaks every connection to the database but this one.
-const TERMINATE_ALL: &str = "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity
+pub const TERMINATE_ALL: &str = "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity
                              where datname = current_database() and pid <> pg_backend_pid()) killed";
 
 fn tap() -> Value {

@@ -118,7 +118,7 @@ pub async fn begin(
 pub enum Stop {
     /// Its agent session was closed, or its driver session has ended.
     Closed,
-    /// A human drives, or the mode takes no messages any more.
+    /// A human drives, or the mode takes no messages; or that was so for a moment meanwhile.
     Driven,
 }
 
@@ -138,7 +138,7 @@ pub async fn step(
         "update agent_steps s set status = 'running', needs_approval = $3, sealed_shown = $4
          from agent_sessions a
          where s.id = $1 and a.id = s.agent_session_id and a.status = 'active' and a.turn_id = $2 and a.mode <> 'manual'
-           and not coalesce(a.heard_at > now() - make_interval(secs => $5), false)",
+           and not coalesce(a.heard_at > now() - make_interval(secs => $5), false) and a.interrupted is distinct from $2",
         step.id as _,
         turn.id as _,
         step.needs_approval,
@@ -151,7 +151,8 @@ pub async fn step(
         return Ok(None);
     }
     let driven = sqlx::query_scalar!(
-        r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) as "driven!"
+        r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
+                  as "driven!"
            from agent_sessions where id = $1 and status = 'active' and turn_id = $2"#,
         turn.session as _,
         turn.id as _,

@@ -87,7 +87,8 @@ pub struct Standing {
 /// When the database fails.
 pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duration) -> sqlx::Result<Standing> {
     let row = sqlx::query!(
-        r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) as "driven!",
+        r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
+                  as "driven!",
                   token_budget - tokens_used as "left!", coalesce(cost_cents, 0) as "spent!"
            from agent_sessions a left join bundled_model_spending s
                 on s.account_id = a.account_id and s.month = date_trunc('month', now() at time zone 'utc')

@@ -123,7 +123,8 @@ impl Locked {
     async fn drive(&mut self, conn: &mut PgConnection, driver: Option<String>) -> sqlx::Result<()> {
         sqlx::query!(
             "update agent_sessions
-             set driver = $2, heard_at = case when $2::text is not null then clock_timestamp() end, updated_at = clock_timestamp()
+             set driver = $2, heard_at = case when $2::text is not null then clock_timestamp() end, updated_at = clock_timestamp(),
+                 interrupted = case when $2::text is not null then turn_id else interrupted end
              where id = $1",
             self.id as _,
             driver,
@@ -311,7 +312,9 @@ pub async fn set_mode(
         return Ok(());
     }
     sqlx::query!(
-        "update agent_sessions set mode = $2, updated_at = clock_timestamp() where id = $1",
+        "update agent_sessions
+         set mode = $2, updated_at = clock_timestamp(), interrupted = case when $2 = 'manual' then turn_id else interrupted end
+         where id = $1",
         id as _,
         mode as _,
     )

@@ -534,6 +534,15 @@ fn microseconds(time: Duration) -> Option<i64> {
     i64::try_from(time.as_micros()).ok()
 }
 
+/// Which worker is to carry an intent out; `None` when nothing was claimed for it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<WorkerId>> {
+    let worker = sqlx::query_scalar!(r#"select worker_id as "worker: WorkerId" from intents where id = $1"#, id as _);
+    worker.fetch_optional(conn).await
+}
+
 /// How an intent ended; `None` as long as it has not.
 ///
 /// # Errors

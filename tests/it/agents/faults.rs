@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{driver_of, id_of};
+use crate::orchestration::TERMINATE_ALL;
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, Role, eventually};
 
@@ -52,6 +54,33 @@ async fn a_worker_that_dies_in_a_turn_leaves_the_truth() {
     .await;
     let turn = client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
     assert_eq!(turn["intents"][0]["status"], "done");
+    app.stop().await;
+}
+
+/// Contract: agents 25, 37. Connections that break end no turn: what was claimed goes on, what was not is claimed again.
+#[tokio::test]
+async fn a_turn_outlives_its_connections() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = id_of(&client.agent_session(json!({})).await);
+    let message = ["wait 1 second"; 4].join(", ");
+    let said = client.tell(&agent, "message", json!({"message": message}));
+    let breaking = async {
+        eventually(Duration::from_secs(10), "the message was taken", async || {
+            (app.count("select count(*) from agent_turns").await == 1).then_some(())
+        })
+        .await;
+        loop {
+            app.count(TERMINATE_ALL).await;
+            sleep(Duration::from_millis(70)).await;
+        }
+    };
+    let turn = tokio::select! {
+        turn = said => turn.expect(200).body,
+        () = breaking => unreachable!("it goes on"),
+    };
+    let stands: Vec<_> = turn["intents"].as_array().expect("steps").iter().map(|step| &step["status"]).collect();
+    assert_eq!(stands, ["done"; 4], "{turn}");
     app.stop().await;
 }
 

@@ -537,27 +537,33 @@ async fn a_provider_that_fails_leaves_nothing_done() {
 async fn an_answer_that_comes_too_late_is_dropped() {
     let scene = Scene::start(|app| app, json!({"mode": "pair"})).await;
     let steps = plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]));
-    for (times, what) in [(1, "takeover"), (2, "close")] {
+    for (times, what) in [(1, "takeover"), (2, "takeover and handback"), (3, "close")] {
         let held = Arc::new(Notify::new());
         scene.provider.answer(Reply::When(Arc::clone(&held), anthropic_call(&steps)));
         let said = scene.begin("open shop.example", times).await;
         scene.client.tell(&scene.agent, "message", json!({"message": "x"})).await.problem(409, "conflict");
-        if what == "takeover" {
+        if what != "close" {
             scene.client.tell(&scene.agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
-        } else {
+        }
+        if what == "takeover and handback" {
+            scene.client.tell(&scene.agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+        }
+        if what == "close" {
             scene.client.delete(&format!("/v1/agent-sessions/{}", scene.agent)).await.expect(204);
         }
         held.notify_one();
         let turn = said.await.expect("a task").expect(200).body;
         assert_eq!((stands(&turn), &turn["tokens_used"]), (vec![("navigate", "skipped")], &json!(TOKENS)), "{turn}");
         assert_eq!(scene.tokens_used().await, i64::try_from(times).expect("few") * TOKENS);
-        if what == "takeover" {
-            assert!(reply_of(&turn).contains("a human drives"), "{turn}");
+        if what != "close" {
+            assert!(reply_of(&turn).contains("a human has taken over"), "{turn}");
             assert_eq!(scene.url().await, "about:blank");
+        }
+        if what == "takeover" {
             scene.client.tell(&scene.agent, "handback", json!({"client_id": "ada"})).await.expect(200);
         }
     }
-    assert_eq!(scene.rows().await.len(), 2);
+    assert_eq!(scene.rows().await.len(), 3);
     scene.app.stop().await;
 }
 

@@ -231,6 +231,20 @@ async fn a_turn_stops_for_a_human_and_for_the_end() {
     client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
     let turn = said.await.expect("a task").expect(200).body;
     assert_eq!(stands(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
+    client.tell(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+    // Also when the human is done before the step is.
+    for (there, back) in [
+        (("takeover", json!({"client_id": "ada"})), ("handback", json!({"client_id": "ada"}))),
+        (("mode", json!({"mode": "manual"})), ("mode", json!({"mode": "pair"}))),
+    ] {
+        let said = underway(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
+        for (what, body) in [there, back] {
+            client.tell(&agent, what, body).await.expect(200);
+        }
+        let turn = said.await.expect("a task").expect(200).body;
+        assert_eq!(stands(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
+    }
+    assert_eq!(stands(&say(&client, &agent, "tap 'Next'").await), [("tap", "done")]);
 
     let made = client.agent_session(json!({})).await;
     let said = underway(&app, &client, &id_of(&made), "wait 30 seconds, tap 'Next'").await;

@@ -180,7 +180,7 @@ impl Turn<'_> {
         let Standing { stop, tokens_left, bundled_cents } =
             persist("see how an agent session stands", standing).await?;
         match stop {
-            Some(Stop::Driven) => return Ok(Err(stopped("a human drives the agent session now"))),
+            Some(Stop::Driven) => return Ok(Err(stopped("a human has taken over"))),
             Some(Stop::Closed) => return Ok(Err(stopped("the agent session was closed"))),
             None => {}
         }

@@ -8,7 +8,7 @@ use kitfleet_domain::agents::carrying::{self, Stop};
 use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::challenges::Standing;
-use kitfleet_domain::database::persist;
+use kitfleet_domain::database::{may_pass, persist};
 use kitfleet_domain::ids::{IntentId, StepId};
 use kitfleet_domain::operations::{
     Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate,
@@ -119,7 +119,7 @@ impl Turn<'_> {
         };
         match persist("note what a step is about to do", note).await? {
             None => {}
-            Some(Stop::Driven) => return Ok(Went::Stopped("a human drives the agent session now")),
+            Some(Stop::Driven) => return Ok(Went::Stopped("a human has taken over")),
             Some(Stop::Closed) => return Ok(Went::Stopped("the agent session was closed")),
         }
         let went = self.carry_out_one(step, operation, room).await?;
@@ -311,6 +311,13 @@ impl Turn<'_> {
         loop {
             let driven = match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
                 Ok(driven) => driven,
+                // Whether it was claimed nobody has heard.
+                Err(DriveError::Database(error)) if may_pass(&error) => {
+                    match driving.resume(intent, operation.budget()).await? {
+                        Some(driven) => driven,
+                        None => continue,
+                    }
+                }
                 Err(DriveError::Database(error)) => return Err(error),
                 Err(DriveError::Seal(error)) => return Ok(Err(error.to_string())),
             };

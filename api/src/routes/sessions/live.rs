@@ -45,6 +45,7 @@ use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::openapi::{
     Body, Database, EndedSession, Forbidden, NoSession, Restricted, Unauthorized, Upgrading, Watching, named, one_of,
+    or_null,
 };
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
@@ -65,12 +66,15 @@ pub fn routes() -> Routes {
 #[schema(as = LiveTicketRequest, example = json!({"role": "viewer"}))]
 struct TicketBody {
     /// What its bearer may do, `viewer` by default
-    #[schema(schema_with = role)]
-    #[serde(default)]
-    role: Role,
+    #[schema(schema_with = role_or_null)]
+    role: Option<Role>,
     /// What a controller's client calls itself when it takes over an agent session
     #[schema(min_length = 1, max_length = 128)]
     client_id: Option<String>,
+}
+
+fn role_or_null() -> RefOr<Schema> {
+    or_null(role())
 }
 
 pub(in crate::routes) fn role() -> RefOr<Schema> {
@@ -117,8 +121,9 @@ async fn issue(
     Json(body): Json<TicketBody>,
 ) -> Result<(StatusCode, Answer<LiveTicket>)> {
     let client = body.client_id.map(ClientId::parse).transpose()?;
-    let takes_over = body.role == Role::Controller && client.is_some() && caller.scopes.satisfy(Scope::WriteAgents);
-    if body.role == Role::Controller {
+    let role = body.role.unwrap_or_default();
+    let takes_over = role == Role::Controller && client.is_some() && caller.scopes.satisfy(Scope::WriteAgents);
+    if role == Role::Controller {
         caller.require_scope(Scope::WriteSessions)?;
     }
     let mut conn = app.db.acquire().await?;
@@ -126,7 +131,7 @@ async fn issue(
     let session = found.ok_or_else(not_found::<SessionId>)?;
     let new = NewTicket {
         session: session.id,
-        role: body.role,
+        role,
         client_id: client.as_ref().map(ClientId::as_str),
         takes_over,
         acting: caller.actor.account().unwrap_or(caller.account_id),

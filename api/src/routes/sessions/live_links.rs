@@ -52,13 +52,11 @@ pub fn routes() -> Routes {
 struct NewLiveLink {
     /// Seconds, an hour by default
     #[schema(minimum = 1, maximum = 86_400)]
-    #[serde(default = "an_hour")]
-    expires_in: i64,
+    expires_in: Option<i64>,
 }
 
-fn an_hour() -> i64 {
-    3_600
-}
+/// Seconds.
+const AN_HOUR: i64 = 3_600;
 
 /// An address by which anybody may watch who has it
 #[derive(Serialize, ToSchema)]
@@ -121,7 +119,7 @@ async fn create(
     Json(body): Json<NewLiveLink>,
 ) -> Result<(StatusCode, Answer<NewlyMadeLiveLink>)> {
     let longest = links::LONGEST.as_secs();
-    let ttl = u64::try_from(body.expires_in).ok().filter(|seconds| (1..=longest).contains(seconds));
+    let ttl = u64::try_from(body.expires_in.unwrap_or(AN_HOUR)).ok().filter(|seconds| (1..=longest).contains(seconds));
     let ttl = ttl.ok_or_else(|| Invalid::field("expires_in", format!("must be 1 to {longest} seconds")))?;
     let mut conn = app.db.acquire().await?;
     let found = sessions::find(&mut conn, caller.account_id, path.id()?).await?;
