@@ -1,6 +1,7 @@
 //! Input that breaks a rule, told field by field (contract: errors 4).
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
 /// One broken rule.
@@ -21,6 +22,19 @@ impl Invalid {
     /// One broken rule.
     pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self(vec![FieldError { field: field.into(), message: message.into() }])
+    }
+}
+
+/// Where below `at` there is U+0000, which the database stores in no text.
+#[must_use]
+pub fn nul_in(value: &Value, at: &str) -> Option<String> {
+    match value {
+        Value::String(text) => text.contains('\0').then(|| at.to_owned()),
+        Value::Array(items) => items.iter().enumerate().find_map(|(i, item)| nul_in(item, &format!("{at}.{i}"))),
+        Value::Object(members) => members.iter().find_map(|(name, item)| {
+            if name.contains('\0') { Some(at.to_owned()) } else { nul_in(item, &format!("{at}.{name}")) }
+        }),
+        _ => None,
     }
 }
 

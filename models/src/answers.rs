@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 
 use kitfleet_domain::operations::CaptureKind;
+use kitfleet_domain::validation::nul_in;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -219,7 +220,7 @@ enum Kind {
 
 /// Reads what the tool was called with.
 pub fn read(call: Value, ask: &Ask<'_>) -> Result<Reading, Unusable> {
-    if has_nul(&call) {
+    if nul_in(&call, "").is_some() {
         return Err(Unusable::Form);
     }
     let Call { kind, reply, steps, look_again } = serde_json::from_value(call).map_err(|_| Unusable::Form)?;
@@ -237,16 +238,6 @@ pub fn read(call: Value, ask: &Ask<'_>) -> Result<Reading, Unusable> {
     let refs = ask.page.map(|page| refs(page.snapshot)).unwrap_or_default();
     let steps = steps.into_iter().enumerate().map(|(index, step)| read_step(index + 1, step, ask, &refs));
     Ok(Reading::Plan { steps: steps.collect::<Result<_, _>>()?, reply, look_again })
-}
-
-/// Whether a text has U+0000, which nothing can be kept with.
-fn has_nul(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(values) => values.iter().any(has_nul),
-        Value::Object(members) => members.values().any(has_nul),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 fn read_step(

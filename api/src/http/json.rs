@@ -15,7 +15,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{Extensions, HeaderMap};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kitfleet_domain::heavy::heavy;
-use kitfleet_domain::validation::{FieldError, Invalid};
+use kitfleet_domain::validation::{FieldError, Invalid, nul_in};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use serde_json::{Map, Value};
@@ -179,17 +179,6 @@ fn refuse_rounded(bytes: &[u8], known: &[&str]) -> Result<(), Invalid> {
     match exact::rounded(bytes).into_iter().find(|name| known.contains(&name.as_str())) {
         Some(field) => Err(Invalid::field(field, "must not hold an integer that 64 bits do not: it would be rounded")),
         None => Ok(()),
-    }
-}
-
-fn nul_in(value: &Value, at: &str) -> Option<String> {
-    match value {
-        Value::String(text) => text.contains('\0').then(|| at.to_owned()),
-        Value::Array(items) => items.iter().enumerate().find_map(|(i, item)| nul_in(item, &format!("{at}.{i}"))),
-        Value::Object(members) => members.iter().find_map(|(name, item)| {
-            if name.contains('\0') { Some(at.to_owned()) } else { nul_in(item, &format!("{at}.{name}")) }
-        }),
-        _ => None,
     }
 }
 
