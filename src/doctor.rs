@@ -420,6 +420,9 @@ async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
                          worker.host_program (here: {program})"
                     )
                 }
+                StartError::SharedUser => {
+                    "create a user for Kitfleet alone, and run the worker as that user".to_owned()
+                }
                 StartError::Sandbox(_) | StartError::Host(_) => format!(
                     "ops/setup installs what it needs (libwebkit2gtk-4.1-0, xvfb); a build puts kitfleet-host and \
                      kitfleet-keeper beside kitfleet, or set worker.host_program (here: {program})"

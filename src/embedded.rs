@@ -444,12 +444,9 @@ fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
 }
 
 fn unprivileged_user() -> Result<User> {
-    for name in ["postgres", "nobody"] {
-        if let Some(user) = User::from_name(name).with_context(|| format!("looking up the user {name}"))? {
-            return Ok(user);
-        }
-    }
-    bail!(
-        "PostgreSQL does not run as root, and this machine has neither a user postgres nor nobody: start as another user, or set database.url"
+    // Not `nobody`: unrelated services share that user, and could read all rows.
+    let found = User::from_name("postgres").context("looking up the user postgres")?;
+    found.context(
+        "PostgreSQL does not run as root, and this machine has no user postgres: create one, start as another user, or set database.url",
     )
 }

@@ -27,6 +27,7 @@ mod reading;
 mod shelf;
 mod simulated;
 mod sites;
+mod user_ids;
 mod view;
 mod webkit;
 
@@ -191,6 +192,11 @@ pub enum StartError {
     /// Nobody to ask for the addresses of names.
     #[error("cannot resolve names: {0}")]
     Names(io::Error),
+    /// The user is shared with unrelated services.
+    #[error(
+        "browsers do not run as the user `nobody`, which unrelated services share: run the worker as a user of its own"
+    )]
+    SharedUser,
     /// No confinement, which is required.
     #[error(
         "browsers cannot be confined here, and worker.sandbox requires it (Debian packages `bubblewrap` and `util-linux`): {0}"

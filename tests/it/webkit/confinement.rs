@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid, User, geteuid};
 use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
@@ -96,21 +97,95 @@ async fn what_a_process_of_the_family_can_open() {
     scene.app.stop().await;
 }
 
-/// A worker that runs as root has nobody's browsers, and any worker's can do nothing that an ordinary process cannot.
+/// No browser runs as root, and none can do anything that an ordinary process cannot.
 #[tokio::test]
 async fn a_browser_has_no_powers() {
     let scene = Scene::start().await;
     scene.visit("/").await;
     for (pid, name) in confined(&scene.app).into_iter().filter(|(_, name)| !name.starts_with("bwrap")) {
         // One that ends meanwhile has none.
-        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
-        let field =
-            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).expect("a field").trim().to_owned();
-        assert_eq!(u64::from_str_radix(&field("CapEff:"), 16), Ok(0), "{name}");
-        assert_eq!(field("NoNewPrivs:"), "1", "{name}");
-        assert!(!field("Uid:").split_whitespace().any(|uid| uid == "0"), "{name} is root");
+        let [Some(powers), Some(bound), Some(users)] =
+            ["CapEff:", "NoNewPrivs:", "Uid:"].map(|field| status_field(pid, field))
+        else {
+            continue;
+        };
+        assert_eq!(u64::from_str_radix(&powers, 16), Ok(0), "{name}");
+        assert_eq!(bound, "1", "{name}");
+        assert!(!users.split_whitespace().any(|uid| uid == "0"), "{name} is root");
     }
     scene.app.stop().await;
+}
+
+/// A field of `/proc/<pid>/status`. `None` when the process has ended.
+fn status_field(pid: Pid, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(status.lines().find_map(|line| line.strip_prefix(name)).expect("a field").trim().to_owned())
+}
+
+/// Whether a process with this user id can list the folder that a browser's process has as `/session`.
+fn can_read_session(user: u32, process: Pid) -> bool {
+    let ids = [format!("--reuid={user}"), format!("--regid={user}")];
+    let folder = format!("/proc/{process}/root/session");
+    let ran = Command::new("setpriv").args(ids).args(["--clear-groups", "ls", &folder]).output();
+    ran.expect("setpriv runs").status.success()
+}
+
+/// Contract: workers 26.
+#[tokio::test]
+async fn each_browser_of_a_root_worker_has_a_user_id_of_its_own() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let scene = Scene::start().await;
+    scene.client.session().await;
+    scene.visit("/").await;
+    let user_of = |pid: Pid| status_field(pid, "Uid:")?.split_whitespace().next()?.parse::<u32>().ok();
+    let displays = scene.app.processes("Xvfb");
+    let users: HashSet<_> = displays.iter().filter_map(|pid| user_of(*pid)).collect();
+    assert!(displays.len() >= 2, "one browser for each session");
+    assert_eq!(users.len(), displays.len(), "no two browsers share a user: {users:?}");
+    for user in &users {
+        let account = User::from_uid(Uid::from_raw(*user)).expect("the accounts can be read");
+        assert!(account.is_none(), "{user} is the user of {account:?}");
+    }
+    for (pid, name) in confined(&scene.app).into_iter().filter(|(_, name)| name != "bwrap") {
+        if let Some(user) = user_of(pid) {
+            assert!(users.contains(&user), "{name} runs as {user}, which is the user of no browser");
+        }
+    }
+    // The display's key lies in that folder.
+    let [one, other] = [displays[0], displays[1]];
+    let own = user_of(one).expect("the display runs");
+    assert!(can_read_session(own, one), "its own user reads the folder");
+    for stranger in [65_534, user_of(other).expect("the display runs")] {
+        assert!(!can_read_session(stranger, one), "{stranger} reads the folder of {own}");
+    }
+    scene.app.stop().await;
+}
+
+/// Contract: workers 27.
+#[tokio::test]
+async fn a_worker_with_browsers_does_not_start_as_nobody() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let app = App::simulated().in_processes().start().await;
+    let folder = TempDir::new().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
+    for args in [&["worker"][..], &["doctor", "--json"]] {
+        let inner = app.command(args);
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        command.arg(inner.get_program()).args(inner.get_args()).env_clear().current_dir(folder.path());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        for name in ["HOME", "TMPDIR", "KITFLEET_DATA_DIR"] {
+            command.env(name, folder.path());
+        }
+        command.env("KITFLEET_WORKER__DRIVER", "webkit");
+        let ran = run(command, "").await.code(1);
+        assert!(format!("{}{}", ran.stdout, ran.stderr).contains("the user `nobody`"), "{ran:?}");
+    }
+    app.stop().await;
 }
 
 /// What somebody copies in one session, nobody pastes in another.

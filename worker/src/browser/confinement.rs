@@ -6,9 +6,9 @@
 //! environment. Its network is a loopback of its own, on which the socket of its guard is the only way out. Inside,
 //! WebKit puts its web processes into bubblewrap once more.
 //!
-//! A worker that runs as root has its browsers run as nobody. That takes bubblewrap twice: root shows the family its
-//! files, which nobody else might see, and then nobody makes the rest, as any user does. What root makes of `/proc` has
-//! parts covered, and the kernel allows no other `/proc` inside then, which WebKit's own sandbox needs. Where nobody may
+//! A worker that runs as root has each family run as a user id of its own (`user_ids.rs`). That takes bubblewrap twice: root shows the
+//! family its files, which no other user might see, and then that user makes the rest, as any user does. What root makes of `/proc` has
+//! parts covered, and the kernel allows no other `/proc` inside then, which WebKit's own sandbox needs. Where only root may
 //! make namespaces, root makes all of it, and the family does without that sandbox.
 
 use std::fs;
@@ -23,6 +23,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::StartError;
+use super::directories::BrowserDirectory;
 use super::host::inherited;
 use super::processes::Spawner;
 use crate::config::Sandbox;
@@ -33,9 +34,6 @@ const FOLDER: &str = "/session";
 /// Where it has its programs.
 const HOST: &str = "/kitfleet-host";
 const KEEPER: &str = "/kitfleet-keeper";
-
-/// Who nobody is, on every Linux.
-const NOBODY: u32 = 65_534;
 
 /// What a family has of the machine, if the machine has it: programs and libraries, fonts, certificates, the time zone.
 const SHOWN: [&str; 20] = [
@@ -113,9 +111,9 @@ pub struct Confinement {
 enum Walls {
     /// As whoever runs the worker.
     User,
-    /// As nobody, because the worker is root.
+    /// As the user id of its folder, because the worker is root.
     Root,
-    /// Likewise, where nobody but root may make namespaces: WebKit's own sandbox has no place inside then.
+    /// Likewise, where only root may make namespaces: WebKit's own sandbox has no place inside then.
     RootAlone,
 }
 
@@ -124,9 +122,22 @@ impl Confinement {
     ///
     /// # Errors
     /// When it is required and not possible.
-    pub async fn find(spawner: &Spawner, wanted: Sandbox, host: &Path, folder: &Path) -> Result<Self, StartError> {
-        let kinds: &[Walls] = if geteuid().is_root() { &[Walls::Root, Walls::RootAlone] } else { &[Walls::User] };
+    pub async fn find(
+        spawner: &Spawner,
+        wanted: Sandbox,
+        host: &Path,
+        folder: &BrowserDirectory,
+    ) -> Result<Self, StartError> {
         let (mut found, mut obstacles) = (Self { walls: None, pages: false, voiceless: false }, Vec::new());
+        let kinds: &[Walls] = match (geteuid().is_root(), folder.user()) {
+            (false, _) => &[Walls::User],
+            (true, Some(_)) => &[Walls::Root, Walls::RootAlone],
+            (true, None) => {
+                obstacles
+                    .push("the user namespace of the worker maps no user ids that browsers could run as".to_owned());
+                &[]
+            }
+        };
         for walls in kinds {
             let tried = Self { walls: Some(*walls), ..found.clone() };
             let Some(obstacle) = tried.obstacle(spawner, host, folder).await else {
@@ -164,8 +175,8 @@ impl Confinement {
     }
 
     /// Why a family cannot be started so.
-    async fn obstacle(&self, spawner: &Spawner, host: &Path, folder: &Path) -> Option<String> {
-        if let Err(error) = self.hand_over(folder) {
+    async fn obstacle(&self, spawner: &Spawner, host: &Path, folder: &BrowserDirectory) -> Option<String> {
+        if let Err(error) = self.hand_over(&folder.session(), folder) {
             return Some(error.to_string());
         }
         probe(spawner, self.bubblewrap(host, folder), &[KEEPER, "--version"]).await
@@ -177,7 +188,7 @@ impl Confinement {
     }
 
     /// Starts a family. The command lacks what the host is told besides.
-    pub fn family(&self, host: &Path, folder: &Path) -> Command {
+    pub fn family(&self, host: &Path, folder: &BrowserDirectory) -> Command {
         let mut command = if self.is_whole() {
             let mut command = self.bubblewrap(host, folder);
             command.args([KEEPER, "--confined", "--data-dir", FOLDER, HOST, "--data-dir", FOLDER]);
@@ -185,32 +196,27 @@ impl Confinement {
         } else {
             let mut command = Command::new(keeper_of(host));
             command.env_clear().envs(inherited()).env("LANG", "C.UTF-8");
-            command.arg("--data-dir").arg(folder).arg(host).arg("--data-dir").arg(folder);
+            let folder = folder.session();
+            command.arg("--data-dir").arg(&folder).arg(host).arg("--data-dir").arg(&folder);
             command
         };
         command.args(self.pages.then_some("--sandbox"));
         command
     }
 
-    /// Gives a folder, and all that lies in it, to whom the family runs as.
+    /// Gives a path, and all that lies in it, to the user that the family of this folder runs as.
     ///
     /// # Errors
     /// When the file system refuses.
-    pub fn hand_over(&self, folder: &Path) -> io::Result<()> {
-        if !matches!(self.walls, Some(Walls::Root | Walls::RootAlone)) {
-            return Ok(());
+    pub fn hand_over(&self, path: &Path, folder: &BrowserDirectory) -> io::Result<()> {
+        match folder.user() {
+            Some(user) if self.is_whole() => give(path, user),
+            _ => Ok(()),
         }
-        lchown(folder, Some(NOBODY), Some(NOBODY))?;
-        if folder.symlink_metadata()?.is_dir() {
-            for entry in fs::read_dir(folder)? {
-                self.hand_over(&entry?.path())?;
-            }
-        }
-        Ok(())
     }
 
     /// Bubblewrap around a family, up to the program that it is to run; and where there is none, the mere environment.
-    fn bubblewrap(&self, host: &Path, folder: &Path) -> Command {
+    fn bubblewrap(&self, host: &Path, folder: &BrowserDirectory) -> Command {
         let Some(walls) = self.walls else {
             let mut command = Command::new("env");
             command.env_clear().envs(inherited());
@@ -236,18 +242,18 @@ impl Confinement {
         for (place, bytes) in SCRATCH {
             command.args(["--size", bytes, "--perms", "1777", "--tmpfs", place]);
         }
-        let keeper = keeper_of(host);
+        let (keeper, session) = (keeper_of(host), folder.session());
         for (how, what, place) in
-            [("--ro-bind", host, HOST), ("--ro-bind", keeper.as_path(), KEEPER), ("--bind", folder, FOLDER)]
+            [("--ro-bind", host, HOST), ("--ro-bind", keeper.as_path(), KEEPER), ("--bind", session.as_path(), FOLDER)]
         {
             command.arg(how).arg(what).arg(place);
         }
         command.args(["--chdir", FOLDER, "--die-with-parent", "--unshare-net"]);
-        let nobody = NOBODY.to_string();
-        let as_nobody = ["setpriv", "--reuid", &nobody, "--regid", &nobody, "--clear-groups"];
-        let powerless = ["--inh-caps=-all", "--bounding-set=-all", "--"];
+        let user = folder.user().map(|user| user.to_string());
+        let as_user = user.iter().flat_map(|user| ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]);
+        let as_user = as_user.chain(["--inh-caps=-all", "--bounding-set=-all", "--"]);
         if walls == Walls::Root {
-            command.args(["--dev-bind", "/proc", "/proc", "--remount-ro", "/", "--"]).args(as_nobody).args(powerless);
+            command.args(["--dev-bind", "/proc", "/proc", "--remount-ro", "/", "--"]).args(as_user.clone());
             command.args(["bwrap", "--dev-bind", "/", "/", "--die-with-parent", "--proc", "/proc"]);
         } else {
             command.args(["--proc", "/proc", "--remount-ro", "/"]);
@@ -256,10 +262,21 @@ impl Confinement {
         // The keeper is the first process: with it goes the family, whatever bubblewrap does.
         command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--"]);
         if walls == Walls::RootAlone {
-            command.args(as_nobody).args(powerless);
+            command.args(as_user);
         }
         command
     }
+}
+
+/// Gives a path, and all that lies in it, to a user and the group of the same number.
+fn give(path: &Path, user: u32) -> io::Result<()> {
+    lchown(path, Some(user), Some(user))?;
+    if path.symlink_metadata()?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            give(&entry?.path(), user)?;
+        }
+    }
+    Ok(())
 }
 
 /// Where the voice lies that nobody needs, each with what is shown there instead.

@@ -7,19 +7,28 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use uuid::Uuid;
+
+use super::user_ids::{UserId, UserIds};
 
 /// The folder of one browser.
 #[derive(Debug, Clone)]
 pub struct BrowserDirectory {
     path: PathBuf,
+    user: Option<Arc<UserId>>,
 }
 
 impl BrowserDirectory {
     /// What the browser itself can see and change. While it runs, nobody believes what lies there.
     pub fn session(&self) -> PathBuf {
         self.path.join("session")
+    }
+
+    /// The user id that the browser runs as; `None` when that is the worker's own. It is leased for as long as the folder is in use.
+    pub fn user(&self) -> Option<u32> {
+        self.user.as_ref().map(|user| user.get())
     }
 
     /// Beside that, on the same file system: what is on its way from or to a profile.
@@ -39,6 +48,7 @@ impl BrowserDirectory {
 pub struct WorkerDirectory {
     path: PathBuf,
     lock_path: PathBuf,
+    users: Option<Arc<UserIds>>,
     _lock: File,
 }
 
@@ -47,7 +57,7 @@ impl WorkerDirectory {
     ///
     /// # Errors
     /// When the file system refuses.
-    pub fn claim(data_dir: &Path) -> io::Result<Self> {
+    pub fn claim(data_dir: &Path, users: Option<Arc<UserIds>>) -> io::Result<Self> {
         let browsers = data_dir.join("browsers");
         create(&browsers)?;
         // Hosts are told absolute paths.
@@ -62,15 +72,16 @@ impl WorkerDirectory {
         lock.lock()?;
         let path = browsers.join(boot);
         create(&path)?;
-        Ok(Self { path, lock_path, _lock: lock })
+        Ok(Self { path, lock_path, users, _lock: lock })
     }
 
-    /// Makes a folder for one browser.
+    /// Makes a folder for one browser, and leases a user id for it where browsers have their own.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// When the file system refuses, or no user id is free.
     pub fn browser(&self) -> io::Result<BrowserDirectory> {
-        let directory = BrowserDirectory { path: self.path.join(Uuid::now_v7().to_string()) };
+        let user = self.users.as_ref().map(UserIds::lease).transpose()?.map(Arc::new);
+        let directory = BrowserDirectory { path: self.path.join(Uuid::now_v7().to_string()), user };
         create(&directory.session())?;
         Ok(directory)
     }
@@ -125,13 +136,13 @@ mod tests {
     #[test]
     fn a_worker_removes_what_dead_ones_left_and_spares_the_living() {
         let data = std::env::temp_dir().join(Uuid::now_v7().to_string());
-        let living = WorkerDirectory::claim(&data).expect("a folder");
+        let living = WorkerDirectory::claim(&data, None).expect("a folder");
         let kept = living.browser().expect("a folder");
         let dead = data.join("browsers/0");
         fs::create_dir_all(dead.join("cookies")).expect("a folder");
         File::create(dead.with_extension("worker")).expect("a file");
 
-        let other = WorkerDirectory::claim(&data).expect("a folder");
+        let other = WorkerDirectory::claim(&data, None).expect("a folder");
         assert!(!dead.exists());
         assert!(kept.session().exists());
 

@@ -146,8 +146,8 @@ impl Host {
     pub async fn start(start: Start<'_>) -> Result<Self, Failure> {
         let Start { program, archetype, confinement, directory, watchdog, spawner, stopping, tasks } = start;
         let failed = |error: io::Error| driver_failure(format!("{} did not start: {error}", program.display()));
-        confinement.hand_over(&directory.session()).map_err(failed)?;
-        let mut command = confinement.family(program, &directory.session());
+        confinement.hand_over(&directory.session(), &directory).map_err(failed)?;
+        let mut command = confinement.family(program, &directory);
         let size = |Size { width, height }: Size| format!("{width}x{height}");
         command.args(["--scale", &archetype.device_pixel_ratio.to_string()]);
         command.args(["--viewport", &size(archetype.viewport), "--screen", &size(archetype.screen)]);

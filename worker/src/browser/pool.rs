@@ -34,8 +34,9 @@ use super::host::{Host, Start, driver_failure};
 use super::processes::Spawner;
 use super::shelf::{Counted, Shelf};
 use super::simulated::Simulated;
+use super::user_ids::UserIds;
 use super::webkit::Webkit;
-use super::{Browser, Engine, StartError};
+use super::{Browser, Engine, StartError, user_ids};
 use crate::config::WorkerConfig;
 
 /// How often hot browsers are looked after: one may have died, be forgotten by those who wanted it, or be in memory's way.
@@ -147,10 +148,14 @@ struct Slots {
 impl Slots {
     async fn start(config: &WorkerConfig, rules: &Rules) -> Result<Self, StartError> {
         let spawner = Spawner::start().map_err(StartError::Threads)?;
-        let directory = WorkerDirectory::claim(&config.data_dir).map_err(StartError::Directory)?;
+        if user_ids::is_shared().map_err(StartError::Directory)? {
+            return Err(StartError::SharedUser);
+        }
+        let users = UserIds::find().map_err(StartError::Directory)?;
+        let directory = WorkerDirectory::claim(&config.data_dir, users).map_err(StartError::Directory)?;
         let program = located(&config.host_program).map_err(StartError::Missing)?;
         let trial = directory.browser().map_err(StartError::Directory)?;
-        let confinement = Confinement::find(&spawner, config.sandbox, &program, &trial.session()).await;
+        let confinement = Confinement::find(&spawner, config.sandbox, &program, &trial).await;
         trial.remove().await;
         let hosts = Arc::new(Hosts {
             config: config.clone(),

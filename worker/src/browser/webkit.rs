@@ -303,7 +303,7 @@ impl Webkit {
         tokio::fs::create_dir(&kept).await.map_err(failed)?;
         let cookies = stores.restore(held.profile, &held.sealed_key, store, &kept).await;
         let cookies = cookies.map_err(|error| driver_failure(format!("the profile cannot be restored: {error}")))?;
-        self.confinement.hand_over(&kept).map_err(failed)?;
+        self.confinement.hand_over(&kept, self.host.directory()).map_err(failed)?;
         sites::move_all(&kept, &session).await.map_err(failed)?;
         tokio::fs::remove_dir_all(kept).await.map_err(failed)?;
         let cookies = cookies.into_iter().map(sites::to_browser).collect();

@@ -1,0 +1,151 @@
+//! User ids for browsers, where the worker runs as root.
+//!
+//! A process can read the files and trace the processes of every other process with its user id. Unrelated services share the user
+//! `nobody`, so no browser runs as `nobody`. Each family of a browser leases a user id of its own instead, which no account of the
+//! machine, no running process and no other browser has. No account is created for it: the kernel knows numbers only.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::unistd::{Uid, User, geteuid};
+use rand::Rng as _;
+
+/// Where user ids are taken from: the first range that the user namespace maps whole. systemd documents the first one as unused. The
+/// second one, of systemd's `DynamicUser=`, is for a container, whose namespace seldom maps more than 65,536 ids.
+const RANGES: [RangeInclusive<u32>; 2] = [1_879_048_192..=1_895_825_407, 61_184..=65_519];
+
+/// Random user ids that are tried for a browser, before none counts as free.
+const TRIES: usize = 100;
+
+/// The overflow user id of every Linux, which is the user `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// The user ids of this worker's browsers.
+#[derive(Debug)]
+pub struct UserIds {
+    range: RangeInclusive<u32>,
+    leased: Mutex<BTreeSet<u32>>,
+}
+
+/// The user id of one browser. Dropping it makes the id free again.
+#[derive(Debug)]
+pub struct UserId {
+    id: u32,
+    of: Arc<UserIds>,
+}
+
+impl UserIds {
+    /// The ids that a worker with the current user may give to its browsers. `None` when it is not root, and where its user namespace
+    /// maps no range of ids that is free for this use.
+    ///
+    /// # Errors
+    /// When the machine does not say what the user namespace maps.
+    pub fn find() -> io::Result<Option<Arc<Self>>> {
+        if !geteuid().is_root() {
+            return Ok(None);
+        }
+        let mapped = [fs::read_to_string("/proc/self/uid_map")?, fs::read_to_string("/proc/self/gid_map")?];
+        let usable = |range: &RangeInclusive<u32>| mapped.iter().all(|map| maps(map, range));
+        let range = RANGES.into_iter().find(usable);
+        Ok(range.map(|range| Arc::new(Self { range, leased: Mutex::default() })))
+    }
+
+    /// Leases an id that no account, no process and no other browser has.
+    ///
+    /// # Errors
+    /// When there is none, or the machine does not say which are in use.
+    pub fn lease(self: &Arc<Self>) -> io::Result<UserId> {
+        let running = running()?;
+        for _ in 0..TRIES {
+            let id = rand::rng().random_range(self.range.clone());
+            if running.contains(&id) || User::from_uid(Uid::from_raw(id))?.is_some() {
+                continue;
+            }
+            if self.leased.lock().unwrap_or_else(PoisonError::into_inner).insert(id) {
+                return Ok(UserId { id, of: Arc::clone(self) });
+            }
+        }
+        Err(io::Error::other("no user id is free for a browser"))
+    }
+}
+
+impl UserId {
+    /// The number, which is also the group's.
+    pub fn get(&self) -> u32 {
+        self.id
+    }
+}
+
+impl Drop for UserId {
+    fn drop(&mut self) {
+        self.of.leased.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+/// Whether the current user is one that unrelated services share.
+///
+/// # Errors
+/// When the accounts of the machine cannot be read.
+pub fn is_shared() -> io::Result<bool> {
+    let user = geteuid();
+    Ok(user.as_raw() == NOBODY || User::from_uid(user)?.is_some_and(|user| user.name == "nobody"))
+}
+
+/// Whether one line of a map of ids (`user_namespaces(7)`) covers all of a range.
+fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
+        let (Some(first), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else {
+            return false;
+        };
+        first <= u64::from(*range.start()) && u64::from(*range.end()) < first + count
+    })
+}
+
+/// The user ids of all running processes.
+fn running() -> io::Result<BTreeSet<u32>> {
+    let is_process =
+        |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit);
+    let processes = fs::read_dir("/proc")?.filter_map(Result::ok).filter(is_process);
+    // A process that has ended meanwhile has no user.
+    Ok(processes.filter_map(|process| Some(process.metadata().ok()?.uid())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_usable_where_one_line_of_the_map_covers_it() {
+        let whole = "         0          0 4294967295\n";
+        let rootless = "         0       1000          1\n         1     100000      65536\n";
+        let alone = "         0       1000          1\n";
+        let usable = |map: &str| RANGES.iter().map(|range| maps(map, range)).collect::<Vec<_>>();
+        assert_eq!(usable(whole), [true, true]);
+        assert_eq!(usable(rootless), [false, true]);
+        assert_eq!(usable(alone), [false, false]);
+        assert_eq!(usable(""), [false, false]);
+    }
+
+    #[test]
+    fn a_leased_id_is_given_to_no_other_browser() {
+        let ids = Arc::new(UserIds { range: 1_879_048_192..=1_879_048_193, leased: Mutex::default() });
+        let [one, other] = [(); 2].map(|()| ids.lease().expect("a free id"));
+        assert_ne!(one.get(), other.get());
+        assert!(ids.lease().is_err(), "both are leased");
+        let free = one.get();
+        drop(one);
+        assert_eq!(ids.lease().expect("a free id").get(), free);
+    }
+
+    #[test]
+    fn the_id_of_an_account_or_a_process_is_not_leased() {
+        let own = geteuid().as_raw();
+        let ids = Arc::new(UserIds { range: own..=own, leased: Mutex::default() });
+        assert!(ids.lease().is_err(), "this test's process has it");
+    }
+}
