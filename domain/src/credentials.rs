@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::accounts::{AccountStatus, Tier};
 use crate::api_keys::{self, KeyKind, Scopes, Secret};
@@ -54,6 +55,28 @@ impl Credential {
         match self {
             Self::WebSession { id, .. } => Some(*id),
             Self::Key { .. } | Self::OauthToken { .. } => None,
+        }
+    }
+}
+
+/// A credential as columns of what was asked for with it, so that it can be judged again later.
+#[derive(Default)]
+pub(crate) struct CredentialColumns {
+    pub key: Option<Uuid>,
+    pub web_session: Option<Uuid>,
+    pub client: Option<Uuid>,
+    /// Expiry of an OAuth token, whose own row may be gone by then. The rows of keys and web sessions have their expiry.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl CredentialColumns {
+    pub(crate) fn of(credential: Credential) -> Self {
+        match credential {
+            Credential::Key { id, .. } => Self { key: Some(id.as_uuid()), ..Self::default() },
+            Credential::WebSession { id, .. } => Self { web_session: Some(id.as_uuid()), ..Self::default() },
+            Credential::OauthToken { client, expires_at } => {
+                Self { client: Some(client.as_uuid()), expires_at: Some(expires_at), ..Self::default() }
+            }
         }
     }
 }

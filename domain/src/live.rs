@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::actors::Origin;
 use crate::area::{Area, Purge};
-use crate::credentials::Credential;
+use crate::credentials::{Credential, CredentialColumns};
 use crate::ids::{AccountId, SessionId, WorkerId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
@@ -96,35 +96,13 @@ pub struct NewTicket<'a> {
     pub ttl: Duration,
 }
 
-/// By what somebody asked, as columns.
-#[derive(Default)]
-struct Columns {
-    key: Option<Uuid>,
-    web_session: Option<Uuid>,
-    client: Option<Uuid>,
-    /// When an OAuth token expires: its own row may be gone by then. A key's and a web session's rows say when they do.
-    expires_at: Option<Timestamp>,
-}
-
-impl Columns {
-    fn of(credential: Credential) -> Self {
-        match credential {
-            Credential::Key { id, .. } => Self { key: Some(id.as_uuid()), ..Self::default() },
-            Credential::WebSession { id, .. } => Self { web_session: Some(id.as_uuid()), ..Self::default() },
-            Credential::OauthToken { client, expires_at } => {
-                Self { client: Some(client.as_uuid()), expires_at: Some(expires_at), ..Self::default() }
-            }
-        }
-    }
-}
-
 /// Makes a ticket, and says when it expires. `None` when the session lives no more.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result<Option<(Token, Timestamp)>> {
     let ticket = Token::generate();
-    let by = Columns::of(new.credential);
+    let by = CredentialColumns::of(new.credential);
     let expires_at = sqlx::query_scalar!(
         "insert into live_tickets (ticket_hash, session_id, role, client_id, acting_account_id, api_key_id, web_session_id,
                                    oauth_client_id, credential_expires_at, takes_over, ip_address, user_agent, expires_at)

@@ -4,12 +4,12 @@
 
 pub mod staff;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use kitfleet_domain::accounts::AccountStatus;
@@ -27,6 +27,11 @@ use crate::http::permissions::{Access, Rule};
 use crate::http::request_id::RequestId;
 use crate::http::routing::Rows;
 use crate::http::state::App;
+
+/// How long an admission is good for. An answer that takes longer is judged again before it is sent (contract: authorization 15).
+const ADMITTED_FOR: Duration = Duration::from_secs(3);
+
+const ACCOUNT_HEADER: &str = "x-service-account";
 
 /// Who calls.
 #[derive(Debug, Clone)]
@@ -93,8 +98,15 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
     let (mut parts, body) = request.into_parts();
     match access_of(&rows, &parts) {
         Some(Access::Account(rule)) => {
+            let (admitted_at, headers) = (Instant::now(), credential_headers(&parts.headers));
             let caller = caller(&app, &parts, rule).await?;
             parts.extensions.insert(caller);
+            let answer = next.run(Request::from_parts(parts, body)).await;
+            // An answer without content shows nothing, and may be of the request that ended the credential.
+            if admitted_at.elapsed() >= ADMITTED_FOR && answer.status() != StatusCode::NO_CONTENT {
+                judge_again(&app, &headers, rule).await?;
+            }
+            return Ok(answer);
         }
         Some(Access::Staff) => {
             let caller = staff::caller(&app, &parts.headers).await.inspect_err(|problem| {
@@ -109,6 +121,12 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
         Some(Access::Public | Access::MetricsToken) | None => {}
     }
     Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// The headers that say who calls and on whose account.
+fn credential_headers(headers: &HeaderMap) -> HeaderMap {
+    let named = |name: &HeaderName| *name == AUTHORIZATION || name.as_str() == ACCOUNT_HEADER;
+    headers.iter().filter(|(name, _)| named(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// What the route asks of its caller.
@@ -178,11 +196,22 @@ async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authori
 /// Whether a request that was admitted would be admitted now, of one whose answer takes long. Where the database cannot say so, it
 /// would.
 pub async fn still_admits(app: &App, headers: &HeaderMap, rule: Rule) -> bool {
+    judge_again(app, headers, rule).await.is_ok()
+}
+
+/// Judges a request that was admitted once more. Where the database cannot say whether it would be admitted now, it is.
+///
+/// # Errors
+/// The problem that the same request would get now.
+async fn judge_again(app: &App, headers: &HeaderMap, rule: Rule) -> Result<()> {
     let judged = match authenticate(app, headers).await {
         Ok(bearer) => judge(app, headers, rule, bearer).await,
         Err(refused) => Err(refused),
     };
-    judged.map_or_else(|refused| matches!(refused.outcome, AuthOutcome::Error), |_| true)
+    match judged {
+        Err(Refused { outcome, problem }) if !matches!(outcome, AuthOutcome::Error) => Err(problem),
+        _ => Ok(()),
+    }
 }
 
 /// Whether whoever shows this credential may, and for whom.
@@ -290,12 +319,11 @@ fn credential_name(credential: Credential) -> String {
 
 /// The account that the request wants to be about (contract: authorization 9, 12).
 fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
-    const HEADER: &str = "x-service-account";
     let malformed = |rule: &'static str| {
         let problem = Problem::invalid("X-Service-Account", rule);
         Refused::new(AuthOutcome::Forbidden, problem)
     };
-    let mut lines = headers.get_all(HEADER).iter();
+    let mut lines = headers.get_all(ACCOUNT_HEADER).iter();
     let Some(value) = lines.next() else { return Ok(None) };
     // Whichever counted, the other may be the one that was meant.
     if lines.next().is_some() {

@@ -120,9 +120,24 @@ pub enum Stop {
     Closed,
     /// A human drives, or the mode takes no messages; or that was so for a moment meanwhile.
     Driven,
+    /// The credential that sent its message was revoked or has expired, or its account may not act here any more.
+    Revoked,
 }
 
-/// Notes what a step is about to do. `Some`, and nothing is noted, when it must not: who drives is looked at in the same moment.
+impl Stop {
+    /// Ends a sentence that begins with "because".
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Closed => "the agent session was closed",
+            Self::Driven => "a human has taken over",
+            Self::Revoked => "the credential that sent the message is no longer valid",
+        }
+    }
+}
+
+/// Notes what a step is about to do. `Some`, and nothing is noted, when it must not: the same statement judges who drives and whether the
+/// credential of the message still holds.
 ///
 /// # Errors
 /// When the database fails.
@@ -138,7 +153,8 @@ pub async fn step(
         "update agent_steps s set status = 'running', needs_approval = $3, sealed_shown = $4
          from agent_sessions a
          where s.id = $1 and a.id = s.agent_session_id and a.status = 'active' and a.turn_id = $2 and a.mode <> 'manual'
-           and not coalesce(a.heard_at > now() - make_interval(secs => $5), false) and a.interrupted is distinct from $2",
+           and not coalesce(a.heard_at > now() - make_interval(secs => $5), false) and a.interrupted is distinct from $2
+           and turn_credential_holds($2, a.account_id)",
         step.id as _,
         turn.id as _,
         step.needs_approval,
@@ -150,9 +166,9 @@ pub async fn step(
     if noted.rows_affected() > 0 {
         return Ok(None);
     }
-    let driven = sqlx::query_scalar!(
+    let stands = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
-                  as "driven!"
+                  as "driven!", turn_credential_holds($2, account_id) as "holds!"
            from agent_sessions where id = $1 and status = 'active' and turn_id = $2"#,
         turn.session as _,
         turn.id as _,
@@ -160,11 +176,12 @@ pub async fn step(
     )
     .fetch_optional(conn)
     .await?;
-    match driven {
+    match stands {
         None => Ok(Some(Stop::Closed)),
-        Some(true) => Ok(Some(Stop::Driven)),
+        Some(row) if !row.holds => Ok(Some(Stop::Revoked)),
+        Some(row) if row.driven => Ok(Some(Stop::Driven)),
         // Its plan is not there: the database crashed before it had reached the disk.
-        Some(false) => Err(sqlx::Error::RowNotFound),
+        Some(_) => Err(sqlx::Error::RowNotFound),
     }
 }
 

@@ -89,7 +89,7 @@ pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duratio
     let row = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
                   as "driven!",
-                  token_budget - tokens_used as "left!", coalesce(cost_cents, 0) as "spent!"
+                  turn_credential_holds($2, a.account_id) as "holds!", token_budget - tokens_used as "left!", coalesce(cost_cents, 0) as "spent!"
            from agent_sessions a left join bundled_model_spending s
                 on s.account_id = a.account_id and s.month = date_trunc('month', now() at time zone 'utc')
            where id = $1 and turn_id = $2 and status = 'active'"#,
@@ -102,7 +102,8 @@ pub async fn standing(conn: &mut PgConnection, turn: &Waiting, patience: Duratio
     Ok(match row {
         None => Standing { stop: Some(Stop::Closed), tokens_left: 0, bundled_cents: 0.0 },
         Some(row) => {
-            Standing { stop: row.driven.then_some(Stop::Driven), tokens_left: row.left, bundled_cents: row.spent }
+            let stop = if row.holds { row.driven.then_some(Stop::Driven) } else { Some(Stop::Revoked) };
+            Standing { stop, tokens_left: row.left, bundled_cents: row.spent }
         }
     })
 }

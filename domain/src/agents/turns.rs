@@ -10,6 +10,7 @@ use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, Step, StepStatus};
 use super::typed::Typed;
 use super::{CloseReason, Mode, Sealer, Settings, close_if_ended, lanes};
+use crate::credentials::{Credential, CredentialColumns};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
 use crate::operations::Candidate;
 use crate::sessions::intents::ReplyTo;
@@ -95,6 +96,10 @@ pub struct NewTurn<'a> {
     pub id: TurnId,
     /// On whose account.
     pub account: AccountId,
+    /// Account that sends the message: the owner of the agent session, or an admin of their team.
+    pub acting: AccountId,
+    /// Credential that sends it.
+    pub credential: Credential,
     /// In which agent session.
     pub session: AgentSessionId,
     /// What is said.
@@ -252,11 +257,13 @@ pub async fn accept(
 async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, worker: WorkerId) -> sqlx::Result<()> {
     let id = new.id.to_string();
     let said = Said { message: new.shown.clone(), ..Said::default() };
+    let by = CredentialColumns::of(new.credential);
     sqlx::query!(
         "with turn as (
              insert into agent_turns
-                 (id, agent_session_id, worker_id, sealed_request, sealed_said, receipt_key, reply_channel, request_id, trace_parent)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                 (id, agent_session_id, worker_id, sealed_request, sealed_said, receipt_key, reply_channel, request_id, trace_parent,
+                  acting_account_id, api_key_id, web_session_id, oauth_client_id, credential_expires_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
          )
          update agent_sessions set turn_id = $1, turns = turns + 1, updated_at = clock_timestamp() where id = $2
          returning set_config('synchronous_commit', 'off', true)",
@@ -269,6 +276,11 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
         new.reply.channel,
         new.reply.request_id,
         new.reply.trace_parent.map(|parent| parent.to_string()),
+        new.acting as _,
+        by.key,
+        by.web_session,
+        by.client,
+        by.expires_at as _,
     )
     .fetch_one(conn)
     .await?;

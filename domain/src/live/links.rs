@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::{Columns, withdrawn};
-use crate::credentials::Credential;
+use super::withdrawn;
+use crate::credentials::{Credential, CredentialColumns};
 use crate::ids::{AccountId, LiveLinkId, SessionId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
@@ -66,7 +66,7 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<Made> 
     }
     let secret = Token::generate();
     // It is its maker's, and an OAuth token's is the client's: it outlives the token.
-    let by = Columns::of(new.credential);
+    let by = CredentialColumns::of(new.credential);
     let link = sqlx::query_as!(
         Link,
         "insert into live_links (secret_hash, session_id, acting_account_id, api_key_id, web_session_id, oauth_client_id, expires_at)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{driver_of, id_of};
@@ -214,11 +215,16 @@ async fn one_turn_at_a_time() {
 async fn underway(app: &App, client: &Client, agent: &str, message: &str) -> tokio::task::JoinHandle<Answer> {
     let (client, agent, message) = (client.clone(), agent.to_owned(), message.to_owned());
     let said = tokio::spawn(async move { client.tell(&agent, "message", json!({"message": message})).await });
-    eventually(Duration::from_secs(10), "a step is under way", async || {
+    running_wait(app).await;
+    said
+}
+
+/// Waits until an operation of the kind `wait` is under way.
+async fn running_wait(app: &App) {
+    eventually(Duration::from_secs(10), "a wait is under way", async || {
         (app.count("select count(*) from intents where kind = 'wait' and status = 'running'").await > 0).then_some(())
     })
     .await;
-    said
 }
 
 /// Contract: agents 24. A human who takes over, and whoever closes the agent session, is not kept waiting, and no further step begins.
@@ -253,6 +259,64 @@ async fn a_turn_stops_for_a_human_and_for_the_end() {
     assert_eq!(stands(&turn), [("wait", "failed"), ("tap", "skipped")], "{turn}");
     let told = client.get(&format!("/v1/agent-sessions/{}/transcript", id_of(&made))).await.expect(200).body;
     assert_eq!(told["data"][1]["intents"], turn["intents"]);
+    app.stop().await;
+}
+
+/// Contract: agents 38; authorization 15. A key that is revoked, or an admin who is removed, during a turn: no further step begins, and the
+/// caller is not told what was read afterwards. The owner finds the reason in the transcript.
+#[tokio::test]
+async fn a_turn_stops_when_its_credential_is_revoked() {
+    let app = App::simulated().start().await;
+    let (account, owner) = app.customer(Tier::Enterprise).await;
+    let members_key = async |name: &str| {
+        let answer = owner.post("/v1/api-keys", json!({"name": name, "scopes": ["account_owner"]})).await.expect(201);
+        let id = answer.body["id"].as_str().expect("an id").to_owned();
+        (id, Client::new(&app.base_url, answer.body["key"].as_str()))
+    };
+    let transcript = async |agent: &str| {
+        eventually(Duration::from_secs(20), "the turn ends", async || {
+            let told = owner.get(&format!("/v1/agent-sessions/{agent}/transcript")).await.expect(200).body;
+            told["data"].as_array().filter(|entries| entries.len() == 2).map(|entries| entries[1].clone())
+        })
+        .await
+    };
+    let stopped = "the credential that sent the message is no longer valid";
+
+    let (id, key) = members_key("short-lived").await;
+    let agent = id_of(&owner.agent_session(json!({})).await);
+    let said = underway(&app, &key, &agent, "wait 4 seconds, extract the heading as secret").await;
+    owner.delete(&format!("/v1/api-keys/{id}")).await.expect(204);
+    said.await.expect("a task").problem(401, "unauthorized");
+    let turn = transcript(&agent).await;
+    assert_eq!(stands(&turn), [("wait", "done"), ("extract", "skipped")], "{turn}");
+    assert!(turn["reply"].as_str().is_some_and(|reply| reply.contains(stopped)), "{turn}");
+
+    let admin = app.person(Tier::Free).await;
+    app.join_team(account, admin.account, "admin").await;
+    let agent = id_of(&owner.agent_session(json!({})).await);
+    let request = admin.client.request(Method::POST, &format!("/v1/agent-sessions/{agent}/message"));
+    let request = request.header("x-service-account", account.to_string());
+    let request = request.json(&json!({"message": "wait 4 seconds, extract the heading as secret"}));
+    let said = tokio::spawn({
+        let client = admin.client.clone();
+        async move { client.send(request).await }
+    });
+    running_wait(&app).await;
+    app.execute("delete from team_members where owner_account_id = $1", account.as_uuid()).await;
+    said.await.expect("a task").problem(403, "forbidden");
+    assert_eq!(stands(&transcript(&agent).await), [("wait", "done"), ("extract", "skipped")]);
+
+    // An operation that was under way is the owner's result too, and no longer the caller's.
+    let (id, key) = members_key("of operations").await;
+    let session = owner.session().await;
+    let waiting = tokio::spawn({
+        let (key, session) = (key.clone(), session.clone());
+        async move { key.operate(&session, "wait", json!({"condition": {"kind": "time", "ms": 4_000}})).await }
+    });
+    running_wait(&app).await;
+    owner.delete(&format!("/v1/api-keys/{id}")).await.expect(204);
+    waiting.await.expect("a task").problem(401, "unauthorized");
+    assert_eq!(owner.status(&session).await, "ready");
     app.stop().await;
 }
 

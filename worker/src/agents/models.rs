@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::agents::carrying::{Ending, Stop};
+use kitfleet_domain::agents::carrying::Ending;
 use kitfleet_domain::agents::consulting::{self, Standing, Taken};
 use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
 use kitfleet_domain::agents::hiding;
@@ -179,10 +179,8 @@ impl Turn<'_> {
         };
         let Standing { stop, tokens_left, bundled_cents } =
             persist("see how an agent session stands", standing).await?;
-        match stop {
-            Some(Stop::Driven) => return Ok(Err(stopped("a human has taken over"))),
-            Some(Stop::Closed) => return Ok(Err(stopped("the agent session was closed"))),
-            None => {}
+        if let Some(stop) = stop {
+            return Ok(Err(stopped(stop.reason())));
         }
         let paid = credential.payer == Payer::Deployment;
         if let Some(cap) = agents.bundled_monthly_cents.filter(|cap| paid && bundled_cents >= f64::from(*cap)) {

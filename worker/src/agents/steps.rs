@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
-use kitfleet_domain::agents::carrying::{self, Stop};
+use kitfleet_domain::agents::carrying;
 use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::challenges::Standing;
@@ -117,10 +117,8 @@ impl Turn<'_> {
             let mut conn = self.context.lazy.acquire().await?;
             carrying::step(&mut conn, self.sealer, &self.waiting, about_to, patience).await
         };
-        match persist("note what a step is about to do", note).await? {
-            None => {}
-            Some(Stop::Driven) => return Ok(Went::Stopped("a human has taken over")),
-            Some(Stop::Closed) => return Ok(Went::Stopped("the agent session was closed")),
+        if let Some(stop) = persist("note what a step is about to do", note).await? {
+            return Ok(Went::Stopped(stop.reason()));
         }
         let went = self.carry_out_one(step, operation, room).await?;
         if matches!(went, Went::Asks) {

@@ -146,6 +146,8 @@ async fn accept(
     let new = NewTurn {
         id,
         account: caller.account_id,
+        acting: caller.actor.account().unwrap_or(caller.account_id),
+        credential: caller.credential,
         session,
         request,
         shown: hiding::unread(&request.message),
