@@ -175,6 +175,7 @@ async fn create_account(conn: &mut PgConnection, new: NewAccount, limits: &Limit
         password_hash,
         tier: new.tier,
         verified: new.verified,
+        signup_network: None,
     };
     let id = sign_ups::create(conn, account).await?;
     format.print(&json!({"id": id}), |_| id.to_string())

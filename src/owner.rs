@@ -43,6 +43,7 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
         password_hash: None,
         tier: Tier::Enterprise,
         verified: true,
+        signup_network: None,
     };
     let account = sign_ups::create(&mut tx, owner).await.context("creating the owner's account")?;
     let scopes = Scopes::parse(&["account_owner"])?;

@@ -12,6 +12,7 @@ use crate::area::Area;
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::email_addresses::EmailAddress;
 use crate::ids::AccountId;
+use crate::networks::Network;
 use crate::timestamp::Timestamp;
 use crate::validation::{self, Invalid};
 
@@ -176,6 +177,8 @@ pub struct NewAccount {
     pub tier: Tier,
     /// Whether the address counts as proven.
     pub verified: bool,
+    /// The network of the signup; `None` of an account that nobody signed up for.
+    pub signup_network: Option<Network>,
 }
 
 /// Why there is no new account.
@@ -201,8 +204,8 @@ pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<A
     let email = EmailAddress::parse(&new.email)?;
     let id = AccountId::generate();
     sqlx::query!(
-        "insert into accounts (id, email, email_key, name, password_hash, tier, email_verified_at)
-         values ($1, $2, $3, $4, $5, $6, case when $7 then now() end)",
+        "insert into accounts (id, email, email_key, name, password_hash, tier, email_verified_at, signup_network)
+         values ($1, $2, $3, $4, $5, $6, case when $7 then now() end, $8)",
         id as _,
         email.as_str(),
         email.key(),
@@ -210,6 +213,7 @@ pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<A
         new.password_hash,
         new.tier as _,
         new.verified,
+        new.signup_network as _,
     )
     .execute(conn)
     .await
@@ -233,15 +237,22 @@ pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
-/// Whether an account was made no longer ago than `age`.
+/// Whether the account was signed up for from this network, within this time.
 ///
 /// # Errors
 /// When the database fails, or there is no such account.
-pub async fn is_new(conn: &mut PgConnection, id: AccountId, age: Duration) -> sqlx::Result<bool> {
+pub async fn was_signed_up_from(
+    conn: &mut PgConnection,
+    id: AccountId,
+    network: &str,
+    within: Duration,
+) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
-        r#"select created_at > now() - make_interval(secs => $2) as "is_new!" from accounts where id = $1"#,
+        r#"select created_at > now() - make_interval(secs => $3) and signup_network is not distinct from $2 as "signed_up!"
+           from accounts where id = $1"#,
         id as _,
-        age.as_secs_f64(),
+        network,
+        within.as_secs_f64(),
     )
     .fetch_one(conn)
     .await

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::ids::{AccountId, ApiKeyId, StaffCredentialId};
+use crate::networks::Network;
 
 /// Who did it.
 #[derive(Debug, Clone)]
@@ -34,6 +35,12 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The network that the client is in. `None` when its address is not known.
+    #[must_use]
+    pub fn network(&self) -> Option<Network> {
+        self.ip_address.as_deref()?.parse().ok().map(Network::of)
+    }
+
     /// `payload` with where it was issued from, as rows of sign-ins carry it.
     #[must_use]
     pub fn issued(&self, mut payload: Value) -> Value {

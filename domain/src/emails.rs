@@ -39,6 +39,8 @@ pub const NOTICE_GOOD_FOR: Duration = Duration::from_hours(48);
 /// The member of a verification mail's details, and of its link's subject, that the signup's own has: anybody may have asked
 /// for another one.
 pub const SIGNUP: &str = "signup";
+/// Member of the details of a verification mail that was requested: the network of the request.
+pub const REQUESTED_FROM: &str = "requested_from";
 
 /// The member of a mail's details that says what it is one of several mails about ([`let_rest`]).
 pub const SUBJECT: &str = "incident_id";

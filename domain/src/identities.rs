@@ -141,6 +141,7 @@ pub async fn arrive(conn: &mut PgConnection, visitor: &Visitor<'_>) -> Result<Ar
             password_hash: None,
             tier: Tier::Free,
             verified: true,
+            signup_network: None,
         };
         let mut savepoint = conn.begin().await?;
         match sign_ups::create(&mut savepoint, new).await {

@@ -32,6 +32,7 @@ pub mod livekit;
 pub mod machine;
 pub mod mail_links;
 pub mod mfa;
+pub mod networks;
 pub mod notifications;
 pub mod oauth;
 pub mod operations;

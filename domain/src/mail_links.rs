@@ -1,5 +1,7 @@
 //! Links in mails (contract: sign-ins 13, 14): single-use, and one of each purpose at a time.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use sqlx::PgConnection;
 
@@ -52,6 +54,20 @@ pub async fn issue(
     .execute(conn)
     .await?;
     Ok(token)
+}
+
+/// Makes the account's one link of this purpose for a caller that has just proven the address, who needs no mail.
+///
+/// # Errors
+/// When the database fails.
+pub async fn issue_for(
+    conn: &mut PgConnection,
+    account: AccountId,
+    purpose: Purpose,
+    ttl: Duration,
+) -> sqlx::Result<Token> {
+    let expires_at = sqlx::query_scalar!("select now() + $1 as \"at!\"", ttl as _).fetch_one(&mut *conn).await?;
+    issue(conn, account, purpose, None, expires_at).await
 }
 
 /// What a link was about.

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Held};
-use crate::area::Area;
+use crate::area::{Area, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
+use crate::email_addresses::EmailAddress;
 use crate::ids::AccountId;
 use crate::mail_links;
 use crate::mfa::{Via, challenges};
+use crate::networks::Network;
 use crate::timestamp::Timestamp;
 use crate::tokens::Token;
 use crate::web_sessions::{self, NewWebSession};
@@ -19,7 +21,11 @@ use crate::web_sessions::{self, NewWebSession};
 pub(crate) const AREA: Area = Area {
     actions: &["account.login", "account.password_changed"],
     mails: &["verify_email", "magic_link", "reset_password", "welcome"],
-    losses: &[|conn, account, _| Box::pin(end_all(conn, account))],
+    purges: &[Purge::new("tokens", "sign_in_networks", |conn, _, limit| Box::pin(purge_networks(conn, limit)))],
+    losses: &[
+        |conn, account, _| Box::pin(end_all(conn, account)),
+        |conn, account, _| Box::pin(forget_networks(conn, account)),
+    ],
     ..Area::named("sign_ins")
 };
 
@@ -99,7 +105,7 @@ pub async fn complete(
         let (token, expires_at) = challenges::open(conn, account, origin, lifetimes.challenge).await?;
         return Ok(SignedIn::Challenge { token, expires_at });
     }
-    let session = web_sessions::begin(conn, account, origin, lifetimes.session, false).await?;
+    let session = begin(conn, account, origin, lifetimes.session, false).await?;
     let payload = match method {
         Method::Password { .. } => Some(json!({"method": "password"})),
         Method::MailLink => None,
@@ -111,6 +117,76 @@ pub async fn complete(
         record_login(conn, &session, origin, payload).await?;
     }
     Ok(SignedIn::Session(session))
+}
+
+/// Networks that are remembered for an account: those that were used last.
+const MOST_NETWORKS: i64 = 32;
+
+/// Begins a web session, and remembers the network that it was begun from.
+async fn begin(
+    conn: &mut PgConnection,
+    account: AccountId,
+    origin: &Origin,
+    lifetime: Duration,
+    proven: bool,
+) -> sqlx::Result<NewWebSession> {
+    if let Some(network) = origin.network() {
+        sqlx::query!(
+            "insert into sign_in_networks (account_id, network) values ($1, $2)
+             on conflict (account_id, network) do update set last_used_at = now()",
+            account as _,
+            network as _,
+        )
+        .execute(&mut *conn)
+        .await?;
+        sqlx::query!(
+            "delete from sign_in_networks where account_id = $1 and network in (
+                 select network from sign_in_networks where account_id = $1 order by last_used_at desc, network offset $2)",
+            account as _,
+            MOST_NETWORKS,
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    web_sessions::begin(conn, account, origin, lifetime, proven).await
+}
+
+/// Whether a sign-in to the account of this address has succeeded from this network before (contract: rate-limits 5).
+///
+/// # Errors
+/// When the database fails.
+pub async fn knows_network(
+    conn: &mut PgConnection,
+    email: &EmailAddress,
+    network: Option<&Network>,
+) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (select from sign_in_networks n join accounts a on a.id = n.account_id
+                          where a.email_key = $1 and a.status <> 'deleted' and n.network = $2) as "knows!""#,
+        email.key(),
+        network as _,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Forgets from which networks an account was signed in to.
+async fn forget_networks(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+    sqlx::query!("delete from sign_in_networks where account_id = $1", account as _).execute(conn).await?;
+    Ok(())
+}
+
+/// Deletes networks that were not used for half a year, up to `limit`. Returns how many.
+async fn purge_networks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from sign_in_networks where (account_id, network) in (
+             select account_id, network from sign_in_networks where last_used_at < now() - interval '180 days'
+             order by last_used_at limit $1 for update skip locked)",
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
 }
 
 /// Writes `account.login`.
@@ -138,7 +214,7 @@ pub async fn prove(
     lifetime: Duration,
 ) -> Result<NewWebSession, SignInError> {
     hold_active(&mut *conn, account).await?;
-    let session = web_sessions::begin(&mut *conn, account, origin, lifetime, true).await?;
+    let session = begin(conn, account, origin, lifetime, true).await?;
     let method = match via {
         Via::Totp => "mfa_totp",
         Via::Recovery => "mfa_recovery",

@@ -14,6 +14,7 @@ pub(super) struct RateLimitsTable {
     signup_per_minute: NonZeroU32,
     login_per_minute: NonZeroU32,
     login_failures_per_hour: NonZeroU32,
+    login_failures_of_network_per_hour: NonZeroU32,
     challenge_per_minute: NonZeroU32,
     verify_per_minute: NonZeroU32,
     device_initiate_per_minute: NonZeroU32,

@@ -94,9 +94,11 @@ impl App {
     }
 }
 
-/// Asserts that an answer is a session and nothing else, and answers a client with it (contract: sign-ins 9).
+/// Asserts that an answer is a session, and nothing else but a token to set a removed password with (contract: sign-ins 5, 9). Returns a
+/// client with the session.
 async fn session(app: &App, result: &Answer) -> Client {
-    assert_eq!(members(&result.body).into_iter().collect::<Vec<_>>(), ["session"]);
+    let members = members(&result.body).into_iter().filter(|name| *name != "password_reset_token");
+    assert_eq!(members.collect::<Vec<_>>(), ["session"]);
     web_session(app, &result.body["session"]).await;
     assert_eq!(result.headers["cache-control"], "no-store");
     app.signed_in(result)
@@ -395,25 +397,76 @@ async fn a_login_that_fails_tells_nothing() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 8; rate-limits 5. Wrong passwords are limited for an address, known or not, and who knows the right one
-/// waits as well.
+/// Logs in from another address, as a trusted proxy reports it.
+async fn log_in_from(app: &App, address: &str, email: &str, password: &str) -> Answer {
+    let stranger = app.stranger();
+    let request = stranger.request(Method::POST, LOGIN).header("x-forwarded-for", address);
+    stranger.send(request.json(&json!({"email": email, "password": password}))).await
+}
+
+/// Contract: sign-ins 8; rate-limits 5. An address that has an account and one that has none are answered alike.
 #[tokio::test]
-async fn too_many_wrong_passwords_close_an_address() {
-    let app = App::simulated().set("rate_limits.login_failures_per_hour", "3").start().await;
+async fn wrong_passwords_from_one_network_lock_out_that_network_only() {
+    let app = App::simulated()
+        .set("server.trusted_proxies", "127.0.0.1")
+        .set("rate_limits.login_failures_of_network_per_hour", "3")
+        .set("rate_limits.login_failures_per_hour", "1000")
+        .start()
+        .await;
     let (ada, bob) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
-    for email in [ada.email.as_str(), "nobody@example.com"] {
-        for n in 0..3 {
-            app.log_in(&[email.to_owned(), email.to_uppercase()][n % 2], "not the password").await.expect(401);
+    let log_in = async |address: &str, email: &str, password: &str| log_in_from(&app, address, email, password).await;
+    for (attackers, elsewhere) in [
+        (["192.0.2.1", "192.0.2.2", "192.0.2.255"], "192.0.3.1"),
+        (["2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:1:ffff::1"], "2001:db8:2::1"),
+    ] {
+        for email in [ada.email.as_str(), "unknown@example.com"] {
+            for (n, address) in attackers.into_iter().enumerate() {
+                let spelling = [email.to_owned(), email.to_uppercase()][n % 2].clone();
+                log_in(address, &spelling, "not the password").await.expect(401);
+            }
+            for password in ["not the password", PASSWORD] {
+                let refused = log_in(attackers[0], email, password).await.problem(429, "rate-limited");
+                assert!(refused.headers.contains_key("retry-after"));
+            }
         }
-        for password in ["not the password", PASSWORD] {
-            let refused = app.log_in(email, password).await.problem(429, "rate-limited");
-            assert!(refused.headers.contains_key("retry-after"));
-        }
-    }
-    for _ in 0..5 {
-        app.log_in(&bob.email, PASSWORD).await.expect(200);
+        log_in(elsewhere, &ada.email, PASSWORD).await.expect(200);
+        log_in(attackers[0], &bob.email, PASSWORD).await.expect(200);
     }
     ada.client.get(ME).await.expect(200);
+    app.stop().await;
+}
+
+/// Contract: rate-limits 5. Many networks together reach the limit of the account, but not that of a network from which its owner has
+/// signed in before. Wrong passwords from there have their own limit.
+#[tokio::test]
+async fn wrong_passwords_from_many_networks_do_not_lock_out_the_owner_at_home() {
+    let app = App::simulated()
+        .set("server.trusted_proxies", "127.0.0.1")
+        .set("rate_limits.login_failures_per_hour", "5")
+        .set("rate_limits.login_failures_of_network_per_hour", "4")
+        .start()
+        .await;
+    let ada = app.person(Tier::Free).await;
+    let log_in = async |address: &str, password: &str| log_in_from(&app, address, &ada.email, password).await;
+    log_in("198.51.100.7", PASSWORD).await.expect(200);
+    for network in 0..5 {
+        log_in(&format!("10.0.{network}.1"), "not the password").await.expect(401);
+    }
+    for password in ["not the password", PASSWORD] {
+        log_in("10.0.9.1", password).await.problem(429, "rate-limited");
+    }
+    for _ in 0..3 {
+        log_in("198.51.100.99", PASSWORD).await.expect(200);
+        log_in("198.51.100.7", "not the password").await.expect(401);
+    }
+    log_in("198.51.100.7", "not the password").await.expect(401);
+    log_in("198.51.100.7", PASSWORD).await.problem(429, "rate-limited");
+
+    // Networks go with their account, and after half a year without a sign-in.
+    assert_eq!(app.count("select count(*) from sign_in_networks").await, 1);
+    app.execute_all("update sign_in_networks set last_used_at = now() - interval '181 days'").await;
+    app.run(&["sweep", "retention"]).await.code(0);
+    assert_eq!(app.count("select count(*) from sign_in_networks").await, 0);
     app.stop().await;
 }
 

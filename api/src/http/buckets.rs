@@ -14,8 +14,10 @@ pub struct RateLimits {
     pub signup_per_minute: NonZeroU32,
     /// Logging in, an address.
     pub login_per_minute: NonZeroU32,
-    /// Wrong passwords an hour, an e-mail address, whoever sends them.
+    /// Wrong passwords an hour for an e-mail address, from all networks that its owner has not signed in from.
     pub login_failures_per_hour: NonZeroU32,
+    /// Wrong passwords an hour for an e-mail address, from one network (an IPv4 /24 or an IPv6 /48).
+    pub login_failures_of_network_per_hour: NonZeroU32,
     /// Answering a login's challenge, an address.
     pub challenge_per_minute: NonZeroU32,
     /// Following the link of a mail, an address.
@@ -50,6 +52,7 @@ impl Default for RateLimits {
             signup_per_minute: GENEROUS,
             login_per_minute: GENEROUS,
             login_failures_per_hour: const { NonZeroU32::new(500).expect("more than none") },
+            login_failures_of_network_per_hour: const { NonZeroU32::new(100).expect("more than none") },
             challenge_per_minute: GENEROUS,
             verify_per_minute: GENEROUS,
             device_initiate_per_minute: GENEROUS,
@@ -81,6 +84,8 @@ pub enum Bucket {
     Login,
     /// Wrong passwords: looked at before, and recorded when it was wrong.
     LoginFailures,
+    /// The same of one network.
+    LoginFailuresOfNetwork,
     Challenge,
     Verify,
     DeviceInitiate,
@@ -99,7 +104,7 @@ pub enum Bucket {
 }
 
 impl Bucket {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
@@ -107,6 +112,7 @@ impl Bucket {
         Self::Signup,
         Self::Login,
         Self::LoginFailures,
+        Self::LoginFailuresOfNetwork,
         Self::Challenge,
         Self::Verify,
         Self::DeviceInitiate,
@@ -130,6 +136,7 @@ impl Bucket {
             Self::Signup => "signup",
             Self::Login => "login",
             Self::LoginFailures => "login_failures",
+            Self::LoginFailuresOfNetwork => "login_failures_of_network",
             Self::Challenge => "challenge",
             Self::Verify => "verify",
             Self::DeviceInitiate => "device_initiate",
@@ -154,6 +161,7 @@ impl Bucket {
             Self::Signup => Quota::per_minute(limits.signup_per_minute),
             Self::Login => Quota::per_minute(limits.login_per_minute),
             Self::LoginFailures => Quota::per_hour(limits.login_failures_per_hour),
+            Self::LoginFailuresOfNetwork => Quota::per_hour(limits.login_failures_of_network_per_hour),
             Self::Challenge => Quota::per_minute(limits.challenge_per_minute),
             Self::Verify => Quota::per_minute(limits.verify_per_minute),
             Self::DeviceInitiate => Quota::per_minute(limits.device_initiate_per_minute),

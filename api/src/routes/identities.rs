@@ -15,7 +15,7 @@ use cookie::{Cookie, SameSite};
 use kitfleet_domain::emails::{Recipient, Template};
 use kitfleet_domain::identities::{self, Arrival, Flow, Visitor};
 use kitfleet_domain::mail_links::{self, Purpose};
-use kitfleet_domain::sign_ins::{Method, forget_password};
+use kitfleet_domain::sign_ins::Method;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::tokens::Token;
 use kitfleet_jobs::emails;
@@ -153,10 +153,12 @@ async fn callback(
     };
     let mut tx = app.db.begin().await?;
     match identities::arrive(&mut tx, &visitor).await? {
-        Arrival::Linked(account) => Ok(sign_ins::complete(&app, tx, account, method, &origin).await?.into_response()),
+        Arrival::Linked(account) => {
+            Ok(Answer(sign_ins::complete(&app, tx, account, method, &origin).await?).into_response())
+        }
         Arrival::New(account) => {
             sign_ins::welcome(&mut tx, account).await?;
-            Ok(sign_ins::complete(&app, tx, account, method, &origin).await?.into_response())
+            Ok(Answer(sign_ins::complete(&app, tx, account, method, &origin).await?).into_response())
         }
         Arrival::Unlinked(account) => {
             let details = json!({
@@ -220,8 +222,11 @@ async fn confirm(
     if !identities::link(&mut tx, account, &provider, &subject).await? {
         return Err(Problem::bad_link());
     }
-    if sign_ins::note_verified(&mut tx, account, &origin).await? {
-        forget_password(&mut tx, account).await?;
-    }
-    sign_ins::complete(&app, tx, account, Method::Oauth { provider: &provider }, &origin).await
+    let reset = if sign_ins::note_verified(&mut tx, account, &origin).await? {
+        Some(sign_ins::forget_password(&app, &mut tx, account).await?)
+    } else {
+        None
+    };
+    let method = Method::Oauth { provider: &provider };
+    Ok(Answer(sign_ins::complete(&app, tx, account, method, &origin).await?.with_reset(reset)))
 }

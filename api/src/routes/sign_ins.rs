@@ -10,13 +10,14 @@ use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::accounts::{self, AccountName, AccountStatus, CreateError, Login, NewAccount, Tier};
 use kitfleet_domain::audit::Origin;
-use kitfleet_domain::emails::{EmailAddress, Recipient, SIGNUP, Template};
+use kitfleet_domain::emails::{EmailAddress, REQUESTED_FROM, Recipient, SIGNUP, Template};
 use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::mail_links::{self, Purpose};
+use kitfleet_domain::mail_links::{self, Followed, Purpose};
 use kitfleet_domain::passwords::{self, NewPassword};
 use kitfleet_domain::sign_ins::{self, Method, SignInError, SignedIn};
 use kitfleet_domain::sign_ups;
 use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::tokens::Token;
 use kitfleet_domain::validation::Rules;
 use kitfleet_domain::web_sessions::{self, NewWebSession};
 use kitfleet_jobs::emails;
@@ -38,8 +39,6 @@ use crate::http::state::App;
 
 /// How long a welcome is worth reading.
 const WELCOME_FOR: Duration = Duration::from_hours(24);
-/// How long after a signup whoever asks for another link is taken for the one who signed up.
-const SIGNING_UP: Duration = Duration::from_mins(30);
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -107,6 +106,7 @@ async fn sign_up(
         password_hash: Some(password_hash),
         tier: Tier::Free,
         verified: false,
+        signup_network: client.origin().network(),
     };
     let mut tx = app.db.begin().await?;
     let account = sign_ups::create(&mut tx, new).await?;
@@ -136,8 +136,9 @@ async fn send(
 
 /// Prove an address
 ///
-/// With the link that was mailed. It signs in, too. A link that was asked for again, which anybody may have done, makes the
-/// password of a signup worthless whose own link has expired.
+/// Takes the token of the link that was mailed, and signs in. A link that was requested again keeps the password of the signup only
+/// when it was requested from the network of the signup and the signup's own link would still be valid. Otherwise that password is
+/// removed, and the answer has a `password_reset_token` to set another one with.
 #[utoipa::path(
     post, path = "/v1/auth/verify-email", tag = "Authentication", operation_id = "verifyEmail",
     request_body = LinkToken,
@@ -148,22 +149,44 @@ async fn verify_email(
     client: ClientInfo,
     OpenJson(body): OpenJson<LinkToken>,
 ) -> Result<Answer<LoginResult>> {
-    sign_in_by_link(&app, &client, Purpose::VerifyEmail, &body.token).await
+    Ok(Answer(sign_in_by_link(&app, &client, Purpose::VerifyEmail, &body.token).await?))
 }
 
 /// Follows a link that proves its holder to have the account's mail.
-async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token: &str) -> Result<Answer<LoginResult>> {
+async fn sign_in_by_link(app: &App, client: &ClientInfo, purpose: Purpose, token: &str) -> Result<LoginResult> {
     app.rate_limits.check(Bucket::Verify, client).await?;
     let origin = client.origin();
     let mut tx = app.db.begin().await?;
     let followed = mail_links::follow(&mut tx, purpose, token).await?.ok_or_else(Problem::bad_link)?;
-    let keeps_password = purpose == Purpose::VerifyEmail
-        && (followed.subject.is_some_and(|subject| subject[SIGNUP] == true)
-            || accounts::is_new(&mut tx, followed.account, app.config.auth.verification_ttl.max(SIGNING_UP)).await?);
-    if note_verified(&mut tx, followed.account, &origin).await? && !keeps_password {
-        sign_ins::forget_password(&mut tx, followed.account).await?;
+    let first = note_verified(&mut tx, followed.account, &origin).await?;
+    let reset = if first && !keeps_password(app, &mut tx, purpose, &followed).await? {
+        Some(forget_password(app, &mut tx, followed.account).await?)
+    } else {
+        None
+    };
+    Ok(complete(app, tx, followed.account, Method::MailLink, &origin).await?.with_reset(reset))
+}
+
+/// Whether a link that proves an address leaves the password of the signup as it is: the signup's own link does, and one that was
+/// requested from the network of the signup for as long as the signup's own is valid.
+async fn keeps_password(
+    app: &App,
+    tx: &mut Transaction<'static, Postgres>,
+    purpose: Purpose,
+    followed: &Followed,
+) -> Result<bool> {
+    let (Purpose::VerifyEmail, Some(details)) = (purpose, &followed.subject) else { return Ok(false) };
+    if details[SIGNUP] == true {
+        return Ok(true);
     }
-    complete(app, tx, followed.account, Method::MailLink, &origin).await
+    let Some(network) = details[REQUESTED_FROM].as_str() else { return Ok(false) };
+    Ok(accounts::was_signed_up_from(tx, followed.account, network, app.config.auth.verification_ttl).await?)
+}
+
+/// Removes a password that was chosen before the address was proven. Returns a token to set another one with.
+pub async fn forget_password(app: &App, tx: &mut Transaction<'static, Postgres>, account: AccountId) -> Result<Token> {
+    sign_ins::forget_password(&mut *tx, account).await?;
+    Ok(mail_links::issue_for(tx, account, Purpose::ResetPassword, app.config.auth.reset_ttl).await?)
 }
 
 /// Whoever follows a link has the account's mail; the first time they are welcomed. `true` when it is the first: unless
@@ -193,10 +216,10 @@ pub async fn complete(
     account: AccountId,
     method: Method<'_>,
     origin: &Origin,
-) -> Result<Answer<LoginResult>> {
+) -> Result<LoginResult> {
     let signed_in = sign_ins::complete(&mut tx, account, method, origin, app.config.auth.lifetimes).await;
     tx.commit().await?;
-    Ok(Answer(signed_in?.into()))
+    Ok(signed_in?.into())
 }
 
 /// Body of the routes that send mail
@@ -219,17 +242,23 @@ struct Sent {
     expires_at: Timestamp,
 }
 
-async fn send_to(app: &App, email: &EmailAddress, template: Template, good_for: Duration) -> Result<Answer<Sent>> {
+async fn send_to(
+    app: &App,
+    email: &EmailAddress,
+    template: Template,
+    details: Value,
+    good_for: Duration,
+) -> Result<Answer<Sent>> {
     let mut tx = app.db.begin().await?;
-    let expires_at = send(&mut tx, template, Recipient::Address(email), json!({}), good_for).await?;
+    let expires_at = send(&mut tx, template, Recipient::Address(email), details, good_for).await?;
     tx.commit().await?;
     Ok(Answer(Sent { sent: true, expires_at }))
 }
 
 /// Mail the link that proves an address again
 ///
-/// The one before is worthless then. Whoever follows this one signs in, and has to choose a password anew. The answer is
-/// the same whoever has the address.
+/// The link before it stops working. A link that is requested from another network than that of the signup removes the password of the
+/// signup when it is followed. The answer is the same for every address.
 #[utoipa::path(
     post, path = "/v1/auth/resend-verification", tag = "Authentication", operation_id = "resendVerificationEmail",
     request_body = Address,
@@ -242,7 +271,9 @@ async fn resend_verification(
 ) -> Result<Answer<Sent>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendVerification, &client).await?;
-    send_to(&app, &email, Template::VerifyEmail, app.config.auth.verification_ttl).await
+    let network = client.origin().network().map(|network| network.to_string());
+    send_to(&app, &email, Template::VerifyEmail, json!({REQUESTED_FROM: network}), app.config.auth.verification_ttl)
+        .await
 }
 
 /// Body of a login
@@ -275,14 +306,14 @@ async fn log_in(
 ) -> Result<Answer<LoginResult>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::Login, &client).await?;
-    app.rate_limits.look(Bucket::LoginFailures, email.key()).await?;
+    let failures = LoginFailures::before(&app, &client, &email).await?;
     let turn = app.hashing.turn().await?;
     let found = accounts::find_login(&mut *app.db.acquire().await?, &email).await?;
     let wrong = || Problem::unauthorized("the e-mail address or the password is wrong");
     let hash = found.as_ref().and_then(|login| login.password_hash.clone());
     let right = turn.run(move || passwords::verify(&body.password, hash.as_deref())).await?;
     let Some(Login { id, status, verified, password_hash: Some(hash) }) = found.filter(|_| right) else {
-        app.rate_limits.record(Bucket::LoginFailures, email.key()).await;
+        failures.record(&app).await;
         return Err(wrong());
     };
     if status == AccountStatus::Active && !verified {
@@ -296,6 +327,40 @@ async fn log_in(
     match signed_in {
         Err(SignInError::Gone) => Err(wrong()),
         signed_in => Ok(Answer(signed_in?.into())),
+    }
+}
+
+/// Where wrong passwords for an address are counted (contract: rate-limits 5).
+struct LoginFailures {
+    email: String,
+    /// The address and the network of the client.
+    from_network: String,
+    /// Whether the account owner has signed in from that network before.
+    is_known: bool,
+}
+
+impl LoginFailures {
+    /// Refuses an attempt to sign in after too many wrong passwords. From a network that the account owner has used, only those from that
+    /// network count: strangers elsewhere cannot lock the owner out.
+    async fn before(app: &App, client: &ClientInfo, email: &EmailAddress) -> Result<Self> {
+        let network = client.origin().network();
+        let is_known = sign_ins::knows_network(&mut *app.db.acquire().await?, email, network.as_ref()).await?;
+        let network = network.map(|network| network.to_string()).unwrap_or_default();
+        let failures =
+            Self { email: email.key().to_owned(), from_network: format!("{} {network}", email.key()), is_known };
+        app.rate_limits.look(Bucket::LoginFailuresOfNetwork, failures.from_network.as_str()).await?;
+        if !is_known {
+            app.rate_limits.look(Bucket::LoginFailures, failures.email.as_str()).await?;
+        }
+        Ok(failures)
+    }
+
+    /// Counts a wrong password.
+    async fn record(&self, app: &App) {
+        app.rate_limits.record(Bucket::LoginFailuresOfNetwork, self.from_network.as_str()).await;
+        if !self.is_known {
+            app.rate_limits.record(Bucket::LoginFailures, self.email.as_str()).await;
+        }
     }
 }
 
@@ -314,7 +379,7 @@ async fn request_magic_link(
 ) -> Result<Answer<Sent>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendMagicLink, &client).await?;
-    send_to(&app, &email, Template::MagicLink, app.config.auth.magic_link_ttl).await
+    send_to(&app, &email, Template::MagicLink, json!({}), app.config.auth.magic_link_ttl).await
 }
 
 /// Sign in with a link
@@ -328,7 +393,7 @@ async fn consume_magic_link(
     client: ClientInfo,
     OpenJson(body): OpenJson<LinkToken>,
 ) -> Result<Answer<LoginResult>> {
-    sign_in_by_link(&app, &client, Purpose::MagicLink, &body.token).await
+    Ok(Answer(sign_in_by_link(&app, &client, Purpose::MagicLink, &body.token).await?))
 }
 
 /// Mail a link that lets its reader choose a new password
@@ -346,7 +411,7 @@ async fn request_password_reset(
 ) -> Result<Answer<Sent>> {
     let email = EmailAddress::parse(&body.email)?;
     app.rate_limits.check(Bucket::SendPasswordReset, &client).await?;
-    send_to(&app, &email, Template::ResetPassword, app.config.auth.reset_ttl).await
+    send_to(&app, &email, Template::ResetPassword, json!({}), app.config.auth.reset_ttl).await
 }
 
 /// Body of a password's reset
@@ -388,7 +453,7 @@ async fn confirm_password_reset(
     let account = followed.ok_or_else(Problem::bad_link)?.account;
     note_verified(&mut tx, account, &origin).await?;
     sign_ins::reset_password(&mut tx, account, &hash, &origin).await?;
-    complete(&app, tx, account, Method::MailLink, &origin).await
+    Ok(Answer(complete(&app, tx, account, Method::MailLink, &origin).await?))
 }
 
 /// Body of refresh and logout
@@ -484,6 +549,11 @@ pub enum LoginResult {
     Session {
         /// The session
         session: WebSession,
+        /// Present when the password that was chosen at the signup was removed: send it to `/v1/auth/password-reset/confirm` with a
+        /// new password, within 60 minutes
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        password_reset_token: Option<String>,
     },
     /// A second factor is needed
     #[schema(title = "MfaRequired")]
@@ -499,10 +569,20 @@ pub enum LoginResult {
     },
 }
 
+impl LoginResult {
+    /// The same with a token to set a new password with.
+    pub fn with_reset(mut self, token: Option<Token>) -> Self {
+        if let Self::Session { password_reset_token, .. } = &mut self {
+            *password_reset_token = token.map(|token| token.reveal().to_owned());
+        }
+        self
+    }
+}
+
 impl From<SignedIn> for LoginResult {
     fn from(signed_in: SignedIn) -> Self {
         match signed_in {
-            SignedIn::Session(session) => Self::Session { session: session.into() },
+            SignedIn::Session(session) => Self::Session { session: session.into(), password_reset_token: None },
             SignedIn::Challenge { token, expires_at } => Self::Challenge {
                 mfa_required: true,
                 challenge_token: token.reveal().to_owned(),

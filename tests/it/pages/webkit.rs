@@ -237,12 +237,12 @@ async fn a_forgotten_password_is_replaced() {
     let link = person.app.mail_to(EMAIL, Template::ResetPassword).await.link().to_owned();
     person.open(&link).await;
     person.fill("#new-password", "another horse battery").await;
-    person.fill("#repeated", "another horse batterie").await;
+    person.fill("#new-password-again", "another horse batterie").await;
     person.press("#link-form button").await;
     person.is_told("The same again: The passwords differ.").await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
-    person.fill("#repeated", "y").await;
+    person.fill("#new-password-again", "y").await;
     person.press("#link-form button").await;
     person.sees("arrived").await;
     let login = json!({"email": EMAIL, "password": "another horse battery"});
@@ -253,6 +253,32 @@ async fn a_forgotten_password_is_replaced() {
     person.sees("enter-code").await;
     person.press("#code-form button").await;
     person.is_told(UNKNOWN_CODE).await;
+    person.app.stop().await;
+}
+
+/// Contract: sign-ins 5; pages 2. A person whose signup password was removed chooses another one on the page of the link.
+#[tokio::test]
+async fn a_removed_password_is_chosen_anew_on_the_page_of_the_link() {
+    let person = Person::start().await;
+    person.sign_up().await;
+    person.app.mail_to(EMAIL, Template::VerifyEmail).await;
+    person.app.execute_all("update accounts set signup_network = '192.0.2.0/24'").await;
+    person.app.stranger().post("/v1/auth/resend-verification", json!({"email": EMAIL})).await.expect(200);
+    let link = person.app.mail_number(2, EMAIL, Template::VerifyEmail).await.link().to_owned();
+    person.open(&link).await;
+    person.press("#link-form button").await;
+    person.sees("password-removed").await;
+    person.fill("#chosen-password", "another horse battery").await;
+    person.fill("#chosen-password-again", "another horse batterie").await;
+    person.press("#password-form button").await;
+    person.is_told("The same again: The passwords differ.").await;
+    person.act(json!({"kind": "press", "key": "Backspace"})).await;
+    person.act(json!({"kind": "press", "key": "Backspace"})).await;
+    person.fill("#chosen-password-again", "y").await;
+    person.press("#password-form button").await;
+    person.sees("arrived").await;
+    let login = json!({"email": EMAIL, "password": "another horse battery"});
+    person.app.stranger().post("/v1/auth/login", login).await.expect(200);
     person.app.stop().await;
 }
 

@@ -75,7 +75,7 @@ async fn a_verification_link_that_was_asked_for_late_lets_nobody_in_who_knew_the
     assert!(!own.text.contains("password"), "{}", own.text);
     let link = app.link(RESEND, "ada@example.com").await;
     let told = app.mail_number(2, "ada@example.com", Template::VerifyEmail).await.text;
-    assert!(told.contains("password of the signup"), "{told}");
+    assert!(told.contains("that password is removed"), "{told}");
     stranger.post(VERIFY, json!({"token": own.token})).await.invalid("token");
     app.execute_all("update accounts set created_at = now() - interval '31 minutes'").await;
     let ada = session(&app, &stranger.post(VERIFY, json!({"token": link})).await.expect(200)).await;
@@ -93,6 +93,51 @@ async fn a_verification_link_that_was_asked_for_late_lets_nobody_in_who_knew_the
     let link = app.link(RESEND, "eve@example.com").await;
     stranger.post(VERIFY, json!({"token": link})).await.expect(200);
     app.log_in("eve@example.com", PASSWORD).await.expect(200);
+    app.stop().await;
+}
+
+/// Contract: sign-ins 5. A verification link that is requested from another network than that of the signup removes the password of the
+/// signup, also at once, and the login result lets its holder set another one. So does one that is followed after the signup's own link
+/// has expired, however short that is valid.
+#[tokio::test]
+async fn a_verification_link_requested_from_another_network_removes_the_password() {
+    let app = App::simulated()
+        .set("server.trusted_proxies", "127.0.0.1")
+        .set("auth.verification_ttl", "5m")
+        .set("auth.send_rate_per_minute", "100")
+        .start()
+        .await;
+    let stranger = app.stranger();
+    let from = async |address: &str, path: &str, body: serde_json::Value| {
+        stranger.send(stranger.request(Method::POST, path).header("x-forwarded-for", address).json(&body)).await
+    };
+    for (number, signup, resend, minutes, kept) in [
+        (1, "192.0.2.1", "192.0.2.200", 0, true),
+        (2, "2001:db8:1:2::1", "2001:db8:1:ffff::9", 0, true),
+        (3, "192.0.2.1", "192.0.3.1", 0, false),
+        (4, "2001:db8:1:2::1", "2001:db8:2::1", 0, false),
+        (5, "192.0.2.1", "192.0.2.1", 6, false),
+    ] {
+        let email = format!("person{number}@example.com");
+        from(signup, SIGNUP, json!({"email": email, "password": PASSWORD, "name": "Eve"})).await.expect(200);
+        app.mail_to(&email, Template::VerifyEmail).await;
+        from(resend, RESEND, json!({"email": email})).await.expect(200);
+        let link = app.mail_number(2, &email, Template::VerifyEmail).await.token;
+        app.execute_all(&format!("update accounts set created_at = created_at - interval '{minutes} minutes'")).await;
+        let verified = stranger.post(VERIFY, json!({"token": link})).await.expect(200);
+        session(&app, &verified).await.get(ME).await.expect(200);
+        let reset = &verified.body["password_reset_token"];
+        if kept {
+            assert_eq!(reset, &json!(null), "{number}");
+            app.log_in(&email, PASSWORD).await.expect(200);
+            continue;
+        }
+        app.log_in(&email, PASSWORD).await.problem(401, "unauthorized");
+        let new = json!({"token": reset, "new_password": "another password"});
+        stranger.post(RESET, new.clone()).await.expect(200);
+        stranger.post(RESET, new).await.invalid("token");
+        app.log_in(&email, "another password").await.expect(200);
+    }
     app.stop().await;
 }
 

@@ -156,7 +156,14 @@ impl App {
     pub async fn account(&self, tier: Tier) -> AccountId {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let email = format!("{}@example.com", Uuid::now_v7().simple());
-        let new = NewAccount { email, name: "Ada".to_owned(), password_hash: None, tier, verified: true };
+        let new = NewAccount {
+            email,
+            name: "Ada".to_owned(),
+            password_hash: None,
+            tier,
+            verified: true,
+            signup_network: None,
+        };
         sign_ups::create(&mut conn, new).await.expect("a new account")
     }
 

@@ -76,7 +76,14 @@ impl App {
     pub async fn person(&self, tier: Tier) -> Person {
         let email = format!("{}@example.com", Uuid::now_v7().simple());
         let password_hash = Some(PASSWORD_HASH.clone());
-        let new = NewAccount { email: email.clone(), name: "Ada".to_owned(), password_hash, tier, verified: true };
+        let new = NewAccount {
+            email: email.clone(),
+            name: "Ada".to_owned(),
+            password_hash,
+            tier,
+            verified: true,
+            signup_network: None,
+        };
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let account = sign_ups::create(&mut conn, new).await.expect("a new account");
         drop(conn);

@@ -162,8 +162,9 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
         }
         Template::VerifyEmail => say(&["Somebody, hopefully you, signed up to Kitfleet with this e-mail address, and asked for another \
              link.",
-            "Follow it to show that the address is yours. It signs you in; when the signup is longer ago than its own link was good \
-             for, the password of the signup, which somebody else may have chosen, is forgotten. To have one, reset it."]),
+            "Follow it to show that the address is yours. It signs you in. Somebody else may have chosen the password of the signup: \
+             unless this link was requested from the same network, soon after the signup, that password is removed and you choose \
+             a new one."]),
         Template::MagicLink => say(&["Somebody, hopefully you, asked to sign in to Kitfleet with this e-mail address.",
             "Follow the link on the device on which you want to be signed in."]),
         Template::ResetPassword => say(&["Somebody, hopefully you, asked to reset the password of the Kitfleet account with this \

@@ -64,12 +64,7 @@ async fn magic_link(State(app): State<App>) -> Response {
 )]
 async fn reset_password(State(app): State<App>) -> Response {
     let shortest = app.config.limits.password_min_chars;
-    let input = "type=password autocomplete=new-password required";
-    let fields = format!(
-        "<label for=new-password>New password</label>\n\
-         <input id=new-password name=new_password {input} minlength={shortest} aria-describedby=words>\n\
-         <label for=repeated>The same again</label>\n<input id=repeated {input}>\n"
-    );
+    let fields = new_password("new-password", "words", shortest);
     let link = Link {
         title: "Choose a new password",
         words: &format!("It needs at least {shortest} characters. You will be signed out everywhere else."),
@@ -109,6 +104,16 @@ struct Token {
     token: Option<String>,
 }
 
+/// The fields of a form in which a person chooses a password.
+fn new_password(id: &str, described_by: &str, shortest: usize) -> String {
+    let input = "type=password autocomplete=new-password required";
+    format!(
+        "<label for={id}>New password</label>\n\
+         <input id={id} name=new_password {input} minlength={shortest} aria-describedby={described_by}>\n\
+         <label for={id}-again>The same again</label>\n<input id={id}-again {input} data-repeats={id}>\n"
+    )
+}
+
 /// A page of a link. Its texts are ours, so that nothing needs escaping.
 struct Link<'a> {
     title: &'a str,
@@ -127,10 +132,16 @@ impl Link<'_> {
     fn page(self, app: &App) -> Response {
         let Self { title, words, fields, button, arrived, endpoint } = self;
         let sign_in = sign_in(app);
+        let shortest = app.config.limits.password_min_chars;
+        let new_password = new_password("chosen-password", "removed", shortest);
         let main = format!(
             "<main data-endpoint=\"{endpoint}\">\n\
              <section id=link>\n<h1 tabindex=-1>{title}</h1>\n<p id=words>{words}</p>\n\
              <form id=link-form>\n{fields}<button>{button}</button>\n</form>\n</section>\n{sign_in}\
+             <section id=password-removed hidden>\n<h1 tabindex=-1>Choose a password</h1>\n\
+             <p id=removed>The password of the signup was removed, because somebody else may have chosen it. A new one needs at least \
+             {shortest} characters.</p>\n<form id=password-form>\n{new_password}<button>Set the password</button>\n</form>\n\
+             <button id=no-password type=button class=quiet>Continue without a password</button>\n</section>\n\
              <section id=arrived hidden>\n<h1 tabindex=-1>Welcome</h1>\n<p>{arrived}</p>\n\
              <a id=next class=button href=\"/activate\">Connect a device</a>\n</section>\n\
              <p id=message role=status aria-live=polite></p>\n</main>"

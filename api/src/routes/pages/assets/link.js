@@ -4,13 +4,13 @@
 import * as pending from './pending.js';
 import { onArrival, proceed } from './sign-in.js';
 import { ask, Refusal } from './service.js';
-import { onSubmit, show } from './steps.js';
+import { onPress, onSubmit, show } from './steps.js';
 
 const { endpoint } = document.querySelector('main').dataset;
 const token = new URLSearchParams(location.search).get('token');
-const [password, repeated] = ['new-password', 'repeated'].map((id) => document.getElementById(id));
 
-if (password) {
+for (const repeated of document.querySelectorAll('[data-repeats]')) {
+  const password = document.getElementById(repeated.dataset.repeats);
   const compare = () => repeated.setCustomValidity(repeated.value === password.value ? '' : 'The passwords differ.');
   for (const input of [password, repeated]) input.addEventListener('input', compare);
 }
@@ -25,10 +25,21 @@ onSubmit('link-form', async ({ new_password }) => {
     throw new Refusal('This link has expired, or was used already. Here you get another.');
   }
   history.replaceState(null, '', location.pathname);
+  reset = result.password_reset_token ?? null;
   await proceed(result);
 });
 
+let reset = null;
+
 onArrival(() => {
   pending.lead(document.getElementById('next'));
-  show('arrived');
+  show(reset ? 'password-removed' : 'arrived');
 });
+
+// The service removed a password that somebody else may have chosen.
+onSubmit('password-form', async ({ new_password }) => {
+  const result = await ask('POST', '/v1/auth/password-reset/confirm', { body: { token: reset, new_password } });
+  reset = null;
+  await proceed(result);
+});
+onPress('no-password', () => show('arrived'));
