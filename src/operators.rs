@@ -114,7 +114,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         }
         Order::Sweep(Sweep::Idempotency(format)) => {
             let pool = database.pool(config).await?;
-            let forgotten = maintenance::sweep_idempotency(&pool, &config.retention.terms()).await?;
+            let forgotten = maintenance::sweep_idempotency(&pool).await?;
             format.print(&json!({"forgotten": forgotten}), |_| format!("{forgotten} idempotency keys forgotten"))?;
         }
         Order::Sweep(Sweep::PairHeartbeats(format)) => {

@@ -4,6 +4,7 @@ pub mod auth;
 pub mod board;
 pub mod body;
 pub mod buckets;
+pub mod changes;
 pub mod client;
 pub mod connections;
 pub mod deprecation;

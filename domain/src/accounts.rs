@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use strum::VariantArray as _;
 use uuid::Uuid;
 
-use crate::area::Area;
+use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::email_addresses::EmailAddress;
 use crate::ids::AccountId;
@@ -20,6 +20,7 @@ pub(crate) const AREA: Area = Area {
     kept: &[("accounts", "the audit log refers to them, and an account that is deleted stays so")],
     actions: &["account.email_verified", "subscription.tier_changed"],
     mails: &["tier_changed"],
+    bounds: &[("accounts", Bound::Operator("one for each signup; a deleted one stays without its data"))],
     ..Area::named("accounts")
 };
 

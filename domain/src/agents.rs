@@ -27,20 +27,19 @@ use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-use crate::area::{Area, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::database;
 use crate::heavy::heavy;
 use crate::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
+use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {
     kept: &[("agent_model_uses", "one a turn at most, purged with it"), ("bundled_model_spending", "one an account")],
     purges: &[
-        Purge::new("agents", "agent_session_creates", |conn, terms, limit| {
-            Box::pin(creates::purge(conn, terms.agent_sessions, limit))
-        }),
+        Purge::new("agents", "agent_session_creates", |conn, _, limit| Box::pin(creates::purge(conn, limit))),
         Purge::new("agents", "agent_steps", |conn, terms, limit| {
             Box::pin(keeping::purge_steps(conn, terms.agent_sessions, limit))
         }),
@@ -66,6 +65,27 @@ pub(crate) const AREA: Area = Area {
     ],
     chains: &[SWEEP_PAIR_HEARTBEATS, CLOSE_ENDED],
     losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    bounds: &[
+        ("agent_sessions", Bound::Term("`retention.agent_sessions` (30 days) after it was closed")),
+        (
+            "agent_turns",
+            Bound::Account("`limits.agent_bytes_per_account` (256 MiB) with steps, receipts and answers of creates"),
+        ),
+        (
+            "agent_steps",
+            Bound::Account("`limits.agent_bytes_per_account` (256 MiB) with turns, receipts and answers of creates"),
+        ),
+        (
+            "agent_message_receipts",
+            Bound::Account("`limits.agent_bytes_per_account` (256 MiB) with turns, steps and answers of creates"),
+        ),
+        (
+            "agent_session_creates",
+            Bound::Account("`limits.refused_creates` (1,000) refusals, each for 24 h; 1 for each agent session"),
+        ),
+        ("agent_model_uses", Bound::Account("1 for each turn")),
+        ("bundled_model_spending", Bound::Account("1")),
+    ],
     ..Area::named("agents")
 };
 
@@ -576,6 +596,54 @@ pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: Close
         close(&mut *conn, account, id, reason, &Actor::System).await?;
     }
     Ok(())
+}
+
+/// The account's agent sessions keep as many bytes as they may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the account's agent sessions keep {current} bytes; they may keep {limit}")]
+pub struct TooManyBytes {
+    /// Bytes that they keep.
+    pub current: i64,
+    /// Bytes that they may keep.
+    pub limit: u64,
+}
+
+/// Whether the account's agent sessions may keep more than they do (contract: agents 38). The caller has locked the account. An
+/// index holds the counts, which triggers keep.
+///
+/// # Errors
+/// When the database fails.
+pub async fn require_room(
+    conn: &mut PgConnection,
+    account: AccountId,
+    limits: &Limits,
+) -> sqlx::Result<Result<(), TooManyBytes>> {
+    let current = sqlx::query_scalar!(
+        r#"select coalesce(sum(kept_bytes), 0)::bigint as "bytes!" from agent_sessions
+           where account_id = $1 and kept_bytes > 0"#,
+        account as _,
+    )
+    .fetch_one(conn)
+    .await?;
+    let limit = limits.agent_bytes_per_account;
+    let has_room = u64::try_from(current).is_ok_and(|current| current < limit);
+    Ok(if has_room { Ok(()) } else { Err(TooManyBytes { current, limit }) })
+}
+
+/// Deletes an agent session that is closed, with all that was said in it, its receipts and its idempotency key. `false` when a
+/// turn of it is still under way, or there is no such agent session.
+///
+/// # Errors
+/// When the database fails.
+pub async fn purge_closed(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
+    let purged = sqlx::query!(
+        "delete from agent_sessions where id = $1 and account_id = $2 and status = 'closed' and turn_id is null",
+        id as _,
+        account as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected() > 0)
 }
 
 /// What a deleted account loses: its agent sessions are closed, and no message can be repeated any more.

@@ -12,7 +12,7 @@ use strum::VariantArray as _;
 
 pub use self::secret::Secret;
 use crate::accounts::{self, AccountStatus, Tier};
-use crate::area::Area;
+use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ApiKeyId};
@@ -25,6 +25,12 @@ pub(crate) const AREA: Area = Area {
     actions: &["api_key.minted", "api_key.rotated", "api_key.revoked"],
     events: &["api_key.revoked"],
     losses: &[|conn, account, actor| Box::pin(revoke_all(conn, account, actor))],
+    bounds: &[(
+        "api_keys",
+        Bound::Account(
+            "`limits.api_keys` (1,000) that work; `limits.audited_changes_per_hour` (1,000) new ones an hour",
+        ),
+    )],
     ..Area::named("api_keys")
 };
 

@@ -20,6 +20,8 @@ pub struct Area {
     pub kept: &'static [(&'static str, &'static str)],
     /// Its other tables, and what of them is deleted when.
     pub purges: &'static [Purge],
+    /// The bound of each of its tables (contract: limits 8). `docs/quotas.md` has the same.
+    pub bounds: &'static [(&'static str, Bound)],
     /// What it writes into the audit log (contract: audit-log 11).
     pub actions: &'static [&'static str],
     /// What it tells webhook endpoints ([`crate::events::EventType`]).
@@ -42,6 +44,7 @@ impl Area {
             name,
             kept: &[],
             purges: &[],
+            bounds: &[],
             actions: &[],
             events: &[],
             mails: &[],
@@ -56,6 +59,17 @@ impl Area {
         let purged = self.purges.iter().map(|purge| purge.table);
         purged.chain(self.kept.iter().map(|(table, _)| *table))
     }
+}
+
+/// What keeps a table from growing without end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The number of rows, or of bytes, that one account can have.
+    Account(&'static str),
+    /// The term after which each row is deleted.
+    Term(&'static str),
+    /// No customer makes its rows, or only one for each account.
+    Operator(&'static str),
 }
 
 /// What is deleted of a table when it has reached its term.

@@ -1,5 +1,6 @@
 //! The audit log (contract: audit-log 2): append-only, written in the transaction of what it records. [`log`] reads it.
 
+pub mod changes;
 pub mod log;
 
 use serde_json::{Value, json};
@@ -7,10 +8,22 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 pub use crate::actors::{Actor, Origin};
-use crate::area::Area;
+use crate::area::{Area, Bound};
 use crate::ids::AccountId;
 
-pub(crate) const AREA: Area = Area { kept: &[("audit_log", "never purged")], ..Area::named("audit") };
+pub(crate) const AREA: Area = Area {
+    kept: &[("audit_log", "never purged"), ("audited_changes", "one an account")],
+    bounds: &[
+        (
+            "audit_log",
+            Bound::Account(
+                "`limits.audited_changes_per_hour` rows of changes an hour (1,000); a row or two for each session, agent session, message and sign-in",
+            ),
+        ),
+        ("audited_changes", Bound::Account("1")),
+    ],
+    ..Area::named("audit")
+};
 
 /// What was done.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use strum::VariantArray as _;
 
 use crate::accounts;
-use crate::area::{Area, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::AccountId;
 use crate::validation::{Invalid, Rules};
@@ -34,6 +34,10 @@ pub(crate) const AREA: Area = Area {
     mails: &["byok_key_reminder"],
     chains: &[REMIND_OF_KEYS],
     losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    bounds: &[
+        ("byok_keys", Bound::Account("1 for each model provider")),
+        ("bundled_llm_consents", Bound::Account("1")),
+    ],
     ..Area::named("byok")
 };
 

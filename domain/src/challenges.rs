@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, ChallengeId, SessionId};
 use crate::timestamp::Timestamp;
@@ -16,6 +16,7 @@ use crate::timestamp::Timestamp;
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("sessions", "challenges", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit)))],
     events: &["session.challenge_detected"],
+    bounds: &[("challenges", Bound::Term("`retention.ended_sessions` (90 days) after its session ended"))],
     ..Area::named("challenges")
 };
 

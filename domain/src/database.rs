@@ -6,11 +6,15 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, PgTransaction};
 
-use crate::area::Area;
+use crate::area::{Area, Bound};
 use crate::seldom::Seldom;
 use crate::vault::Vault;
 
-pub(crate) const AREA: Area = Area { kept: &[("server_secrets", "a few")], ..Area::named("database") };
+pub(crate) const AREA: Area = Area {
+    kept: &[("server_secrets", "a few")],
+    bounds: &[("server_secrets", Bound::Operator("a few"))],
+    ..Area::named("database")
+};
 
 /// Ours. apalis brings its own, which `kitfleet-jobs` runs first.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");

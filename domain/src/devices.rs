@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 
 use crate::accounts::{AccountStatus, Tier};
 use crate::api_keys::{self, ApiKey, KeyKind, MintError, NewKey, Scopes, Secret};
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::audit::{Actor, Origin};
 use crate::crockford;
 use crate::ids::{AccountId, DeviceAuthorizationId};
@@ -22,6 +22,7 @@ use crate::validation::{Invalid, Rules};
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("tokens", "device_authorizations", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    bounds: &[("device_authorizations", Bound::Term("a day after it expired"))],
     ..Area::named("devices")
 };
 

@@ -16,7 +16,7 @@ use strum::VariantArray as _;
 
 pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
-use crate::area::{Area, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge};
 pub use crate::email_addresses::EmailAddress;
 use crate::ids::{AccountId, EmailId, InviteId, SubscriberId};
 use crate::mail_links::Purpose;
@@ -27,6 +27,10 @@ pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("emails", "emails", |conn, terms, limit| Box::pin(purge(conn, terms.jobs, limit)))],
     actions: &["account.email_preferences_changed"],
     chains: &[SEND_DUE],
+    bounds: &[
+        ("emails", Bound::Term("`retention.finished_jobs` (7 days) after it was sent or given up")),
+        ("email_preferences", Bound::Account("6")),
+    ],
     ..Area::named("emails")
 };
 

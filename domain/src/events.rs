@@ -7,11 +7,12 @@ use sqlx::PgConnection;
 use strum::VariantArray as _;
 use uuid::Uuid;
 
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::ids::AccountId;
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("deliveries", "events", |conn, terms, limit| Box::pin(purge(conn, terms.webhooks, limit)))],
+    bounds: &[("events", Bound::Term("`retention.webhook_bodies` (30 days) with its last delivery"))],
     ..Area::named("events")
 };
 

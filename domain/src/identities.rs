@@ -10,7 +10,7 @@ use sqlx::{Acquire, PgConnection};
 use unicode_normalization::UnicodeNormalization;
 
 use crate::accounts::{self, AccountName, CreateError, NewAccount, Tier};
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::email_addresses::EmailAddress;
 use crate::ids::AccountId;
 use crate::sign_ups;
@@ -22,6 +22,10 @@ pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("tokens", "identity_flows", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
     mails: &["confirm_sign_in"],
     losses: &[|conn, account, _| Box::pin(unlink_all(conn, account))],
+    bounds: &[
+        ("identities", Bound::Account("1 for each account at a provider that its owner linked")),
+        ("identity_flows", Bound::Term("a day after it expired")),
+    ],
     ..Area::named("identities")
 };
 

@@ -1,5 +1,6 @@
 //! Every bound that there is, as configuration (contract: limits; configuration 5).
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::accounts::Tier;
@@ -105,6 +106,12 @@ pub struct Limits {
     pub snapshots_per_profile: u32,
     /// Bytes of a profile's document that is imported (contract: profiles 20).
     pub profile_document_bytes: u64,
+    /// Bytes that the agent sessions of an account keep: turns, steps, receipts and answers of creates, sealed.
+    pub agent_bytes_per_account: u64,
+    /// Refused creates of agent sessions with an idempotency key that an account keeps: the newest.
+    pub refused_creates: u32,
+    /// Changes of its configuration that an account may make in an hour, each of which the audit log keeps.
+    pub audited_changes_per_hour: NonZeroU32,
     /// Recipes of one account.
     pub recipes: u32,
     /// Steps of a recipe.
@@ -304,6 +311,9 @@ impl Default for Limits {
             profile_bytes_per_account: 16 * 1024 * 1024 * 1024,
             snapshots_per_profile: 50,
             profile_document_bytes: 300 * 1024 * 1024,
+            agent_bytes_per_account: 256 * 1024 * 1024,
+            refused_creates: 1_000,
+            audited_changes_per_hour: const { NonZeroU32::new(1_000).expect("more than none") },
             recipes: 1_000,
             recipe_steps: 1_000,
             recipe_bytes: 256 * 1024,

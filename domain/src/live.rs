@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::actors::Origin;
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::credentials::{Credential, CredentialColumns};
 use crate::ids::{AccountId, SessionId, WorkerId};
 use crate::timestamp::Timestamp;
@@ -24,6 +24,10 @@ pub(crate) const AREA: Area = Area {
     purges: &[
         Purge::new("live_tickets", "live_tickets", |conn, _, limit| Box::pin(purge(conn, limit))),
         Purge::new("live_tickets", "live_links", |conn, _, limit| Box::pin(links::purge(conn, limit))),
+    ],
+    bounds: &[
+        ("live_tickets", Bound::Term("a day after it expired")),
+        ("live_links", Bound::Account("16 of a session that are good; each goes a day after it expired")),
     ],
     ..Area::named("live")
 };

@@ -14,7 +14,7 @@ use sqlx::{Connection as _, PgConnection};
 use url::Url;
 use uuid::Uuid;
 
-use crate::area::Area;
+use crate::area::{Area, Bound};
 use crate::ids::{AccountId, AgentSessionId, MacNodeId};
 use crate::live::Role;
 use crate::timestamp::Timestamp;
@@ -23,6 +23,10 @@ use crate::vault::{CannotOpen, Vault};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("mac_nodes", "one a machine"), ("livekit_rooms", "purged with their agent sessions")],
+    bounds: &[
+        ("mac_nodes", Bound::Operator("one for each machine")),
+        ("livekit_rooms", Bound::Account("1 for each agent session")),
+    ],
     ..Area::named("livekit")
 };
 

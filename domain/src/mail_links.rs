@@ -5,13 +5,14 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("tokens", "mail_links", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
+    bounds: &[("mail_links", Bound::Term("a day after it expired"))],
     ..Area::named("mail_links")
 };
 

@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 use crate::vault::{CannotOpen, Vault};
 
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 pub use recovery_codes::{Batch, hash as hash_recovery_code};
 pub use totp::Enrollment;
 
@@ -34,6 +34,12 @@ pub(crate) const AREA: Area = Area {
     })],
     actions: &["account.mfa_enrolled", "account.mfa_disabled", "account.recovery_code_used"],
     losses: &[|conn, account, _| Box::pin(async move { forget(conn, account).await.map(drop) })],
+    bounds: &[
+        ("mfa_factors", Bound::Account("1")),
+        ("recovery_codes", Bound::Account("`limits.recovery_codes` (10)")),
+        ("totp_steps", Bound::Account("100")),
+        ("mfa_challenges", Bound::Term("a day after it expired")),
+    ],
     ..Area::named("mfa")
 };
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use sqlx::{Connection as _, PgConnection};
 
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::ids::{AccountId, NotificationStreamId};
 use crate::timestamp::Timestamp;
 
@@ -22,6 +22,11 @@ pub(crate) const AREA: Area = Area {
         }),
     ],
     losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    bounds: &[
+        ("notifications", Bound::Term("`retention.notifications` (24 h)")),
+        ("notification_readers", Bound::Account("1")),
+        ("notification_streams", Bound::Account("`notifications.max_streams` that are open")),
+    ],
     ..Area::named("notifications")
 };
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::accounts::{self, AccountStatus, Tier};
 use crate::api_keys::Scopes;
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::ids::{AccountId, OauthClientId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
@@ -21,6 +21,10 @@ pub(crate) const AREA: Area = Area {
         Purge::new("oauth_clients", "oauth_clients", |conn, terms, limit| Box::pin(purge(conn, terms.revoked, limit))),
     ],
     losses: &[|conn, account, _| Box::pin(revoke_all(conn, account))],
+    bounds: &[
+        ("oauth_clients", Bound::Account("`limits.oauth_clients` (100) that are not revoked; those go after 90 days")),
+        ("oauth_tokens", Bound::Term("a day after it expired")),
+    ],
     ..Area::named("oauth")
 };
 

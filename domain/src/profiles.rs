@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts;
-use crate::area::{Area, Chain};
+use crate::area::{Area, Bound, Chain};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
 use crate::limits::Limits;
@@ -38,6 +38,12 @@ pub(crate) const AREA: Area = Area {
     ],
     chains: &[SWEEP_RETENTION],
     losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
+    bounds: &[
+        ("profiles", Bound::Account("`limits.profiles` by tier, those in the recycle bin among them")),
+        ("profile_snapshots", Bound::Account("`limits.snapshots_per_profile` (50) of each profile")),
+        ("profile_stores", Bound::Account("`limits.profile_bytes_per_account` (16 GiB)")),
+        ("profile_store_chunks", Bound::Account("`limits.profile_bytes_per_account` (16 GiB)")),
+    ],
     ..Area::named("profiles")
 };
 

@@ -17,7 +17,7 @@ use strum::VariantArray as _;
 use zeroize::Zeroizing;
 
 use crate::accounts;
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, ProxyId};
 use crate::timestamp::Timestamp;
@@ -38,6 +38,11 @@ pub(crate) const AREA: Area = Area {
     .counting(|conn, terms| Box::pin(count_lost(conn, terms.deleted_account_secrets)))],
     actions: &["proxy.created", "proxy.updated", "proxy.deleted"],
     losses: &[|conn, account, _| Box::pin(lose(conn, account))],
+    bounds: &[
+        ("proxies", Bound::Account("`limits.proxies` (50)")),
+        ("session_proxies", Bound::Account("1 for each live session")),
+        ("proxy_checks", Bound::Account("1")),
+    ],
     ..Area::named("proxies")
 };
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use self::steps::Step;
 use crate::accounts::{self, AccountStatus};
 use crate::agents::Sealer;
-use crate::area::Area;
+use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, RecipeId};
 use crate::limits::Limits;
@@ -27,6 +27,7 @@ pub(crate) const AREA: Area = Area {
     kept: &[("recipes", "so many an account, until somebody deletes them")],
     actions: &["recipe.created", "recipe.deleted"],
     losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
+    bounds: &[("recipes", Bound::Account("`limits.recipes` (1,000), each of `limits.recipe_bytes` (256 KiB)"))],
     ..Area::named("recipes")
 };
 

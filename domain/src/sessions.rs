@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use self::intents::{Notice, OpenRequest, ReplyTo};
 use crate::accounts::{self, Tier};
-use crate::area::{Area, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::challenges::Standing;
 use crate::events::EventType;
@@ -55,6 +55,10 @@ pub(crate) const AREA: Area = Area {
     ],
     mails: &["session_success_first", "session_failed_first"],
     chains: &[SWEEP_FREE_TIER, PURGE_FINISHED],
+    bounds: &[
+        ("sessions", Bound::Term("`retention.ended_sessions` (90 days) after it ended")),
+        ("intents", Bound::Term("`retention.finished_jobs` (7 days) after it ended; its result 10 minutes")),
+    ],
     ..Area::named("sessions")
 };
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts::{self, AccountStatus, Held};
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::email_addresses::EmailAddress;
 use crate::ids::AccountId;
@@ -21,6 +21,7 @@ use crate::web_sessions::{self, NewWebSession};
 pub(crate) const AREA: Area = Area {
     actions: &["account.login", "account.password_changed"],
     mails: &["verify_email", "magic_link", "reset_password", "welcome"],
+    bounds: &[("sign_in_networks", Bound::Account("32, each for 180 days after its last sign-in"))],
     purges: &[Purge::new("tokens", "sign_in_networks", |conn, _, limit| Box::pin(purge_networks(conn, limit)))],
     losses: &[
         |conn, account, _| Box::pin(end_all(conn, account)),

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::api_keys::Secret;
-use crate::area::Area;
+use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, StaffCredentialId};
 use crate::timestamp::Timestamp;
@@ -19,6 +19,10 @@ use crate::validation::{self, Invalid, Rules};
 pub(crate) const AREA: Area = Area {
     kept: &[("staff_credentials", "staff's log refers to them"), ("staff_log", "never purged")],
     actions: &["admin.refund_recorded", "admin.support_note"],
+    bounds: &[
+        ("staff_credentials", Bound::Operator("one for each member of staff")),
+        ("staff_log", Bound::Operator("a row for each action of staff")),
+    ],
     ..Area::named("staff")
 };
 

@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use self::components::Measured;
 use self::history::Day;
 use self::incidents::Incident;
-use crate::area::{Area, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge};
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
@@ -31,6 +31,17 @@ pub(crate) const AREA: Area = Area {
     ],
     mails: &["status_confirm", "status_subscribed", "incident_posted", "incident_updated", "incident_resolved"],
     chains: &[SAMPLE, SEND_NOTICES],
+    bounds: &[
+        ("incidents", Bound::Operator("written by staff")),
+        ("incident_updates", Bound::Operator("written by staff")),
+        ("incident_notices", Bound::Operator("a few for each incident")),
+        ("status_days", Bound::Operator("90 days")),
+        ("status_reports", Bound::Operator("one for each API process")),
+        (
+            "status_subscribers",
+            Bound::Term("a day after the link expired that was not followed; one for each address that confirmed"),
+        ),
+    ],
     ..Area::named("status")
 };
 

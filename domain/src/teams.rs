@@ -9,7 +9,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::AccountStatus;
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, TeamId};
 use crate::limits::Limits;
@@ -28,6 +28,14 @@ pub(crate) const AREA: Area = Area {
     actions: &["team.member_invited", "team.invite_accepted", "team.member_removed", "team.updated"],
     mails: &["team_invite"],
     losses: &[|conn, account, actor| Box::pin(members::end_all(conn, account, actor))],
+    bounds: &[
+        ("teams", Bound::Account("1")),
+        (
+            "team_members",
+            Bound::Account("`rate_limits.team_invites_per_hour` (100) invitations an hour, each good for one member"),
+        ),
+        ("team_invites", Bound::Term("a day after it expired; 90 days after it was accepted")),
+    ],
     ..Area::named("teams")
 };
 

@@ -11,12 +11,13 @@ use chrono::{Datelike, Days, Months, NaiveDate, NaiveTime};
 use sqlx::PgConnection;
 
 use crate::accounts::{self, Tier};
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("usage", "usage_counts", |conn, terms, limit| Box::pin(purge(conn, terms.usage, limit)))],
+    bounds: &[("usage_counts", Bound::Term("`retention.usage` (400 days); 6 rows a day"))],
     ..Area::named("usage")
 };
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::{AccountStatus, Tier};
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::ids::{AccountId, WebSessionId};
 use crate::timestamp::Timestamp;
@@ -15,6 +15,7 @@ use crate::tokens::{self, Token};
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("tokens", "web_sessions", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
     actions: &["account.logout", "account.web_session_revoked"],
+    bounds: &[("web_sessions", Bound::Term("a day after it expired"))],
     ..Area::named("web_sessions")
 };
 

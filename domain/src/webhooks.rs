@@ -12,7 +12,7 @@ pub mod secrets;
 
 use url::Url;
 
-use crate::area::{Area, Chain, Purge};
+use crate::area::{Area, Bound, Chain, Purge};
 use crate::events::EventType;
 use crate::limits::Limits;
 use crate::validation::Invalid;
@@ -40,6 +40,19 @@ pub(crate) const AREA: Area = Area {
     mails: &["webhook_secret_reminder", "webhook_secret_grace_expiring"],
     chains: &[GIVE_UP, REMIND_OF_SECRETS, REQUEUE],
     last_losses: &[|conn, account, _| Box::pin(endpoints::delete_all(conn, account))],
+    bounds: &[
+        (
+            "webhook_endpoints",
+            Bound::Account("`limits.webhook_endpoints` (10) that are not disabled; deleted ones go after 90 days"),
+        ),
+        (
+            "webhook_deliveries",
+            Bound::Term(
+                "`retention.webhook_bodies` (30 days) after it ended; a waiting one ends after 6 attempts, or with its endpoint",
+            ),
+        ),
+        ("delivery_requeues", Bound::Operator("one for each request of staff")),
+    ],
     ..Area::named("webhooks")
 };
 

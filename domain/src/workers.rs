@@ -11,13 +11,17 @@ use sqlx::PgConnection;
 use strum::VariantArray as _;
 use uuid::Uuid;
 
-use crate::area::{Area, Purge};
+use crate::area::{Area, Bound, Purge};
 use crate::ids::{SessionId, WorkerId};
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     kept: &[("worker_slots", "they go with their worker")],
     purges: &[Purge::new("workers", "workers", |conn, terms, limit| Box::pin(purge(conn, terms.workers, limit)))],
+    bounds: &[
+        ("workers", Bound::Operator("one for each start of a worker; `retention.stopped_workers` (7 days)")),
+        ("worker_slots", Bound::Operator("one for each browser of a worker")),
+    ],
     ..Area::named("workers")
 };
 

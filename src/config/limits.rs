@@ -1,5 +1,6 @@
 //! `limits.*`: the domain's [`Limits`], field by field, because the domain does not know how configuration is spelled.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use kitfleet_domain::limits::{ConcurrentSessions, Limits, Profiles};
@@ -67,6 +68,9 @@ pub(super) struct LimitsTable {
     profile_bytes_per_account: u64,
     snapshots_per_profile: u32,
     profile_document_bytes: u64,
+    agent_bytes_per_account: u64,
+    refused_creates: u32,
+    audited_changes_per_hour: NonZeroU32,
     recipes: u32,
     recipe_steps: u32,
     recipe_bytes: usize,

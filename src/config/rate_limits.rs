@@ -25,6 +25,7 @@ pub(super) struct RateLimitsTable {
     team_invites_per_hour: NonZeroU32,
     byok_test_per_minute: NonZeroU32,
     proxy_check_per_minute: NonZeroU32,
+    webhook_sends_per_minute: NonZeroU32,
     billing_per_minute: NonZeroU32,
     credential_per_minute: NonZeroU32,
 }

@@ -4,6 +4,7 @@ mod creating;
 mod faults;
 mod lanes;
 mod models;
+mod quota;
 mod receipts;
 mod turns;
 

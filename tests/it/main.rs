@@ -15,6 +15,7 @@ mod authorization;
 mod byok;
 mod card;
 mod challenges;
+mod changes;
 mod citations;
 mod clocks;
 mod command_line;

@@ -5,8 +5,10 @@ mod mailing;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::email_addresses::EmailAddress;
 use kitfleet_domain::emails::Template;
-use kitfleet_domain::status::notices;
+use kitfleet_domain::ids::EmailId;
+use kitfleet_domain::status::{notices, subscribers};
 use kitfleet_jobs::status::go_on_telling;
 use nix::sys::signal::Signal;
 use reqwest::Method;
@@ -255,33 +257,139 @@ async fn workers_without_a_free_slot_show() {
     app.stop().await;
 }
 
-/// Contract: status 4. Deliveries that fail for two customers are theirs; for three they are the service's.
+/// So many accounts with an endpoint there, which is told of keys that are revoked.
+async fn subscribed_accounts(app: &App, url: &str, count: usize) -> Vec<(Client, String)> {
+    let mut accounts = Vec::new();
+    for _ in 0..count {
+        let (_, client) = app.customer(Tier::Enterprise).await;
+        let endpoint = id_of(&create(&client, url, &["api_key.revoked"]).await);
+        accounts.push((client, endpoint));
+    }
+    accounts
+}
+
+/// Has an endpoint told of something.
+async fn happen(client: &Client) {
+    let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201).body;
+    client.delete(&format!("/v1/api-keys/{}", key["id"].as_str().expect("an id"))).await.expect(204);
+}
+
+impl App {
+    /// Runs a statement, and waits until a look has seen what that left.
+    async fn looked_after(&self, statement: &'static str) -> Value {
+        sqlx::query(statement).execute(&self.database.pool).await.expect("a statement");
+        let before = self.shown().await["measured_at"].clone();
+        eventually(Duration::from_secs(20), "a look that saw it", async || {
+            let shown = self.shown().await;
+            (shown["measured_at"] != before).then_some(shown)
+        })
+        .await
+    }
+}
+
+/// Contract: status 4, 23. Endpoints that refuse, are not there or have no name are their owners', for however many of them.
 #[tokio::test]
-async fn deliveries_that_fail_for_many_show() {
+async fn deliveries_that_targets_refuse_do_not_show() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
-    let deliver = async |path: &str, times: usize| {
-        let (_, client) = app.customer(Tier::Enterprise).await;
-        let endpoint = id_of(&create(&client, &sink.url(path), &["session.failed"]).await);
-        for _ in 0..times {
-            send_test(&client, &endpoint).await;
+    for url in [sink.url("/status/500"), "https://127.0.0.1:9/dead".to_owned(), "https://nowhere.invalid/".to_owned()] {
+        for (client, endpoint) in subscribed_accounts(&app, &url, 3).await {
+            happen(&client).await;
+            for _ in 0..4 {
+                send_test(&client, &endpoint).await;
+            }
         }
-    };
-    deliver("/status/500", 5).await;
-    deliver("/status/500", 1).await;
-    sink.receives("/status/500", 6).await;
-    eventually(Duration::from_secs(20), "a look that saw them", async || {
-        let seen = app.shown().await;
-        let since = "select count(*) from webhook_deliveries
-                     where status = 'pending' and attempts > 0 and updated_at < now() - interval '4 seconds'";
-        assert_eq!(state_of(&seen, "webhooks"), "operational", "of two customers");
-        (app.count(since).await == 6).then_some(())
+    }
+    eventually(Duration::from_secs(40), "each was attempted", async || {
+        let waiting = "select count(*) from webhook_deliveries where attempts = 0";
+        (app.count(waiting).await == 0).then_some(())
     })
     .await;
-    deliver("/status/500", 1).await;
+    assert_eq!(app.count("select count(*) from webhook_deliveries where last_error is not null").await, 6 * 5);
+    let shown = app.looked_after("select 1").await;
+    assert_eq!(state_of(&shown, "webhooks"), "operational");
+    // Even when they have waited for long since then.
+    let late = "update webhook_deliveries set due = true, next_attempt_at = now() - interval '6 minutes'
+                where event_type = 'test.ping' and status = 'pending'";
+    assert_eq!(state_of(&app.looked_after(late).await, "webhooks"), "operational");
+    app.stop().await;
+}
+
+/// Contract: status 4, 23, 24. What is not attempted in time is the service's: for two accounts it is not counted, and tests, and what a
+/// paused endpoint has waiting, never are.
+#[tokio::test]
+async fn deliveries_that_are_not_attempted_show() {
+    // Nobody sends anything.
+    let app = App::simulated().roles(&[Role::Api]).start().await;
+    let accounts = subscribed_accounts(&app, "https://example.com/hook", 4).await;
+    let late = "update webhook_deliveries set next_attempt_at = now() - interval '6 minutes'";
+    for (client, endpoint) in &accounts {
+        send_test(client, endpoint).await;
+    }
+    assert_eq!(state_of(&app.looked_after(late).await, "webhooks"), "operational", "tests are none");
+    for (client, _) in &accounts[..2] {
+        for _ in 0..5 {
+            happen(client).await;
+        }
+    }
+    assert_eq!(state_of(&app.looked_after(late).await, "webhooks"), "operational", "of two accounts");
+    happen(&accounts[2].0).await;
+    assert_eq!(state_of(&app.looked_after("select 1").await, "webhooks"), "operational", "not for long");
+    assert_eq!(state_of(&app.looked_after(late).await, "webhooks"), "major_outage");
+    let attempted = "update webhook_endpoints set last_failure_at = now()";
+    assert_eq!(state_of(&app.looked_after(attempted).await, "webhooks"), "operational", "others of theirs were");
+    let long_ago = "update webhook_endpoints set last_failure_at = now() - interval '10 minutes'";
+    assert_eq!(state_of(&app.looked_after(long_ago).await, "webhooks"), "major_outage");
+    let (client, endpoint) = &accounts[2];
+    client.patch(&format!("/v1/webhooks/{endpoint}"), json!({"active": false})).await.expect(200);
+    assert_eq!(state_of(&app.looked_after("select 1").await, "webhooks"), "operational", "one is paused");
+    app.stop().await;
+}
+
+/// Contract: status 23. What cannot be signed is the service's failure.
+#[tokio::test]
+async fn deliveries_that_cannot_be_signed_show() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let accounts = subscribed_accounts(&app, &sink.url("/status/200"), 3).await;
+    sqlx::query("update webhook_endpoints set sealed_secret = 'x'")
+        .execute(&app.database.pool)
+        .await
+        .expect("a statement");
+    for (client, _) in &accounts {
+        happen(client).await;
+    }
     app.comes_to("webhooks", "major_outage").await;
-    deliver("/status/200", 1).await;
+    let (client, _) = &subscribed_accounts(&app, &sink.url("/status/200"), 1).await[0];
+    happen(client).await;
     app.comes_to("webhooks", "partial_outage").await;
+    app.stop().await;
+}
+
+/// Contract: webhooks 30; rate-limits 13. Tests and replays are limited by account, both together, and nothing else of webhooks is.
+#[tokio::test]
+async fn tests_and_replays_are_limited() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).set("rate_limits.webhook_sends_per_minute", "3").start().await;
+    let accounts = subscribed_accounts(&app, &sink.url("/status/200"), 2).await;
+    let (client, endpoint) = &accounts[0];
+    let delivery = send_test(client, endpoint).await;
+    eventually(Duration::from_secs(20), "it arrived", async || {
+        (app.count("select count(*) from webhook_deliveries where status = 'delivered'").await == 1).then_some(())
+    })
+    .await;
+    let replay = async || client.post(&format!("/v1/webhook-deliveries/{delivery}/replay"), json!({})).await;
+    replay().await.expect(202);
+    send_test(client, endpoint).await;
+    for refused in [replay().await, client.post(&format!("/v1/webhooks/{endpoint}/test"), json!({})).await] {
+        let refused = refused.problem(429, "rate-limited");
+        let wait: u64 = refused.headers["retry-after"].to_str().expect("text").parse().expect("a number");
+        assert!((1..=20).contains(&wait), "{wait}");
+    }
+    let another = id_of(&create(client, &sink.url("/status/200"), &["api_key.revoked"]).await);
+    client.post(&format!("/v1/webhooks/{another}/test"), json!({})).await.problem(429, "rate-limited");
+    happen(client).await;
+    send_test(&accounts[1].0, &accounts[1].1).await;
     app.stop().await;
 }
 
@@ -641,6 +749,71 @@ async fn an_update_rests_after_one_that_was_sent_late() {
     .await;
     let taken = server.taken();
     assert!(taken.len() == 3 && taken[2].text.contains("Third news."), "{}", taken.len());
+    app.stop().await;
+}
+
+/// Contract: status 19, 25. What was written before an address confirmed is not mailed to it, however late it is told; what is written after
+/// that is, also to one that unsubscribed and subscribed again.
+#[tokio::test]
+async fn a_subscriber_is_told_only_what_was_written_after_they_confirmed() {
+    // Nobody sends what is written, and nobody tells but the test.
+    let app = App::simulated().roles(&[Role::Api]).start().await;
+    let staff = app.staff().await;
+    let joins = async |name: &str| {
+        let mut conn = app.database.pool.acquire().await.expect("a connection");
+        let address = EmailAddress::parse(&format!("{name}@example.com")).expect("an address");
+        let id = subscribers::subscribe(&mut conn, &address, HOUR).await.expect("a subscriber");
+        let asked =
+            subscribers::ask(&mut conn, id, EmailId::generate()).await.expect("a statement").expect("a question");
+        app.press("/status/confirm", asked.token.reveal()).await.expect(200);
+    };
+    let leaves = async |name: &'static str| {
+        let gone = sqlx::query("delete from status_subscribers where email = $1").bind(format!("{name}@example.com"));
+        gone.execute(&app.database.pool).await.expect("a statement");
+    };
+    // Who was told, in the order of the alphabet, since the last time.
+    let told = async |template: &str| {
+        app.tell().await;
+        let names = "with told as (delete from emails where template = $1 returning subscriber_id)
+                     select coalesce(string_agg(split_part(s.email, '@', 1), ' ' order by s.email), '')
+                     from told join status_subscribers s on s.id = told.subscriber_id";
+        let names = sqlx::query_scalar::<_, String>(names).bind(template);
+        names.fetch_one(&app.database.pool).await.expect("names")
+    };
+
+    joins("ada").await;
+    let id = posted(&staff).await;
+    joins("bob").await;
+    assert_eq!(told("incident_posted").await, "ada");
+    update(&staff, &id, "First news.").await.expect(200);
+    joins("cid").await;
+    assert_eq!(told("incident_updated").await, "ada bob");
+    // One that waits for its hour tells of the newest text.
+    update(&staff, &id, "Second news.").await.expect(200);
+    joins("dan").await;
+    assert_eq!(told("incident_updated").await, "", "an hour has not passed");
+    update(&staff, &id, "Third news.").await.expect(200);
+    joins("eve").await;
+    leaves("bob").await;
+    joins("bob").await;
+    let hour = "update incident_notices set done_at = done_at - interval '1 hour 1 second' where kind = 'updated'";
+    sqlx::query(hour).execute(&app.database.pool).await.expect("a statement");
+    assert_eq!(told("incident_updated").await, "ada cid dan");
+    resolve(&staff, &id).await.expect(200);
+    joins("fay").await;
+    leaves("ada").await;
+    joins("ada").await;
+    assert_eq!(told("incident_resolved").await, "bob cid dan eve");
+
+    let (open, over) = (posted(&staff).await, posted(&staff).await);
+    resolve(&staff, &over).await.expect(200);
+    leaves("bob").await;
+    joins("bob").await;
+    joins("gus").await;
+    assert_eq!(told("incident_posted").await, "ada ada cid cid dan dan eve eve fay fay");
+    assert_eq!(told("incident_resolved").await, "ada cid dan eve fay");
+    resolve(&staff, &open).await.expect(200);
+    assert_eq!(told("incident_resolved").await, "ada bob cid dan eve fay gus");
     app.stop().await;
 }
 

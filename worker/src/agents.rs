@@ -160,7 +160,7 @@ impl Turn<'_> {
         if !begun? {
             return Ok(None);
         }
-        let mut room = self.context.config.agents.turn_result_bytes;
+        let mut room = self.room();
         let Ran { kind, reply, candidates } = self.run(&mut steps, (0, ahead?), approved, &mut room).await?;
         let said = Said { message: shown, reply: steps::with_what_was_held(reply, &steps), candidates };
         Ok(Some(Ending { kind, said, steps, read }))
@@ -219,6 +219,12 @@ impl Turn<'_> {
             }
         }
         Ok(plan(if count == 1 { "Done.".to_owned() } else { format!("Done, all {count} steps.") }))
+    }
+
+    /// Bytes that the results of its steps may come to.
+    fn room(&self) -> usize {
+        let config = &self.context.config;
+        self.waiting.room(config.agents.turn_result_bytes, &config.limits)
     }
 
     async fn end(&self, ending: &Ending) -> sqlx::Result<()> {

@@ -336,14 +336,13 @@ async fn purge_arm(db: &PgPool, arm: &Arm, terms: &Terms, rows: &mut u64) -> sql
     Ok(())
 }
 
-/// Forgets the idempotency keys of creates and purchases that are not good any more (contract: agents 5; billing 6, 33). Receipts of
+/// Forgets the idempotency keys of creates and purchases that are not good any more (contract: agents 6; billing 6, 33). Receipts of
 /// messages go with their agent session alone. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sweep_idempotency(db: &PgPool, terms: &Terms) -> sqlx::Result<u64> {
-    let creates =
-        until_none(|| async { creates::purge(&mut *db.acquire().await?, terms.agent_sessions, BATCH).await }).await?;
+pub async fn sweep_idempotency(db: &PgPool) -> sqlx::Result<u64> {
+    let creates = until_none(|| async { creates::purge(&mut *db.acquire().await?, BATCH).await }).await?;
     let by_card = until_none(|| async { card::purge_keys(&mut *db.acquire().await?, BATCH).await }).await?;
     let orders = until_none(|| async { orders::purge_unanswered(&mut *db.acquire().await?, BATCH).await }).await?;
     Ok(creates + by_card + orders)

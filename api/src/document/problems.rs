@@ -190,6 +190,11 @@ fn members() -> Vec<Member> {
             number("How many of them there may be"),
             2.into(),
         ),
+        at_times(
+            vec![&kinds::RATE_LIMITED],
+            "limit",
+            number("Where an account is limited: how often it may do this in an hour"),
+        ),
         at_times(vec![&kinds::CONFLICT], "limit", number("Of what there is too much: how many there may be")),
         member(
             vec![&kinds::PROFILE_BYTES_LIMIT],
@@ -203,10 +208,16 @@ fn members() -> Vec<Member> {
             json!({"type": "string", "description": "Who has the profile"}),
             "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e".into(),
         ),
+        member(
+            vec![&kinds::AGENT_BYTES_LIMIT],
+            "bytes",
+            number("Bytes that the account's agent sessions keep, sealed"),
+            268_435_456.into(),
+        ),
         member(vec![&kinds::MFA_STEP_UP_REQUIRED], "requires_mfa_step_up", json!({"const": true}), true.into()),
         member(vec![&kinds::MFA_STEP_UP_REQUIRED], "reason", reason, "expired".into()),
         member(
-            vec![&kinds::PAYLOAD_TOO_LARGE, &kinds::PROFILE_BYTES_LIMIT],
+            vec![&kinds::PAYLOAD_TOO_LARGE, &kinds::PROFILE_BYTES_LIMIT, &kinds::AGENT_BYTES_LIMIT],
             "limit_bytes",
             number("Bytes that are allowed"),
             1_048_576.into(),

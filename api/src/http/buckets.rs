@@ -38,6 +38,8 @@ pub struct RateLimits {
     pub byok_test_per_minute: NonZeroU32,
     /// Checking saved proxies, an account.
     pub proxy_check_per_minute: NonZeroU32,
+    /// Testing webhook endpoints and replaying deliveries, an account.
+    pub webhook_sends_per_minute: NonZeroU32,
     /// Asking a payment provider for something, an account.
     pub billing_per_minute: NonZeroU32,
     /// Everything, a credential, at one replica.
@@ -63,6 +65,7 @@ impl Default for RateLimits {
             team_invites_per_hour: const { NonZeroU32::new(100).expect("more than none") },
             byok_test_per_minute: const { NonZeroU32::new(10).expect("more than none") },
             proxy_check_per_minute: const { NonZeroU32::new(10).expect("more than none") },
+            webhook_sends_per_minute: const { NonZeroU32::new(60).expect("more than none") },
             billing_per_minute: const { NonZeroU32::new(30).expect("more than none") },
             credential_per_minute: const { NonZeroU32::new(60_000).expect("more than none") },
         }
@@ -97,6 +100,8 @@ pub enum Bucket {
     ByokTest,
     /// The check of a saved proxy.
     ProxyCheck,
+    /// Tests of webhook endpoints and replays of deliveries.
+    WebhookSend,
     /// What a payment provider is asked for.
     Billing,
     /// Whatever a credential asks for.
@@ -122,6 +127,7 @@ impl Bucket {
         Self::TeamInvite,
         Self::ByokTest,
         Self::ProxyCheck,
+        Self::WebhookSend,
         Self::Billing,
         Self::Credential,
     ];
@@ -146,6 +152,7 @@ impl Bucket {
             Self::TeamInvite => "team_invite",
             Self::ByokTest => "byok_test",
             Self::ProxyCheck => "proxy_check",
+            Self::WebhookSend => "webhook_send",
             Self::Billing => "billing",
             Self::Credential => "credential",
         }
@@ -171,6 +178,7 @@ impl Bucket {
             Self::TeamInvite => Quota::per_hour(limits.team_invites_per_hour),
             Self::ByokTest => Quota::per_minute(limits.byok_test_per_minute),
             Self::ProxyCheck => Quota::per_minute(limits.proxy_check_per_minute),
+            Self::WebhookSend => Quota::per_minute(limits.webhook_sends_per_minute),
             Self::Billing => Quota::per_minute(limits.billing_per_minute),
             Self::Credential => Quota::per_minute(limits.credential_per_minute),
         }

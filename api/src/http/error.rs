@@ -2,6 +2,9 @@
 //!
 //! A handler says what is wrong; the layer in [`crate::http::problems`], which knows the request, writes the document.
 
+use std::fmt::Display;
+use std::time::Duration;
+
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -137,8 +140,13 @@ impl Problem {
 
     /// Somebody asks too often; in so many seconds they may ask again.
     pub fn rate_limited(seconds: u64) -> Self {
-        let mut problem =
-            Self::new(&kinds::RATE_LIMITED, format!("there were too many requests; try again in {seconds} s"));
+        Self::rate_limited_by("there were too many requests", Duration::from_secs(seconds))
+    }
+
+    /// A limit is exceeded, and no longer is after `wait`.
+    pub fn rate_limited_by(limit: impl Display, wait: Duration) -> Self {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let mut problem = Self::new(&kinds::RATE_LIMITED, format!("{limit}; try again in {seconds} s"));
         problem.0.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         problem
     }

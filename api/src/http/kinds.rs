@@ -193,6 +193,13 @@ pub static PROFILE_BYTES_LIMIT: Kind = Kind {
     meaning: "What the account's profiles and snapshots hold (current_bytes) leaves no room for more (limit_bytes).",
     remedy: "Delete snapshots and purge profiles that are no longer needed.",
 };
+pub static AGENT_BYTES_LIMIT: Kind = Kind {
+    slug: FEATURE_UNAVAILABLE.slug,
+    title: FEATURE_UNAVAILABLE.title,
+    status: StatusCode::FORBIDDEN,
+    meaning: "The account's agent sessions keep as many bytes (bytes) as they may (limit_bytes).",
+    remedy: "Delete agent sessions that are no longer needed with DELETE /v1/agent-sessions/{id}?purge=true.",
+};
 pub static PROXY_LIMIT: Kind = Kind {
     slug: FEATURE_UNAVAILABLE.slug,
     title: FEATURE_UNAVAILABLE.title,
@@ -242,14 +249,16 @@ pub static ALL: [&Kind; 21] = [
 ];
 
 /// Those that share another one's slug.
-static LIMITS: [&Kind; 5] = [&PROFILE_LIMIT, &SNAPSHOT_LIMIT, &PROFILE_BYTES_LIMIT, &PROXY_LIMIT, &STREAM_LIMIT];
+static LIMITS: [&Kind; 6] =
+    [&PROFILE_LIMIT, &SNAPSHOT_LIMIT, &PROFILE_BYTES_LIMIT, &AGENT_BYTES_LIMIT, &PROXY_LIMIT, &STREAM_LIMIT];
 
 /// The name of a kind that its title does not name.
-static NAMES: [(&Kind, &str); 6] = [
+static NAMES: [(&Kind, &str); 7] = [
     (&MFA_STEP_UP_REQUIRED, "MfaStepUpRequired"),
     (&PROFILE_LIMIT, "ProfileLimit"),
     (&SNAPSHOT_LIMIT, "SnapshotLimit"),
     (&PROFILE_BYTES_LIMIT, "ProfileBytesLimit"),
+    (&AGENT_BYTES_LIMIT, "AgentBytesLimit"),
     (&PROXY_LIMIT, "ProxyLimit"),
     (&STREAM_LIMIT, "StreamLimit"),
 ];

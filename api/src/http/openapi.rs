@@ -109,6 +109,8 @@ problem_sets! {
     NoAgentSession: NOT_FOUND;
     /// An agent session that is closed, or that somebody else drives.
     AgentElsewhere: CONFLICT;
+    /// Agent sessions that keep as much as they may.
+    AgentRoom: AGENT_BYTES_LIMIT;
     /// An agent session whose driver session has ended, or of which nothing is heard.
     AgentGone: SESSION_DESTROYED SESSION_TIMEOUT;
     /// A saved proxy that is not the caller's to see.

@@ -9,7 +9,7 @@ mod wire;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::agents::{self, AgentStatus, Filter};
+use kitfleet_domain::agents::{self, AgentStatus, Filter, TooManyBytes};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::AgentSessionId;
@@ -22,8 +22,9 @@ use utoipa_axum::routes;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Unused;
+use crate::http::kinds;
 use crate::http::lists::{self, Paging, Query};
-use crate::http::openapi::{Database, InvalidQuery, NoAgentSession, Restricted, query};
+use crate::http::openapi::{AgentElsewhere, Database, InvalidQuery, NoAgentSession, Restricted, query};
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
@@ -105,19 +106,32 @@ async fn read(app: &App, caller: &Caller, id: AgentSessionId) -> Result<AgentSes
 /// Close an agent session
 ///
 /// Destroys its driver session, which frees the slot at once. A turn under way ends without another step. Closing it again
-/// changes nothing.
+/// changes nothing. With `purge=true` the agent session is deleted as well, with its transcript, its receipts and its idempotency
+/// key, and no longer counts toward the account's quota; it is 409 while the agent session's last turn is still ending.
 #[utoipa::path(
     delete, path = "/v1/agent-sessions/{id}", tag = "Agent sessions", operation_id = "closeAgentSession",
-    params(IdPath<AgentSessionId>),
-    responses((status = 204, description = "It is closed, or was before"), Restricted, NoAgentSession, Database),
+    params(
+        IdPath<AgentSessionId>,
+        ("purge" = Option<bool>, Query, description = "`true` deletes the agent session with all that was said in it"),
+    ),
+    responses(
+        (status = 204, description = "It is closed, or was before"),
+        Restricted, InvalidQuery, NoAgentSession, AgentElsewhere, Database,
+    ),
 )]
 async fn close(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<AgentSessionId>,
+    query: Query,
     _body: Unused,
 ) -> Result<StatusCode> {
     let id = path.id()?;
+    let purge = match query.text("purge")? {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Problem::invalid("purge", "must be true or false")),
+    };
     let mut tx = app.db.begin().await?;
     let closed = jobs::close(&mut tx, caller.account_id, id, &caller.actor).await?;
     tx.commit().await?;
@@ -125,5 +139,20 @@ async fn close(
         browser::tell(&app.wakeups, destroyed);
     }
     app.line.look();
+    if purge {
+        let mut conn = app.db.acquire().await?;
+        let purged = agents::purge_closed(&mut conn, caller.account_id, id).await?;
+        if !purged && agents::exists(&mut conn, caller.account_id, id).await? {
+            let detail = "the agent session is closed, and its last turn is still ending; try again";
+            return Err(Problem::new(&kinds::CONFLICT, detail));
+        }
+    }
     Ok(StatusCode::NO_CONTENT)
+}
+
+impl From<TooManyBytes> for Problem {
+    fn from(error: TooManyBytes) -> Self {
+        let TooManyBytes { current, limit } = error;
+        Self::new(&kinds::AGENT_BYTES_LIMIT, error.to_string()).with("bytes", current).with("limit_bytes", limit)
+    }
 }

@@ -142,7 +142,7 @@ struct CreateKey {
 async fn create(caller: Caller, State(app): State<App>, Json(body): Json<CreateKey>) -> Result<Minted> {
     let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
     let new = NewKey { expires_at: body.expires_at, ..NewKey::customer(&body.name, &scopes) };
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
     let key = api_keys::mint(&mut tx, caller.account_id, &caller.actor, new).await?;
     tx.commit().await?;
@@ -216,7 +216,7 @@ async fn revoke(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, 
 )]
 async fn rotate(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, _body: Unused) -> Result<Minted> {
     let old = path.id()?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     // A full account can rotate its keys all the same: each is there twice for the grace.
     api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys.saturating_mul(2)).await?;
     let grace = app.config.auth.rotation_grace;

@@ -116,7 +116,7 @@ provider!(
 async fn set_key(app: &App, caller: &Caller, provider: Provider, body: &NewKey) -> Result<StatusCode> {
     let key = ProviderKey::parse(&body.key)?;
     let vault = app.own_vault("keys of model providers")?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     if !byok::set_key(&mut tx, caller.account_id, &caller.actor, provider, &key, vault).await? {
         return Err(Problem::account_gone());
     }
@@ -147,7 +147,8 @@ async fn test_key(app: &App, caller: &Caller, provider: Provider) -> Result<Answ
             "this deployment lacks the key that the provider's key was sealed with",
         )
     })?;
-    // No connection to the database is held while a provider is asked.
+    // Before the provider is asked, though the row is written after that. No connection to the database is held meanwhile.
+    app.begin_change(account).await?.commit().await?;
     let turn = app.byok_tests.take(account, PATIENCE).await?;
     let outcome = app.models.test(provider, &key).await;
     drop(turn);
@@ -175,7 +176,9 @@ struct Consent {
     responses((status = 200, description = "The consent, as it is now", body = Consent), Restricted, Body, Database),
 )]
 async fn set_consent(caller: Caller, State(app): State<App>, Json(consent): Json<Consent>) -> Result<Answer<Consent>> {
-    let mut tx = app.db.begin().await?;
+    // A consent can be withdrawn however many changes there were.
+    let account = caller.account_id;
+    let mut tx = if consent.consented { app.begin_change(account).await? } else { app.db.begin().await? };
     if !byok::set_consent(&mut tx, caller.account_id, &caller.actor, consent.consented).await? {
         return Err(Problem::account_gone());
     }

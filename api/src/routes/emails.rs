@@ -87,7 +87,9 @@ async fn set(
     Json(change): Json<EmailPreferenceChange>,
 ) -> Result<Answer<Wire>> {
     let preference = Preference { event_type: change.event_type.parse()?, opted_in: change.opted_in };
-    let mut tx = app.db.begin().await?;
+    // Mails can be turned off however many changes there were.
+    let account = caller.account_id;
+    let mut tx = if preference.opted_in { app.begin_change(account).await? } else { app.db.begin().await? };
     emails::set_preference(&mut tx, caller.account_id, &caller.actor, preference).await?;
     tx.commit().await?;
     Ok(Answer(preference.into()))

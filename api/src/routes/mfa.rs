@@ -171,7 +171,7 @@ async fn verify(
     let verified = verified?;
     // These take a while to hash: only for somebody whose code is right.
     let batch = new_batch(&app).await?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     if !mfa::complete(&mut tx, account, &verified, &batch, &caller.actor).await? {
         return Err(NotVerified::Wrong.into());
     }

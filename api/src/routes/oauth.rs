@@ -110,7 +110,7 @@ async fn create(
     Json(body): Json<NewClient>,
 ) -> Result<(StatusCode, Answer<OauthClient>)> {
     let scopes = Scopes::grantable(&body.scopes, &caller.scopes)?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let most = app.config.limits.oauth_clients;
     let (client, secret) = oauth::create_client(&mut tx, caller.account_id, &body.name, scopes, most).await?;
     tx.commit().await?;

@@ -167,7 +167,7 @@ fn check(mut rules: Rules, name: &str, archetype: &str) -> Result<ProfileName, I
 
 async fn insert(app: &App, caller: &Caller, new: &NewProfile<'_>) -> Result<Created> {
     let inserted = async {
-        let mut tx = app.db.begin().await?;
+        let mut tx = app.begin_change(caller.account_id).await?;
         let profile = profiles::create(&mut tx, caller.account_id, new, &app.config.limits, &caller.actor).await?;
         tx.commit().await?;
         Ok(created(profile))
@@ -292,7 +292,7 @@ async fn restore(
     path: IdPath<ProfileId>,
     _body: Unused,
 ) -> Result<Answer<Profile>> {
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let profile = profiles::restore(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;
     Ok(Answer(profile.into()))

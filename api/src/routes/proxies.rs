@@ -93,7 +93,7 @@ async fn create(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<SavedProxy>)> {
     let vault = vault(&app)?;
     let new = body.wanted().check(None, checks(&app))?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let most = app.config.limits.proxies;
     let saved = proxies::create(&mut tx, caller.account_id, &new, vault, most, &caller.actor).await?;
     tx.commit().await?;
@@ -146,7 +146,7 @@ async fn replace(
     let (vault, id) = (vault(&app)?, path.id()?);
     let before = read(&app, &caller, id).await?.scheme;
     let new = body.wanted().check(Some(before), checks(&app))?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let saved = proxies::replace(&mut tx, caller.account_id, id, &new, vault, &caller.actor).await?;
     tx.commit().await?;
     Ok(Answer(saved.into()))

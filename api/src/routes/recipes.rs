@@ -120,7 +120,7 @@ async fn create(
     let limits = &app.config.limits;
     let words = Words::parse(&body.label, body.description.as_deref(), limits)?;
     let of = body.agent_session_id.parse().map_err(|_| not_found::<AgentSessionId>())?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let recipe = recipes::create(&mut tx, caller.account_id, of, &words, keys, limits, &caller.actor).await?;
     tx.commit().await?;
     let location = [(LOCATION, format!("/v1/recipes/{}", recipe.id))];

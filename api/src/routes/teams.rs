@@ -92,7 +92,7 @@ async fn invite(
     app.rate_limits.check(Bucket::TeamInvite, owner.to_string().as_str()).await?;
     app.rate_limits.check(Bucket::TeamInvite, invitee.key()).await?;
     let ttl = app.config.invite_ttl;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let invite = invites::create(&mut tx, owner, &caller.actor, &invitee, body.role, ttl).await?;
     let recipient = Recipient::Invitee(invite);
     kitfleet_jobs::emails::send(&mut tx, Template::TeamInvite, recipient, json!({}), ttl).await?;
@@ -426,7 +426,7 @@ async fn rename(
     Json(body): Json<TeamChange>,
 ) -> Result<Answer<ChangedTeam>> {
     let name = TeamName::parse(&body.name, &app.config.limits)?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let renamed = teams::rename(&mut tx, caller.account_id, path.id()?, &name, &caller.actor).await?;
     tx.commit().await?;
     let team = renamed.ok_or_else(not_found::<TeamId>)?.into();

@@ -33,6 +33,7 @@ use crate::http::openapi::{
 };
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
+use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
@@ -201,7 +202,7 @@ async fn create(
     rules.check()?;
     let new = NewEndpoint { url: &url?, events: &events?, description: body.description.as_deref() };
     let vault = app.webhook_vault().await?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let created =
         endpoints::create(&mut tx, caller.account_id, new, limits.webhook_endpoints, vault, &caller.actor).await;
     let (endpoint, secret) = created?;
@@ -308,7 +309,7 @@ async fn update(
     rules.check()?;
     let changes = Changes { url: url?, events: events?, description, active: *active };
     let id = path.id()?;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let endpoint = endpoints::update(&mut tx, caller.account_id, id, &changes, &caller.actor).await?;
     tx.commit().await?;
     Ok(Answer(endpoint.into()))
@@ -366,7 +367,8 @@ async fn test(
     path: IdPath<WebhookId>,
     _body: Unused,
 ) -> Result<(StatusCode, Answer<SentDelivery>)> {
-    let mut tx = app.db.begin().await?;
+    app.rate_limits.check(Bucket::WebhookSend, caller.account_id.to_string().as_str()).await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let sent = deliveries::send_test(&mut tx, caller.account_id, path.id()?, &caller.actor).await;
     let sent = sent.map_err(|error| match error {
         ChangeError::Disabled | ChangeError::Paused => Problem::invalid("id", error.to_string()),
@@ -416,7 +418,7 @@ async fn rotate_secret(
 ) -> Result<Answer<RotatedSecret>> {
     let (id, vault) = (path.id()?, app.webhook_vault().await?);
     let grace = app.config.webhook_secret_grace;
-    let mut tx = app.db.begin().await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let rotated = endpoints::rotate_secret(&mut tx, caller.account_id, id, grace, vault, &caller.actor).await?;
     tx.commit().await?;
     Ok(Answer(RotatedSecret {
@@ -572,7 +574,8 @@ async fn replay(
     path: IdPath<DeliveryId>,
     _body: Unused,
 ) -> Result<(StatusCode, Answer<SentDelivery>)> {
-    let mut tx = app.db.begin().await?;
+    app.rate_limits.check(Bucket::WebhookSend, caller.account_id.to_string().as_str()).await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
     let sent = deliveries::replay(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
     tx.commit().await?;
     Ok((StatusCode::ACCEPTED, Answer(sent.into())))

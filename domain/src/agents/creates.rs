@@ -91,11 +91,24 @@ pub async fn answer(conn: &mut PgConnection, account: AccountId, key: &str, answ
     Ok(())
 }
 
-/// Keeps a refusal, after which there is no agent session, unless the key was used meanwhile.
+/// How long a refusal is kept (contract: agents 6).
+const REFUSALS_KEPT: Duration = Duration::from_hours(24);
+
+/// Refusals that one refusal makes room for: more than one, because several that come at once see the same ones as the oldest.
+const FORGOTTEN_AT_ONCE: i64 = 16;
+
+/// Keeps a refusal, after which there is no agent session, unless the key was used meanwhile. Of an account the newest `most` are
+/// kept: a request that is sent again comes soon after the first.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn refuse(conn: &mut PgConnection, account: AccountId, key: &str, answer: &Answered) -> sqlx::Result<()> {
+pub async fn refuse(
+    conn: &mut PgConnection,
+    account: AccountId,
+    key: &str,
+    answer: &Answered,
+    most: u32,
+) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into agent_session_creates (account_id, key, http_status, body) values ($1, $2, $3, $4)
          on conflict do nothing",
@@ -104,22 +117,32 @@ pub async fn refuse(conn: &mut PgConnection, account: AccountId, key: &str, answ
         i16::try_from(answer.status).unwrap_or_default(),
         answer.body,
     )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "delete from agent_session_creates where (account_id, key) in (
+             select account_id, key from agent_session_creates where account_id = $1 and agent_session_id is null
+             order by created_at desc offset $2 limit $3 for update skip locked)",
+        account as _,
+        i64::from(most),
+        FORGOTTEN_AT_ONCE,
+    )
     .execute(conn)
     .await?;
     Ok(())
 }
 
-/// Deletes refusals that are older than `age`, up to `limit`; what else there is goes with its agent session. Answers how many.
+/// Deletes refusals that have reached their term, up to `limit`; what else there is goes with its agent session. Answers how many.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+pub async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from agent_session_creates where (account_id, key) in (
              select account_id, key from agent_session_creates
              where agent_session_id is null and created_at < now() - make_interval(secs => $1)
              order by created_at limit $2 for update skip locked)",
-        age.as_secs_f64(),
+        REFUSALS_KEPT.as_secs_f64(),
         limit,
     )
     .execute(conn)

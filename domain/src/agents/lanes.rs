@@ -2,12 +2,14 @@
 //! long as it is heard of. Each change is made under the lock of the agent session's row, which a turn looks at before each
 //! of its steps, so that a human who has taken over is not interfered with.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::{Mode, close_if_ended};
+use crate::audit::changes::{self, TooManyChanges};
 use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, AgentSessionId, SessionId};
 use crate::validation::{Invalid, Rules};
@@ -61,6 +63,9 @@ pub enum LaneError {
     /// A human drives, so that the mode stays.
     #[error("a human drives the agent session; hand it back first")]
     HumanDrives,
+    /// The account has made as many changes in an hour as it may.
+    #[error(transparent)]
+    TooManyChanges(#[from] TooManyChanges),
     /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -173,30 +178,61 @@ pub(super) async fn lapse(conn: &mut PgConnection, account: AccountId, id: Agent
 }
 
 /// Gives the lane to a human's client. Again by the one that drives it changes nothing but when that was heard of. `conn` is in a
-/// transaction, as everywhere here.
+/// transaction, as everywhere here, which is to be committed also when the lane does not change.
 ///
 /// # Errors
-/// When the mode is another, another client drives, or the database fails.
+/// When the mode is another, another client drives, the account has made `per_hour` changes, or the database fails.
 pub async fn take_over(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
     client: &ClientId,
     patience: Duration,
+    per_hour: NonZeroU32,
     actor: &Actor,
 ) -> Result<(), LaneError> {
+    changes::count(&mut *conn, account, per_hour).await??;
+    let changed = give_to(&mut *conn, (account, id), client, patience, actor).await;
+    keep_count_of(conn, account, per_hour, changed).await
+}
+
+/// Whether the lane was somebody else's.
+async fn give_to(
+    conn: &mut PgConnection,
+    (account, id): (AccountId, AgentSessionId),
+    client: &ClientId,
+    patience: Duration,
+    actor: &Actor,
+) -> Result<bool, LaneError> {
     let mut locked = lock(&mut *conn, account, id, patience).await?;
     if locked.mode != Mode::Pair {
         return Err(LaneError::NotPair);
     }
     match &locked.driver {
-        Some(driver) if *driver == client.0 => Ok(hear(conn, id).await?),
+        Some(driver) if *driver == client.0 => {
+            hear(conn, id).await?;
+            Ok(false)
+        }
         Some(_) => Err(LaneError::DrivenByAnother),
         None => {
             locked.drive(&mut *conn, Some(client.0.clone())).await?;
             let lanes = (Lane::AiDriving, Lane::HumanDriving);
-            Ok(locked.record(conn, "agent_session.pair_mode.takeover", lanes, Some(&client.0), actor).await?)
+            locked.record(conn, "agent_session.pair_mode.takeover", lanes, Some(&client.0), actor).await?;
+            Ok(true)
         }
     }
+}
+
+/// Uncounts a change that changed nothing.
+async fn keep_count_of(
+    conn: &mut PgConnection,
+    account: AccountId,
+    per_hour: NonZeroU32,
+    changed: Result<bool, LaneError>,
+) -> Result<(), LaneError> {
+    if !matches!(changed, Ok(true) | Err(LaneError::Database(_))) {
+        changes::uncount(conn, account, per_hour).await?;
+    }
+    changed.map(drop)
 }
 
 /// Gives the lane back to the AI.
@@ -296,20 +332,34 @@ async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
 /// Changes who may drive. The same mode again changes nothing.
 ///
 /// # Errors
-/// When a human drives in pair mode, or the database fails.
+/// When a human drives in pair mode, the account has made `per_hour` changes, or the database fails.
 pub async fn set_mode(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
     mode: Mode,
     patience: Duration,
+    per_hour: NonZeroU32,
     actor: &Actor,
 ) -> Result<(), LaneError> {
+    changes::count(&mut *conn, account, per_hour).await??;
+    let changed = change_mode(&mut *conn, (account, id), mode, patience, actor).await;
+    keep_count_of(conn, account, per_hour, changed).await
+}
+
+/// Whether the mode was another.
+async fn change_mode(
+    conn: &mut PgConnection,
+    (account, id): (AccountId, AgentSessionId),
+    mode: Mode,
+    patience: Duration,
+    actor: &Actor,
+) -> Result<bool, LaneError> {
     let locked = lock(&mut *conn, account, id, patience).await?;
     if locked.driver.is_some() {
         return Err(LaneError::HumanDrives);
     }
     if locked.mode == mode {
-        return Ok(());
+        return Ok(false);
     }
     sqlx::query!(
         "update agent_sessions
@@ -322,7 +372,8 @@ pub async fn set_mode(
     .await?;
     let payload = json!({"from": locked.mode, "to": mode});
     let entry = Entry { action: "agent_session.mode.changed", target: Some(id.to_string()), payload };
-    Ok(audit::record(conn, account, actor, entry).await?)
+    audit::record(conn, account, actor, entry).await?;
+    Ok(true)
 }
 
 /// Whether any human drives who was not heard of for `patience`, from whom [`time_out`] would take the lane.

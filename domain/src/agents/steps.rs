@@ -450,11 +450,6 @@ impl StepColumns {
             ends,
         })
     }
-
-    /// How much is kept of them.
-    pub(super) fn bytes(&self) -> usize {
-        self.shown.iter().chain(&self.ends).flatten().map(Vec::len).sum()
-    }
 }
 
 /// Steps of turns, with the content of captures as long as that is kept. In the order of their turns and plans.

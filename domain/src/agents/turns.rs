@@ -9,9 +9,11 @@ use uuid::Uuid;
 use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, Step, StepStatus};
 use super::typed::Typed;
-use super::{CloseReason, Mode, Sealer, Settings, close_if_ended, lanes};
+use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, lanes, require_room};
+use crate::accounts;
 use crate::credentials::{Credential, CredentialColumns};
 use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId, WorkerId};
+use crate::limits::Limits;
 use crate::operations::Candidate;
 use crate::sessions::intents::ReplyTo;
 use crate::sessions::{SessionStatus, leftovers};
@@ -133,6 +135,8 @@ pub enum Accepted {
     Busy,
     /// It has taken all the messages that it may.
     Full(Full),
+    /// The account's agent sessions keep as much as they may.
+    NoRoom(TooManyBytes),
     /// The driver session is still opening.
     Opening,
     /// The driver session's worker died during an operation, of which nobody knows what it did.
@@ -171,7 +175,7 @@ impl Full {
     }
 }
 
-/// Takes a message, if the agent session takes one now; `conn` is in a transaction that is committed whatever is answered. A human
+/// Takes a message, if the agent session takes one now. The account is locked first, so that its messages count each other's bytes; `conn` is in a transaction that is committed whatever is answered. A human
 /// who was not heard of for long does not drive.
 ///
 /// # Errors
@@ -181,7 +185,12 @@ pub async fn accept(
     sealer: &Sealer,
     new: &NewTurn<'_>,
     settings: &Settings,
+    limits: &Limits,
 ) -> sqlx::Result<Accepted> {
+    // Before the agent session, as whoever suspends the account locks them.
+    if accounts::lock(&mut *conn, new.account).await?.is_none() {
+        return Ok(Accepted::NoSession);
+    }
     let found = sqlx::query!(
         r#"select a.status = 'active' as "active!", a.close_reason as "close_reason: CloseReason", a.mode as "mode: Mode",
                   a.turn_id is not null as "busy!", a.driver is not null as "driven!",
@@ -227,6 +236,9 @@ pub async fn accept(
     }
     if let Some(full) = Full::of(found.turns, found.kept_bytes, settings) {
         return Ok(Accepted::Full(full));
+    }
+    if let Err(full) = require_room(&mut *conn, new.account, limits).await? {
+        return Ok(Accepted::NoRoom(full));
     }
     if found.status == Some(SessionStatus::Creating) {
         return Ok(Accepted::Opening);

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 use super::*;
+use crate::area::Bound;
+use crate::audit::changes::{COUNTED, NOT_COUNTED};
 use crate::emails::Template;
 use crate::events::EventType;
 
@@ -119,6 +121,36 @@ fn every_table_is_some_areas() {
     assert_eq!(made, owned);
 }
 
+/// Contract: limits 8. Each table has a bound or a term, and the page of quotas has the same.
+#[test]
+fn every_table_has_a_bound_or_a_term() {
+    let page = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+        fs::read_to_string(path).expect("a page")
+    };
+    let (quotas, settings, setting) = (page("quotas.md"), page("configuration.md"), regex(r"`([a-z_]+\.[a-z_]+)`"));
+    let mut declared = Vec::new();
+    for area in &ALL {
+        let bounded: BTreeSet<_> = area.bounds.iter().map(|(table, _)| *table).collect();
+        assert_eq!(bounded, area.tables().collect(), "the bounds of {}", area.name);
+        for (table, bound) in area.bounds {
+            let (kind, text) = match bound {
+                Bound::Account(text) => ("account", text),
+                Bound::Term(text) => ("term", text),
+                Bound::Operator(text) => ("operator", text),
+            };
+            let is_purged = area.purges.iter().any(|purge| purge.table == *table);
+            assert!(kind != "term" || is_purged, "{table} has a term, and is not purged");
+            for setting in setting.captures_iter(text) {
+                assert!(settings.contains(&format!("| `{}", &setting[1])), "no setting {}", &setting[1]);
+            }
+            declared.push(format!("| `{table}` | {kind} | {text} |"));
+        }
+    }
+    let listed: Vec<_> = quotas.lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(listed, declared);
+}
+
 #[test]
 fn who_refers_comes_before_who_is_referred_to() {
     let place = |table: &str| ALL.iter().position(|area| area.name == owner(table));
@@ -136,8 +168,9 @@ fn each_area_writes_the_actions_that_it_tells() {
     let (modules, action) = (modules(), regex(r#""([a-z_]+(?:\.[a-z_]+)+)""#));
     for (module, code) in &modules {
         for name in action.captures_iter(code) {
-            // An event can be called as an action is, and all events are named in one place.
-            let teller = ALL.iter().find(|area| area.actions.contains(&&name[1]) && module != "events");
+            // An event can be called as an action is, and all events are named in one place; so is which actions are counted.
+            let lists = ["events", "audit"];
+            let teller = ALL.iter().find(|area| area.actions.contains(&&name[1]) && !lists.contains(&module.as_str()));
             assert!(teller.is_none_or(|area| area.name == module), "{module} writes {}", &name[1]);
             let written = code.contains(&format!("action: {}", &name[0]));
             assert!(teller.is_some() || !written, "nobody tells of {}", &name[1]);
@@ -149,6 +182,18 @@ fn each_area_writes_the_actions_that_it_tells() {
             assert!(told_and_written, "{} tells of {action} and does not write it", area.name);
         }
     }
+}
+
+/// Contract: audit-log 20, 21. A new action says whether it is counted.
+#[test]
+fn each_action_is_counted_or_says_why_not() {
+    let sorted = |names: &mut dyn Iterator<Item = &'static str>| {
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names
+    };
+    let classified = sorted(&mut COUNTED.iter().chain(NOT_COUNTED.iter().map(|(action, _)| action)).copied());
+    assert_eq!(classified, sorted(&mut actions()));
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::R
     }))
 }
 
-/// Notes what the account wants, and writes `account.email_preferences_changed`.
+/// Notes what the account wants and, unless it has said the same before, writes `account.email_preferences_changed`.
 ///
 /// # Errors
 /// When the database fails.
@@ -92,15 +92,19 @@ pub async fn set_preference(
     actor: &Actor,
     Preference { event_type, opted_in }: Preference,
 ) -> sqlx::Result<()> {
-    sqlx::query!(
-        "insert into email_preferences (account_id, event_type, opted_in) values ($1, $2, $3)
-         on conflict (account_id, event_type) do update set opted_in = excluded.opted_in, updated_at = now()",
+    let changed = sqlx::query!(
+        "insert into email_preferences as p (account_id, event_type, opted_in) values ($1, $2, $3)
+         on conflict (account_id, event_type) do update set opted_in = excluded.opted_in, updated_at = now()
+         where p.opted_in <> excluded.opted_in",
         account as _,
         event_type.name(),
         opted_in,
     )
     .execute(&mut *conn)
     .await?;
+    if changed.rows_affected() == 0 {
+        return Ok(());
+    }
     let payload = json!({"event_type": event_type.name(), "opted_in": opted_in});
     let entry = Entry { action: "account.email_preferences_changed", target: None, payload };
     audit::record(conn, account, actor, entry).await

@@ -1,6 +1,7 @@
 //! Taking over from an agent and handing back, by whoever watches (contract: live 36). It is what the routes do, by whoever asked for
 //! the ticket.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,7 @@ pub async fn change(
     admission: Uuid,
     change: Change,
     patience: Duration,
+    changes_per_hour: NonZeroU32,
 ) -> Result<(), LaneError> {
     if !withdrawn(&mut *conn, &[admission]).await?.is_empty() {
         return Err(LaneError::NoSession);
@@ -52,7 +54,7 @@ pub async fn change(
     let actor = Actor::Customer { account: found.acting, key: found.key, ip_address, user_agent };
     let whose = (found.account, found.id);
     match change {
-        Change::TakeOver => lanes::take_over(conn, whose, &client, patience, &actor).await,
+        Change::TakeOver => lanes::take_over(conn, whose, &client, patience, changes_per_hour, &actor).await,
         Change::HandBack => lanes::hand_back(conn, whose, &client, patience, &actor).await,
     }
 }

@@ -1,7 +1,7 @@
 //! What the service measures of itself (contract: status 2 to 5).
 //!
-//! What goes wrong for one customer says nothing of the service: an endpoint may be down, a mailbox full. So deliveries and mails are
-//! judged by how many customers they fail for, and fewer than three never count.
+//! What goes wrong for one customer says nothing of the service: an endpoint may be down, a mailbox full. So mails are judged by how many
+//! customers they fail for, and fewer than three never count. Of deliveries only those count that fail on the service's side.
 
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use sqlx::PgConnection;
 use strum::VariantArray as _;
 use uuid::Uuid;
 
+use crate::events::EventType;
+use crate::webhooks::deliveries;
 use crate::workers::{self, Slots};
 
 /// For so many customers something has to fail before it is the service's.
@@ -159,20 +161,58 @@ async fn browsers(conn: &mut PgConnection) -> sqlx::Result<State> {
     })
 }
 
-/// By the newest deliveries, of which there may be any number.
+/// Accounts that are looked at, of those for whom something is due, and endpoints, of those that were sent something lately.
+const SAMPLED: i64 = 2_000;
+/// Deliveries of an endpoint that are looked at, the newest.
+const SAMPLED_OF_EACH: i64 = 20;
+
+/// By accounts, and not by deliveries, of which one account can have any number. What fails is the service's failure only when the service
+/// is at fault: it has not attempted what was due, though it attempted nothing else of the account either, or it could not sign. What an
+/// endpoint answers, or that it does not, is its owner's. A `test.ping` is nobody's event.
 async fn webhooks(conn: &mut PgConnection) -> sqlx::Result<State> {
     let customers = sqlx::query_as!(
         Customers,
-        r#"select count(*) as "all!", count(*) filter (where troubled) as "troubled!"
-           from (
-               select not bool_or(status = 'delivered') as troubled
+        r#"with recursive waiting (account_id) as (
+               -- Jumps from account to account in the index, however much is due to each.
+               (select account_id from webhook_deliveries where due order by account_id limit 1)
+               union all
+               select next.account_id from waiting w
+               cross join lateral (
+                   select d.account_id from webhook_deliveries d
+                   where d.due and d.account_id > w.account_id order by d.account_id limit 1
+               ) next
+           ), late as (
+               select w.account_id from (select account_id from waiting limit $1) w
+               where exists (
+                         select from webhook_endpoints e
+                         join webhook_deliveries d on d.account_id = e.account_id and d.endpoint_id = e.id
+                         where e.account_id = w.account_id and e.active and e.disabled_at is null
+                           and d.due and d.next_attempt_at < now() - interval '5 minutes' and d.event_type <> $3)
+                 and not exists (
+                         select from webhook_endpoints e
+                         where e.account_id = w.account_id
+                           and greatest(e.last_success_at, e.last_failure_at) > now() - interval '5 minutes')
+           ), attempted as (
+               select e.account_id, bool_or(d.status = 'delivered') as arrived, bool_or(d.last_error = $4) as unsigned
                from (
-                   select account_id, status, attempts, due, next_attempt_at from webhook_deliveries
-                   where id >= uuid_v7_of(now() - interval '15 minutes') order by id desc limit 2000
-               ) recent
-               where attempts > 0 and status <> 'in_flight' or due and next_attempt_at < now() - interval '5 minutes'
-               group by account_id
-           ) customers"#,
+                   select account_id, id from webhook_endpoints
+                   where greatest(last_success_at, last_failure_at) > now() - interval '15 minutes' limit $1
+               ) e
+               cross join lateral (
+                   select status, last_error from webhook_deliveries d
+                   where d.endpoint_id = e.id and d.id >= uuid_v7_of(now() - interval '15 minutes') and d.attempts > 0
+                     and d.event_type <> $3
+                   order by d.id desc limit $2
+               ) d
+               group by e.account_id
+           )
+           select count(*) as "all!",
+                  count(*) filter (where l.account_id is not null or coalesce(a.unsigned and not a.arrived, false)) as "troubled!"
+           from late l full join attempted a on a.account_id = l.account_id"#,
+        SAMPLED,
+        SAMPLED_OF_EACH,
+        EventType::TestPing.name(),
+        deliveries::UNSIGNED,
     )
     .fetch_one(conn)
     .await?;

@@ -259,7 +259,7 @@ async fn say(
 ) -> sqlx::Result<IncidentUpdateId> {
     let id = IncidentUpdateId::generate();
     sqlx::query!(
-        "insert into incident_updates (id, incident_id, status, message) values ($1, $2, $3, $4)",
+        "insert into incident_updates (id, incident_id, status, message, created_at) values ($1, $2, $3, $4, clock_timestamp())",
         id as _,
         incident as _,
         status as _,

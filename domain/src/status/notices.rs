@@ -3,6 +3,9 @@
 //! A notice is a row that says what is to be told and up to which subscriber that was done. Whoever takes its next batch holds its
 //! incident's row, so that one process at a time does, in the order of an incident's notices, and another goes on where that was
 //! lost. A batch writes its mails in the transaction that says so: each subscriber has each notice once.
+//!
+//! A notice goes to the subscribers that had confirmed before its text was written, however late it is told. Both moments are the
+//! database's, taken when the row is written.
 
 use std::time::Duration;
 
@@ -103,7 +106,9 @@ pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i6
                    select u.id from incident_updates u where u.incident_id = n.incident_id order by u.id desc limit 1))
            where id = $1 and done_at is null
            returning kind as "kind: Kind", update_id as "update_id: IncidentUpdateId", after as "after: SubscriberId",
-                     begun_at as "begun_at!""#,
+                     (select u.created_at from incident_updates u where u.id = coalesce(n.update_id, (
+                         select newest.id from incident_updates newest
+                         where newest.incident_id = n.incident_id order by newest.id desc limit 1))) as "written_at!""#,
         next.id as _,
     )
     .fetch_optional(&mut *conn)
@@ -113,8 +118,8 @@ pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i6
     // Whoever unsubscribes meanwhile waits until their mail is written, which then goes with them.
     let readers = sqlx::query_scalar!(
         r#"select id as "id: SubscriberId" from status_subscribers
-           where confirmed_at <= $1 and id > $2 order by id limit $3 for key share"#,
-        begun.begun_at as _,
+           where confirmed_at < $1 and id > $2 order by id limit $3 for key share"#,
+        begun.written_at as _,
         // Never null: an index is entered there.
         begun.after.map_or(Uuid::nil(), |after| after.as_uuid()),
         limit,

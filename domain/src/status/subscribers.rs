@@ -78,7 +78,7 @@ pub async fn ask(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sq
 /// When the database fails.
 pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<SubscriberId>> {
     sqlx::query_scalar!(
-        r#"update status_subscribers set confirmed_at = now(), token_hash = null, asked_by = null, asked_at = null
+        r#"update status_subscribers set confirmed_at = clock_timestamp(), token_hash = null, asked_by = null, asked_at = null
            where token_hash = $1 and confirm_until > now() and confirmed_at is null
            returning id as "id: SubscriberId""#,
         tokens::hash(token),

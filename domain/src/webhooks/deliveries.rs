@@ -482,6 +482,9 @@ pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
+/// Error of an attempt that was not made because the secret that signs cannot be opened here.
+pub const UNSIGNED: &str = "not sent: the service cannot open the endpoint's secret, which signs it";
+
 /// What an attempt came to, as `service_webhook_delivery_attempt_total` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]

@@ -221,6 +221,55 @@ async fn a_refusal_is_repeated_word_for_word() {
     app.stop().await;
 }
 
+/// Contract: agents 6. An account keeps its newest refusals, for a day.
+#[tokio::test]
+async fn the_newest_refusals_are_kept_for_a_day() {
+    let app = App::simulated().set("limits.refused_creates", "3").start().await;
+    let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
+    let stranger = app.client_with(Tier::SoloManual, &["account_owner"]).await;
+    let agent = create(&client, "made", &json!({})).await.expect(201).body;
+    stranger.agent().await;
+    create(&stranger, "theirs", &json!({})).await.problem(429, "concurrency-limit");
+    for number in 0..40 {
+        create(&client, &format!("k-{number}"), &json!({})).await.problem(429, "concurrency-limit");
+    }
+    let refused = "select count(*) from agent_session_creates where agent_session_id is null";
+    assert_eq!(app.count(refused).await, 3 + 1, "theirs is another account's");
+    client.delete(&format!("/v1/agent-sessions/{}", id_of(&agent))).await.expect(204);
+    for number in 37..40 {
+        create(&client, &format!("k-{number}"), &json!({})).await.problem(429, "concurrency-limit");
+    }
+    create(&stranger, "theirs", &json!({})).await.problem(429, "concurrency-limit");
+    assert_eq!(create(&client, "made", &json!({})).await.expect(201).body, agent);
+
+    for (hours, left) in [("23 hours", 4), ("2 hours", 0)] {
+        let later = format!("update agent_session_creates set created_at = created_at - interval '{hours}'");
+        sqlx::query(sqlx::AssertSqlSafe(later)).execute(&app.database.pool).await.expect("a statement");
+        app.run(&["sweep", "retention"]).await.code(0);
+        assert_eq!(app.count(refused).await, left, "{hours} later");
+    }
+    let made = create(&client, "k-39", &json!({})).await.expect(201).body;
+    assert_ne!(made["id"], agent["id"]);
+    assert_eq!(create(&client, "made", &json!({})).await.expect(201).body, agent, "a key lasts as long as its row");
+    app.stop().await;
+}
+
+/// Contract: agents 6. So it is when they come at once.
+#[tokio::test]
+async fn refusals_at_once_are_bounded() {
+    let app = App::simulated().set("limits.refused_creates", "5").start().await;
+    let client = app.client_with(Tier::SoloManual, &["account_owner"]).await;
+    client.agent().await;
+    let refused = at_once((0..64).map(|number| {
+        let client = client.clone();
+        async move { create(&client, &format!("k-{number}"), &json!({})).await.problem(429, "concurrency-limit") }
+    }));
+    refused.await;
+    create(&client, "last", &json!({})).await.problem(429, "concurrency-limit");
+    assert_eq!(app.count("select count(*) from agent_session_creates where agent_session_id is null").await, 5);
+    app.stop().await;
+}
+
 /// Contract: agents 3. Whoever made it may die before it is answered: the next request of the key is answered by what is there.
 #[tokio::test]
 async fn a_create_whose_answer_was_lost_is_answered_later() {

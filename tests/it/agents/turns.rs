@@ -262,7 +262,7 @@ async fn a_turn_stops_for_a_human_and_for_the_end() {
     app.stop().await;
 }
 
-/// Contract: agents 38; authorization 15. A key that is revoked, or an admin who is removed, during a turn: no further step begins, and the
+/// Contract: agents 41; authorization 15. A key that is revoked, or an admin who is removed, during a turn: no further step begins, and the
 /// caller is not told what was read afterwards. The owner finds the reason in the transcript.
 #[tokio::test]
 async fn a_turn_stops_when_its_credential_is_revoked() {

@@ -108,7 +108,7 @@ impl Turn<'_> {
     /// Asks, and does what is answered, as often as the model has to look again. `None` when somebody has ended the turn.
     async fn converse(&self, mut means: Option<Means>, progress: &mut Progress) -> sqlx::Result<Option<Ran>> {
         let agents = &self.context.config.agents;
-        let mut room = agents.turn_result_bytes;
+        let mut room = self.room();
         let said = |kind, reply| Ok(Some(Ran { kind, reply, candidates: Vec::new() }));
         for calls_left in (0..agents.max_model_calls_per_turn).rev() {
             // Of a key that was taken back meanwhile no use is made.

@@ -288,7 +288,7 @@ impl Turn<'_> {
         }
         let bytes = result.json.get().len() + result.content.as_ref().map_or(0, |content| content.len() * 4 / 3);
         if bytes > *room {
-            step.fail("it was done, but this turn has come to more than may be answered at once");
+            step.fail("it was done, but this turn has come to more than may be answered at once, or than the account's agent sessions may keep");
             return Ok(Went::Wrong);
         }
         *room -= bytes;

@@ -153,6 +153,9 @@ impl<'a> Acting<'a> {
                 LaneError::NotPair => (Refusal::NotDriving, "the agent session is not in pair mode"),
                 LaneError::DrivenByAnother | LaneError::HumanDrives => (Refusal::NotDriving, "somebody else drives"),
                 LaneError::NotDriving => (Refusal::NotDriving, "you do not drive"),
+                LaneError::TooManyChanges(_) => {
+                    (Refusal::Busy, "the account has made as many changes in an hour as it may")
+                }
                 LaneError::Database(error) => {
                     tracing::warn!(%error, session = %self.hub.session, "who drives cannot be changed now");
                     (Refusal::Busy, "who drives cannot be changed now")
@@ -165,7 +168,9 @@ impl<'a> Acting<'a> {
 
     async fn try_to_change_lane(&self, admission: Uuid, change: Change) -> Result<(), LaneError> {
         let mut tx = begin(&self.context.db).await?;
-        let changed = driving::change(&mut tx, admission, change, self.context.config.agents.heartbeat_timeout).await;
+        let config = &self.context.config;
+        let (patience, most) = (config.agents.heartbeat_timeout, config.limits.audited_changes_per_hour);
+        let changed = driving::change(&mut tx, admission, change, patience, most).await;
         if !matches!(changed, Err(LaneError::Database(_))) {
             tx.commit().await?;
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::addresses::Destinations;
-use kitfleet_domain::webhooks::deliveries::{Attempt, Ended, Outcome};
+use kitfleet_domain::webhooks::deliveries::{Attempt, Ended, Outcome, UNSIGNED};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use kitfleet_egress::{Judge, Names};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -111,7 +111,6 @@ impl Target {
 const TIMEOUT: &str = "timeout";
 const REFUSED: &str = "refused: the target's address is not in the public internet";
 const UNKNOWN_NAME: &str = "the target's name does not resolve";
-const UNSIGNED: &str = "not sent: the service cannot open the endpoint's secret, which signs it";
 
 /// What an attempt came to that took so long.
 pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered, NotAnswered>) -> Ended {

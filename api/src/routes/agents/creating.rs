@@ -20,7 +20,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::idempotency::{AGENT_SESSIONS, Given, IdempotencyKey};
 use crate::http::json::Json;
 use crate::http::kinds;
-use crate::http::openapi::{AgentElsewhere, Body, Creating, Restricted};
+use crate::http::openapi::{AgentElsewhere, AgentRoom, Body, Creating, Restricted};
 use crate::http::path::not_found;
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -50,7 +50,7 @@ pub fn routes() -> Routes {
     responses(
         (status = 201, description = "The agent session, whose browser is ready", body = AgentSession,
          headers(("Location" = String, description = "The agent session's path"))),
-        Restricted, Body, Creating, AgentElsewhere,
+        Restricted, Body, Creating, AgentElsewhere, AgentRoom,
     ),
 )]
 async fn create(
@@ -126,6 +126,8 @@ async fn make(app: &App, caller: &Caller, body: Result<Json<CreateBody>>, key: O
         Err(full @ CreateError::CapacityExhausted) => return Err(sessions::refused_for_room(full)),
         created => created?,
     };
+    // The account is locked by now.
+    agents::require_room(&mut tx, account, &app.config.limits).await??;
     agents::create(&mut tx, &new, created.session.id, &caller.actor).await?;
     tx.commit().await?;
     let opened = sessions::until_open(app, &created, waiter).await.map(drop);
@@ -139,7 +141,7 @@ async fn keep(app: &App, caller: &Caller, key: &str, given: Given, made: bool) -
     if made {
         creates::answer(&mut conn, caller.account_id, key, &answered).await?;
     } else {
-        creates::refuse(&mut conn, caller.account_id, key, &answered).await?;
+        creates::refuse(&mut conn, caller.account_id, key, &answered, app.config.limits.refused_creates).await?;
     }
     drop(conn);
     repeated(app, caller, key).await?.ok_or_else(in_progress)

@@ -65,7 +65,8 @@ async fn take_over(
 ) -> Result<Answer<AgentSession>> {
     let client = ClientId::parse(body.client_id)?;
     change(&app, &caller, path.id()?, async |conn, whose| {
-        lanes::take_over(conn, whose, &client, app.config.agents.heartbeat_timeout, &caller.actor).await
+        let most = app.config.limits.audited_changes_per_hour;
+        lanes::take_over(conn, whose, &client, app.config.agents.heartbeat_timeout, most, &caller.actor).await
     })
     .await
 }
@@ -128,7 +129,8 @@ async fn set_mode(
     Json(body): Json<ModeBody>,
 ) -> Result<Answer<AgentSession>> {
     change(&app, &caller, path.id()?, async |conn, whose| {
-        lanes::set_mode(conn, whose, body.mode, app.config.agents.heartbeat_timeout, &caller.actor).await
+        let most = app.config.limits.audited_changes_per_hour;
+        lanes::set_mode(conn, whose, body.mode, app.config.agents.heartbeat_timeout, most, &caller.actor).await
     })
     .await
 }
@@ -156,6 +158,7 @@ impl From<LaneError> for Problem {
     fn from(error: LaneError) -> Self {
         match error {
             LaneError::NoSession => not_found::<AgentSessionId>(),
+            LaneError::TooManyChanges(error) => error.into(),
             LaneError::Database(error) => error.into(),
             LaneError::Closed
             | LaneError::NotPair

@@ -30,7 +30,9 @@ use crate::http::idempotency::{Given, IdempotencyKey, MESSAGES};
 use crate::http::json::Json;
 use crate::http::kinds;
 use crate::http::lists::{Listed, Page, Paging, Query};
-use crate::http::openapi::{AgentElsewhere, AgentGone, Body, Database, InvalidQuery, NoAgentSession, Restricted};
+use crate::http::openapi::{
+    AgentElsewhere, AgentGone, AgentRoom, Body, Database, InvalidQuery, NoAgentSession, Restricted,
+};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -84,7 +86,7 @@ impl MessageBody {
     post, path = "/v1/agent-sessions/{id}/message", tag = "Agent sessions", operation_id = "sendAgentMessage",
     params(IdPath<AgentSessionId>, IdempotencyKey), request_body = MessageBody,
     responses((status = 200, description = "What came of it", body = TurnAnswer),
-              Restricted, Body, NoAgentSession, AgentElsewhere, AgentGone, Database),
+              Restricted, Body, NoAgentSession, AgentElsewhere, AgentGone, AgentRoom, Database),
 )]
 async fn say(
     caller: Caller,
@@ -155,7 +157,7 @@ async fn accept(
         reply: app.replies.address(&caller.request_id),
     };
     let mut tx = app.db.begin().await?;
-    let accepted = turns::accept(&mut tx, sealer, &new, &app.config.agents).await?;
+    let accepted = turns::accept(&mut tx, sealer, &new, &app.config.agents, &app.config.limits).await?;
     if let Accepted::Turn(worker) = accepted {
         enqueue_untold(&mut tx, &TurnJob { worker, turn: id }).await?;
     }
@@ -182,6 +184,7 @@ fn refusal(refused: &Accepted) -> Problem {
             let detail = "the agent session has kept as much of its messages as it may; make another";
             conflict(detail).with("current_bytes", current).with("limit", limit)
         }
+        Accepted::NoRoom(full) => (*full).into(),
         Accepted::Opening => conflict("the driver session is still creating"),
         Accepted::DriverLost => conflict(
             "the driver session is busy with an operation whose outcome is unknown, because its worker died; close the \

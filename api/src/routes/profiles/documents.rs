@@ -281,7 +281,9 @@ async fn export(caller: Caller, State(app): State<App>, method: Method, path: Id
         LatestError::Database(error) => error.into(),
     })?;
     let (profile, document) = exported.ok_or_else(not_found::<ProfileId>)?;
-    profiles::note_export(&mut *app.db.acquire().await?, &profile, &caller.actor).await?;
+    let mut tx = app.begin_change(account).await?;
+    profiles::note_export(&mut tx, &profile, &caller.actor).await?;
+    tx.commit().await?;
     let document = document.inspect_err(|error| tracing::error!(%error, "an export of a profile broke off"));
     Ok((headers, axum::body::Body::from_stream(document)).into_response())
 }

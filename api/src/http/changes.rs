@@ -1,0 +1,27 @@
+//! Changes of an account's configuration, of which the audit log keeps a row for ever (contract: audit-log 20 to 22): how often an
+//! account may make some.
+
+use kitfleet_domain::audit::changes::{self, TooManyChanges};
+use kitfleet_domain::ids::AccountId;
+use sqlx::{Postgres, Transaction};
+
+use crate::http::error::{Problem, Result};
+use crate::http::state::App;
+
+impl App {
+    /// Begins the transaction of a change, and counts it. Only a change that is committed counts.
+    ///
+    /// # Errors
+    /// When the account has made too many, or the database fails.
+    pub async fn begin_change(&self, account: AccountId) -> Result<Transaction<'static, Postgres>> {
+        let mut tx = self.db.begin().await?;
+        changes::count(&mut tx, account, self.config.limits.audited_changes_per_hour).await??;
+        Ok(tx)
+    }
+}
+
+impl From<TooManyChanges> for Problem {
+    fn from(error: TooManyChanges) -> Self {
+        Self::rate_limited_by(error.to_string(), error.wait).with("limit", error.limit)
+    }
+}

@@ -1,0 +1,154 @@
+//! How often an account may change its configuration (contract: audit-log 20 to 22). The audit log keeps a row of each change for ever,
+//! so that an account that changes something in a loop fills the database.
+//!
+//! A change is counted by the first statement of its transaction, on the account's row of `audited_changes`: only committed changes
+//! count, at whatever process. The count is a bucket that fills up evenly, as those of the rate limits do.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use crate::ids::AccountId;
+
+/// Actions that are counted.
+pub const COUNTED: [&str; 22] = [
+    "account.bundled_llm_consent_changed",
+    "account.byok_provider_key_set",
+    "account.byok_provider_key_tested",
+    "account.email_preferences_changed",
+    "account.mfa_enrolled",
+    "agent_session.mode.changed",
+    "agent_session.pair_mode.takeover",
+    "api_key.minted",
+    "api_key.rotated",
+    "profile.created",
+    "profile.exported",
+    "profile.imported",
+    "profile.restored",
+    "proxy.created",
+    "proxy.updated",
+    "recipe.created",
+    "team.member_invited",
+    "team.updated",
+    "webhook_delivery.replayed",
+    "webhook_endpoint.created",
+    "webhook_endpoint.secret_rotated",
+    "webhook_endpoint.updated",
+];
+
+/// Actions that are not counted, each with the reason.
+pub const NOT_COUNTED: [(&str, &str); 27] = [
+    ("account.byok_provider_key_cleared", "a deletion"),
+    ("account.email_verified", "a sign-in"),
+    ("account.login", "a sign-in"),
+    ("account.logout", "a sign-out"),
+    ("account.mfa_disabled", "a deletion"),
+    ("account.password_changed", "a sign-in: its link is mailed"),
+    ("account.recovery_code_used", "a sign-in"),
+    ("account.web_session_revoked", "a revocation"),
+    ("admin.refund_recorded", "an action of staff"),
+    ("admin.support_note", "an action of staff"),
+    ("agent.decompose.claude", "a message to an agent session"),
+    ("agent.decompose.deterministic", "a message to an agent session"),
+    ("agent_session.created", "an agent session"),
+    ("agent_session.destroyed", "an agent session"),
+    ("agent_session.pair_mode.handback", "gives back what was taken over, which is counted"),
+    ("agent_session.pair_mode.timeout", "an action of the system"),
+    ("api_key.revoked", "a revocation"),
+    ("profile.deleted", "a deletion"),
+    ("profile.purged", "a deletion"),
+    ("proxy.deleted", "a deletion"),
+    ("recipe.deleted", "a deletion"),
+    ("session.created", "a session"),
+    ("session.destroyed", "a session"),
+    ("subscription.tier_changed", "an action of the system"),
+    ("team.invite_accepted", "one for each invitation, which is counted"),
+    ("team.member_removed", "a revocation"),
+    ("webhook_endpoint.deleted", "a deletion"),
+];
+
+/// The account has made as many changes in an hour as it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the account has made as many changes of its configuration as it may make in an hour ({limit})")]
+pub struct TooManyChanges {
+    /// Changes that it may make in an hour.
+    pub limit: NonZeroU32,
+    /// Time until it may make the next one.
+    pub wait: Duration,
+}
+
+/// The time in which a bucket that is empty is full again.
+const WINDOW: Duration = Duration::from_hours(1);
+
+/// Time in which one change becomes possible.
+fn share(per_hour: NonZeroU32) -> Duration {
+    // Whole microseconds, as the database counts: the shares of an hour are not to come to more than the hour.
+    Duration::from_micros(u64::try_from(WINDOW.as_micros()).unwrap_or(u64::MAX) / u64::from(per_hour.get()))
+}
+
+/// Counts a change of the account's configuration, unless there were too many. `conn` is in the transaction that makes it, and has
+/// locked nothing yet.
+///
+/// # Errors
+/// When the database fails.
+pub async fn count(
+    conn: &mut PgConnection,
+    account: AccountId,
+    per_hour: NonZeroU32,
+) -> sqlx::Result<Result<(), TooManyChanges>> {
+    let share = share(per_hour);
+    let counted = sqlx::query!(
+        "insert into audited_changes as c (account_id, full_at) values ($1, clock_timestamp() + make_interval(secs => $2))
+         on conflict (account_id) do update set full_at = greatest(c.full_at, clock_timestamp()) + make_interval(secs => $2)
+         where greatest(c.full_at, clock_timestamp()) + make_interval(secs => $2) <= clock_timestamp() + make_interval(secs => $3)",
+        account as _,
+        share.as_secs_f64(),
+        WINDOW.as_secs_f64(),
+    )
+    .execute(&mut *conn)
+    .await?;
+    if counted.rows_affected() > 0 {
+        return Ok(Ok(()));
+    }
+    let seconds = sqlx::query_scalar!(
+        r#"select extract(epoch from full_at + make_interval(secs => $2) - make_interval(secs => $3) - clock_timestamp())::float8
+                  as "seconds!" from audited_changes where account_id = $1"#,
+        account as _,
+        share.as_secs_f64(),
+        WINDOW.as_secs_f64(),
+    )
+    .fetch_one(conn)
+    .await?;
+    let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    Ok(Err(TooManyChanges { limit: per_hour, wait }))
+}
+
+/// Takes back what [`count`] has counted in this transaction, of a change that has turned out to change nothing.
+///
+/// # Errors
+/// When the database fails.
+pub async fn uncount(conn: &mut PgConnection, account: AccountId, per_hour: NonZeroU32) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update audited_changes set full_at = full_at - make_interval(secs => $2) where account_id = $1",
+        account as _,
+        share(per_hour).as_secs_f64(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_come_to_no_more_than_an_hour() {
+        for count in [1, 3, 7, 1_000, 999_983] {
+            let share = share(NonZeroU32::new(count).expect("more than none"));
+            assert!(share * count <= WINDOW, "{count}");
+            assert!(share * (count + 1) > WINDOW, "{count}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the agent sessions of an account may keep, and how it gets room again (contract: agents 38 to 40).
+
+use kitfleet_domain::accounts::Tier;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::id_of;
+use crate::support::people::ENCRYPTION_KEY;
+use crate::support::records::uuid_of;
+use crate::support::{Answer, App, Client, at_once, unknown_id};
+
+/// The bytes of all rows of agent sessions that are kept for their account.
+const KEPT: &str = "select coalesce(sum(bytes), 0)::bigint from (
+    select 256 + octet_length(sealed_said) as bytes from agent_turns
+    union all select 256 + octet_length(sealed_wish) + coalesce(octet_length(sealed_shown), 0) + coalesce(octet_length(sealed_result), 0)
+              from agent_steps
+    union all select 256 + coalesce(octet_length(sealed_body), 0) from agent_message_receipts
+    union all select coalesce(octet_length(body), 0) from agent_session_creates where agent_session_id is not null) kept";
+const COUNTED: &str = "select coalesce(sum(kept_bytes), 0)::bigint from agent_sessions";
+
+async fn say_with(client: &Client, agent: &str, key: &str, body: &Value) -> Answer {
+    let request = client.request(Method::POST, &format!("/v1/agent-sessions/{agent}/message"));
+    client.send(request.header("idempotency-key", key).json(body)).await
+}
+
+/// Says something until the account has no room for more, and answers the refusal.
+async fn fill(client: &Client, agent: &str) -> Answer {
+    for _ in 0..100 {
+        let answer = client.tell(agent, "message", json!({"message": "scroll down"})).await;
+        if answer.status != 200 {
+            return answer;
+        }
+    }
+    panic!("a hundred messages were taken");
+}
+
+/// Contract: agents 38. The count is exact whatever a turn comes to: with and without a receipt, approved, unclear or refused.
+#[tokio::test]
+async fn bytes_of_agent_sessions_are_counted_exactly() {
+    let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
+    let client = app.client().await;
+    let create = client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", "a create");
+    let agent = id_of(&client.send(create.json(&json!({}))).await.expect(201).body);
+    let say = async |message: &str| client.tell(&agent, "message", json!({"message": message})).await.expect(200).body;
+    say("open https://example.com, then type 'hunter2' into 'Name', then scroll down").await;
+    say("make me a sandwich").await;
+    say("open file:///etc/passwd").await;
+    let asked = say("tap the 'Pay now' button, then scroll down").await;
+    assert_eq!(app.count(COUNTED).await, app.count(KEPT).await);
+    let step = asked["intents"][0]["id"].clone();
+    client.tell(&agent, "message", json!({"message": "yes", "approvals": [step]})).await.expect(200);
+    say_with(&client, &agent, "k", &json!({"message": "take a screenshot"})).await.expect(200);
+    let counted = app.count(COUNTED).await;
+    assert_eq!(counted, app.count(KEPT).await);
+    assert!(counted > 5_000, "{counted}");
+    app.stop().await;
+}
+
+/// Contract: agents 38, 40. An account that keeps as much as it may makes no agent session and sends no message, in none of its agent
+/// sessions; others are not affected. What was answered is repeated, and a purge makes room.
+#[tokio::test]
+async fn messages_beyond_the_accounts_quota_are_403() {
+    let app = App::simulated()
+        .set("mfa.encryption_key", ENCRYPTION_KEY)
+        .set("limits.agent_bytes_per_account", "8000")
+        .start()
+        .await;
+    let client = app.client().await;
+    let (first, other) = (client.agent().await, client.agent().await);
+    let told = say_with(&client, &first, "k", &json!({"message": "scroll up"})).await.expect(200);
+    fill(&client, &first).await.problem(403, "feature-unavailable");
+    let refused = client.tell(&other, "message", json!({"message": "scroll down"})).await;
+    let refused = refused.problem(403, "feature-unavailable").body;
+    assert_eq!((&refused["bytes"], &refused["limit_bytes"]), (&json!(app.count(KEPT).await), &json!(8_000)));
+    let create = client.post("/v1/agent-sessions", json!({})).await.problem(403, "feature-unavailable").body;
+    assert_eq!((&create["bytes"], &create["limit_bytes"]), (&refused["bytes"], &json!(8_000)));
+    assert_eq!(app.count("select count(*) from sessions").await, 2, "no browser was opened");
+    let keyed = say_with(&client, &other, "refused", &json!({"message": "scroll down"})).await;
+    keyed.problem(403, "feature-unavailable");
+    assert_eq!(app.count("select count(*) from agent_message_receipts").await, 1);
+    let again = say_with(&client, &first, "k", &json!({"message": "scroll up"})).await.expect(200);
+    assert_eq!(again.body, told.body);
+
+    let stranger = app.client().await;
+    let theirs = stranger.agent().await;
+    stranger.tell(&theirs, "message", json!({"message": "scroll down"})).await.expect(200);
+
+    let path = format!("/v1/agent-sessions/{first}");
+    client.delete(&format!("{path}?purge=perhaps")).await.invalid("purge");
+    stranger.delete(&format!("{path}?purge=true")).await.problem(404, "not-found");
+    client.delete(&path).await.expect(204);
+    client.tell(&other, "message", json!({"message": "scroll down"})).await.problem(403, "feature-unavailable");
+    client.delete(&format!("{path}?purge=false")).await.expect(204);
+    client.get(&path).await.expect(200);
+    client.delete(&format!("{path}?purge=true")).await.expect(204);
+    client.get(&path).await.problem(404, "not-found");
+    client.delete(&format!("{path}?purge=true")).await.problem(404, "not-found");
+    client.get(&format!("{path}/transcript")).await.problem(404, "not-found");
+    client.tell(&other, "message", json!({"message": "scroll down"})).await.expect(200);
+    client.agent().await;
+    assert_eq!(app.count(COUNTED).await, app.count(KEPT).await);
+    app.stop().await;
+}
+
+/// Contract: agents 40. A purge closes what is active, and frees its slot.
+#[tokio::test]
+async fn a_purge_of_an_active_agent_session_closes_it() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::SoloManual).await;
+    let agent = client.agent().await;
+    client.tell(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
+    client.delete(&format!("/v1/agent-sessions/{agent}?purge=true")).await.expect(204);
+    client.see(&client.agent().await).await;
+    let ended = app.audited(account, "agent_session.destroyed").await;
+    assert_eq!((ended.len(), &ended[0].payload["reason"]), (1, &json!("customer")));
+    for table in ["select count(*) from agent_turns", "select count(*) from agent_steps"] {
+        assert_eq!(app.count(table).await, 0);
+    }
+    client.delete(&format!("/v1/agent-sessions/{}?purge=true", unknown_id("agt"))).await.problem(404, "not-found");
+    app.stop().await;
+}
+
+/// Contract: agents 40. While the last turn is still ending nothing is deleted: what it cost is to be noted.
+#[tokio::test]
+async fn a_purge_waits_for_the_turn() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    client.tell(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
+    let under_way = "update agent_sessions set turn_id = (select id from agent_turns) where id = $1";
+    app.execute(under_way, uuid_of(&agent)).await;
+    let path = format!("/v1/agent-sessions/{agent}?purge=true");
+    client.delete(&path).await.problem(409, "conflict");
+    assert_eq!(client.see(&agent).await["status"], "closed");
+    app.execute("update agent_sessions set turn_id = null where id = $1", uuid_of(&agent)).await;
+    client.delete(&path).await.expect(204);
+    app.stop().await;
+}
+
+/// Contract: agents 39. A turn ends, and says so, when its results come to what the quota leaves.
+#[tokio::test]
+async fn a_turn_that_reaches_the_quota_ends() {
+    let app = App::simulated().set("limits.agent_bytes_per_account", "1500").start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    let steps = vec!["scroll down"; 20].join(", then ");
+    let turn = client.tell(&agent, "message", json!({"message": steps})).await.expect(200).body;
+    let intents = turn["intents"].as_array().expect("intents");
+    let failed = intents.iter().position(|step| step["status"] == "failed").expect("a step that failed");
+    assert!(failed > 0 && failed < 19, "{failed}");
+    let error = intents[failed]["error"].as_str().expect("an error");
+    assert!(error.contains("it was done") && error.contains("may keep"), "{error}");
+    assert!(intents[failed + 1..].iter().all(|step| step["status"] == "skipped"), "{turn}");
+    assert!(turn["reply"].as_str().expect("a reply").contains("may keep"), "{turn}");
+    client.tell(&agent, "message", json!({"message": "scroll down"})).await.problem(403, "feature-unavailable");
+    app.stop().await;
+}
+
+/// Contract: agents 38. However many messages come at once, to however many agent sessions, an account goes past its quota by no more
+/// than the turns that were taken.
+#[tokio::test]
+async fn messages_at_once_count_each_other() {
+    let app = App::simulated().set("limits.agent_bytes_per_account", "3000").start().await;
+    let client = app.client().await;
+    let mut agents = Vec::new();
+    for _ in 0..4 {
+        agents.push(client.agent().await);
+    }
+    let told = at_once(agents.into_iter().map(|agent| {
+        let client = client.clone();
+        async move { fill(&client, &agent).await.problem(403, "feature-unavailable") }
+    }));
+    told.await;
+    let kept = app.count(KEPT).await;
+    assert!((3_000..9_000).contains(&kept), "{kept}");
+    app.stop().await;
+}
