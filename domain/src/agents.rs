@@ -15,6 +15,7 @@ mod keeping;
 pub mod lanes;
 pub mod receipts;
 pub mod steps;
+pub mod texts;
 pub mod turns;
 pub mod typed;
 pub mod wishes;

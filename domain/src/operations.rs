@@ -26,7 +26,7 @@ pub use self::capture::{Capture, CaptureKind, Captured, Encoding};
 pub use self::extract::{Extract, Extracted, Extraction, SubExtraction, Take, Transform};
 pub use self::forms::{Login, LoginResult, Search, SearchResult, parse_form_timeout, require_selectors};
 pub use self::interact::{Action, ActionKind, Interact, Interacted, KEY_TAKES};
-pub use self::locate::{Locate, LocateBy, Located, Match};
+pub use self::locate::{Locate, LocateBy, Located, Match, SubmissionHeld};
 pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target};
 pub use self::navigate::{BrowserUrl, Navigate, Navigated, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome};
@@ -57,6 +57,8 @@ pub enum Operation {
     Snapshot(Snapshot),
     /// Find out which elements are meant.
     Locate(Locate),
+    /// Hold back what nobody has approved of, and tell whether that has happened. For those who act for a customer: there is no route.
+    Hold,
     /// Fill in and submit a search form.
     Search(Search),
     /// Fill in and submit a login form.
@@ -75,7 +77,7 @@ impl Operation {
             Self::Wait(_) => "wait",
             Self::StateCapture => "state_capture",
             Self::Capture(_) => "capture",
-            Self::Extract(_) | Self::Snapshot(_) | Self::Locate(_) => "extract",
+            Self::Extract(_) | Self::Snapshot(_) | Self::Locate(_) | Self::Hold => "extract",
             Self::Search(_) => "search",
             Self::Login(_) => "login",
         }
@@ -93,6 +95,7 @@ impl Operation {
             | Self::Extract(_)
             | Self::Snapshot(_)
             | Self::Locate(_)
+            | Self::Hold
             | Self::Search(_)
             | Self::Login(_) => false,
         }
@@ -113,9 +116,12 @@ impl Operation {
             Self::Wait(wait) => wait.timeout,
             Self::Search(search) => search.work,
             Self::Login(login) => login.work,
-            Self::StateCapture | Self::Capture(_) | Self::Extract(_) | Self::Snapshot(_) | Self::Locate(_) => {
-                READ_BUDGET
-            }
+            Self::StateCapture
+            | Self::Capture(_)
+            | Self::Extract(_)
+            | Self::Snapshot(_)
+            | Self::Locate(_)
+            | Self::Hold => READ_BUDGET,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Sessions on real WebKit: what the engine does with each operation.
 
-mod agents;
+pub mod agents;
 mod backup;
 mod bursts;
 mod captures;
@@ -22,6 +22,7 @@ mod navigation;
 pub mod processes;
 mod profiles;
 mod reading;
+mod resending;
 mod snapshots;
 mod turns;
 mod waiting;

@@ -8,6 +8,7 @@ mod models;
 mod steps;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use apalis::prelude::BoxDynError;
@@ -58,7 +59,8 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
     let Some(waiting) = persist("read a message", read).await? else { return Ok(()) };
     let span = tracing::info_span!("turn", turn = %id, request_id = waiting.request_id, trace_id = Empty);
     traces::follow(&span, waiting.trace_parent);
-    let turn = Turn { context: &context, sealer, waiting, since: Instant::now() };
+    let page_held = AtomicBool::new(false);
+    let turn = Turn { context: &context, sealer, waiting, since: Instant::now(), page_held };
     turn.answer().instrument(span).await
 }
 
@@ -79,6 +81,8 @@ struct Turn<'a> {
     sealer: &'a Sealer,
     waiting: Waiting,
     since: Instant,
+    /// Whether the page was kept from submitting a form by itself, as far as no step's result tells.
+    page_held: AtomicBool,
 }
 
 /// What carrying out a plan came to.
@@ -162,7 +166,7 @@ impl Turn<'_> {
         }
         let mut room = self.room();
         let Ran { kind, reply, candidates } = self.run(&mut steps, (0, ahead?), approved, &mut room).await?;
-        let said = Said { message: shown, reply: steps::with_what_was_held(reply, &steps), candidates };
+        let said = Said { message: shown, reply: self.with_what_was_held(reply, &steps), candidates };
         Ok(Some(Ending { kind, said, steps, read }))
     }
 
@@ -199,8 +203,7 @@ impl Turn<'_> {
                     let rest = if behind.is_empty() { "" } else { " What was to follow was left out." };
                     return Ok(plan(format!("{place}{error}.{rest}")));
                 }
-                Went::Asks => {
-                    let why = steps::why_it_asks(step);
+                Went::Asks { why } => {
                     return Ok(plan(format!(
                         "{place}{why} and waits for approval: send a message with approvals [\"{}\"].",
                         step.id

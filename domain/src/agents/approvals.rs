@@ -1,79 +1,116 @@
-//! Which steps are not run before somebody has approved of them (contract: agents 19). It is decided by the page and by us, whoever
+//! Which steps are not run before somebody has approved of them (contract: agents 19, 44). It is decided by the page and by us, whoever
 //! made the plan.
+//!
+//! A page chooses the names of its controls, so a name is folded before it is compared: full-width and styled letters, diacritics, invisible
+//! characters, letters of another script that look Latin, and letters that are set apart are no way around the words.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+use serde::Deserialize;
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
 
 use super::wishes::Wish;
 use crate::operations::Match;
 
-/// What controls are called that pay, buy, delete, send, publish or confirm something.
-const CONSEQUENCES: &[&str] = &[
-    "accept",
-    "agree",
-    "approve",
-    "authorize",
-    "bid",
-    "buy",
-    "cancel",
-    "checkout",
-    "confirm",
-    "consent",
-    "deactivate",
-    "delete",
-    "deny",
-    "discard",
-    "donate",
-    "erase",
-    "invite",
-    "order",
-    "pay",
-    "place",
-    "post",
-    "publish",
-    "purchase",
-    "release",
-    "remove",
-    "reply",
-    "reserve",
-    "revoke",
-    "save",
-    "send",
-    "share",
-    "submit",
-    "subscribe",
-    "transfer",
-    "tweet",
-    "unsubscribe",
-    "upload",
-    "withdraw",
-];
-/// Endings that such a word may have.
-const ENDINGS: [&str; 6] = ["", "s", "d", "ed", "ing", "ment"];
+/// Words that need approval, by language and by what they do. A word matches a whole word and a phrase consecutive words; `word*` matches
+/// the beginning of a word, `*word` the end of one, and `=word` a name that consists of nothing else.
+const WORDS: &str = include_str!("approval_words.json");
+
+/// Characters of a name that are looked at. The page's scripts cut names to 1,000 already.
+const MOST_CHARS: usize = 2_000;
+
+/// Single letters in a row that are also read as one word.
+const FEWEST_SPACED_LETTERS: usize = 3;
+
+#[derive(Deserialize)]
+struct Language {
+    /// Endings that each single word may have.
+    #[serde(default)]
+    endings: Vec<String>,
+    /// Whether the language separates no words, so that its words match anywhere in a name.
+    #[serde(default)]
+    anywhere: bool,
+    words: BTreeMap<String, Vec<String>>,
+}
+
+/// Both find all their words in one pass over a name.
+struct Words {
+    /// Of languages that separate words.
+    separate: AhoCorasick,
+    /// Of languages that do not.
+    anywhere: AhoCorasick,
+}
+
+static CONSEQUENCES: LazyLock<Words> = LazyLock::new(|| {
+    let languages: Vec<Language> =
+        serde_json::from_str(WORDS).unwrap_or_else(|error| unreachable!("the words are part of the program: {error}"));
+    let (mut separate, mut anywhere) = (Vec::new(), Vec::new());
+    for language in &languages {
+        let words = language.words.values().flatten();
+        if language.anywhere {
+            anywhere.extend(words.map(|word| together(word)));
+        } else {
+            separate.extend(words.flat_map(|word| patterns(word, &language.endings)));
+        }
+    }
+    let build = |patterns: &[String]| {
+        AhoCorasick::new(patterns).unwrap_or_else(|error| unreachable!("there are few words: {error}"))
+    };
+    Words { separate: build(&separate), anywhere: build(&anywhere) }
+});
+
+/// What is searched for in a text that [`apart`] has made of a name.
+fn patterns(word: &str, endings: &[String]) -> Vec<String> {
+    let folded = |word: &str| tokens(&fold(word)).collect::<Vec<_>>().join(" ");
+    if let Some(whole) = word.strip_prefix('=') {
+        return vec![format!("^ {} $", folded(whole))];
+    }
+    if let Some(end) = word.strip_prefix('*') {
+        return vec![format!("{} ", folded(end))];
+    }
+    if let Some(beginning) = word.strip_suffix('*') {
+        return vec![format!(" {}", folded(beginning))];
+    }
+    let word = folded(word);
+    let mut patterns = vec![format!(" {word} ")];
+    if !word.contains(' ') {
+        patterns.extend(endings.iter().map(|ending| format!(" {word}{ending} ")));
+        if let Some(stem) = word.strip_suffix('e') {
+            patterns.extend(endings.iter().map(|ending| format!(" {stem}{ending} ")));
+        }
+    }
+    patterns
+}
 
 /// Whether a control of this name does something that cannot be taken back, as far as its name says.
 #[must_use]
 pub fn is_consequential(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let mut words = name.split(|letter: char| !letter.is_alphanumeric());
-    let said = words.any(|word| {
-        CONSEQUENCES.iter().any(|consequence| {
-            let stem = consequence.strip_suffix('e').unwrap_or(consequence);
-            let ending = word.strip_prefix(consequence).or_else(|| word.strip_prefix(stem));
-            ending.is_some_and(|ending| ENDINGS.contains(&ending))
-        })
-    });
-    said || name.contains("check out")
+    let name: String = name.chars().take(MOST_CHARS).nfkc().collect();
+    let Words { separate, anywhere } = &*CONSEQUENCES;
+    let folded = fold(&name);
+    let latin = fold(&name.chars().map(look_alike).collect::<String>());
+    separate.is_match(&apart(&folded))
+        || latin != folded && separate.is_match(&apart(&latin))
+        || separate.is_match(&apart(&with_letters_for_digits(&latin)))
+        || anywhere.is_match(&together(&name))
 }
 
 /// Whether carrying out `wish` on what was found for it submits data.
 #[must_use]
 pub fn submits(wish: &Wish, found: &Match) -> bool {
+    // No role is an exception: a page gives its elements any role, and what is tapped does what the page likes.
+    let says_so = || is_consequential(&found.name) || found.text.lines().any(is_consequential);
     match wish {
-        Wish::Tap { .. } | Wish::Check { .. } => found.submits || is_a_control(found) && is_consequential(&found.name),
+        Wish::Tap { .. } | Wish::Check { .. } => found.submits || says_so(),
         // A line's end in a field is Enter.
         Wish::Type { value, .. } => found.form_field && value.contains(['\n', '\r']),
-        Wish::Press { key } => match key.rsplit('+').next().unwrap_or(key).to_ascii_lowercase().as_str() {
-            "enter" | "return" | "numpadenter" => found.form_field || found.submits || is_consequential(&found.name),
-            "space" | " " | "spacebar" => found.submits || is_a_control(found) && is_consequential(&found.name),
-            _ => false,
+        Wish::Press { key } => match Activation::of(key) {
+            Some(Activation::Enter) => found.form_field || found.submits || says_so(),
+            Some(Activation::Space) => found.submits || says_so(),
+            None => false,
         },
         _ => false,
     }
@@ -82,90 +119,168 @@ pub fn submits(wish: &Wish, found: &Match) -> bool {
 /// Whether a key does something to whatever has the focus, so that one has to look what that is.
 #[must_use]
 pub fn depends_on_focus(key: &str) -> bool {
-    let key = key.rsplit('+').next().unwrap_or(key).to_ascii_lowercase();
-    ["enter", "return", "numpadenter", "space", " ", "spacebar"].contains(&key.as_str())
+    Activation::of(key).is_some()
 }
 
-/// A field that is tapped only gets the focus, whatever it is called.
-fn is_a_control(found: &Match) -> bool {
-    !matches!(
-        found.role.as_str(),
-        "textbox" | "searchbox" | "combobox" | "listbox" | "spinbutton" | "slider" | "tab" | "heading"
-    )
+/// Whether a form may be submitted by a step that its customer has approved of. A step that only enters a text is approved for that.
+#[must_use]
+pub fn may_submit(wish: &Wish) -> bool {
+    match wish {
+        Wish::Type { value, .. } => value.contains(['\n', '\r']),
+        Wish::Press { key } => depends_on_focus(key),
+        Wish::Select { .. } | Wish::Scroll { .. } => false,
+        _ => true,
+    }
+}
+
+/// A key that activates whatever has the focus.
+enum Activation {
+    Enter,
+    Space,
+}
+
+impl Activation {
+    fn of(key: &str) -> Option<Self> {
+        match key.rsplit('+').next().unwrap_or(key).to_ascii_lowercase().as_str() {
+            "enter" | "return" | "numpadenter" | "\n" | "\r" => Some(Self::Enter),
+            "space" | " " | "spacebar" => Some(Self::Space),
+            _ => None,
+        }
+    }
+}
+
+/// Lowercase letters without diacritics, and without characters that are not shown.
+fn fold(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    let letters = text.nfkc().filter(|letter| !is_ignorable(*letter)).flat_map(char::to_lowercase).nfd();
+    for letter in letters.filter(|letter| !is_combining_mark(*letter)) {
+        match letter {
+            'ß' => folded.push_str("ss"),
+            'æ' => folded.push_str("ae"),
+            'œ' => folded.push_str("oe"),
+            'ł' => folded.push('l'),
+            'ø' => folded.push('o'),
+            'đ' => folded.push('d'),
+            'ı' => folded.push('i'),
+            letter => folded.push(letter),
+        }
+    }
+    folded
+}
+
+fn tokens(folded: &str) -> impl Iterator<Item = &str> {
+    folded.split(|letter: char| !letter.is_alphanumeric()).filter(|token| !token.is_empty())
+}
+
+/// The words of a folded name between one space each, with a mark at either end. Single letters in a row are also read as one word.
+fn apart(folded: &str) -> String {
+    let mut words = "^ ".to_owned();
+    let (mut run, mut letters) = (String::new(), 0);
+    let mut joined = String::new();
+    // The end of the name ends a row of letters like a longer word.
+    for token in tokens(folded).chain([""]) {
+        if token.chars().count() == 1 {
+            run.push_str(token);
+            letters += 1;
+        } else {
+            if letters >= FEWEST_SPACED_LETTERS {
+                joined.push_str(&run);
+                joined.push(' ');
+            }
+            run.clear();
+            letters = 0;
+        }
+        if !token.is_empty() {
+            words.push_str(token);
+            words.push(' ');
+        }
+    }
+    if joined.is_empty() { words + "$" } else { words + &joined + "$" }
+}
+
+/// The letters and digits of a name without anything between them, for languages in which a diacritic makes another letter.
+fn together(name: &str) -> String {
+    let letters = name.nfkc().filter(|letter| !is_ignorable(*letter)).flat_map(char::to_lowercase);
+    letters.filter(|letter| letter.is_alphanumeric()).collect()
+}
+
+/// Words that have digits among their letters, with the letters that these look like.
+fn with_letters_for_digits(folded: &str) -> String {
+    let word = |token: &str| -> String {
+        if !token.chars().any(char::is_alphabetic) {
+            return token.to_owned();
+        }
+        let letter = |letter| match letter {
+            '0' => 'o',
+            '1' => 'l',
+            '3' => 'e',
+            '4' => 'a',
+            '5' => 's',
+            letter => letter,
+        };
+        token.chars().map(letter).collect()
+    };
+    tokens(folded).map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Default ignorable code points: they take part in a name and are not seen.
+fn is_ignorable(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The Latin letter that a letter of another script, or a small capital, looks like.
+fn look_alike(letter: char) -> char {
+    match letter {
+        'А' | 'Α' => 'A',
+        'а' | 'α' | 'ɑ' | 'ᴀ' => 'a',
+        'В' | 'Β' => 'B',
+        'в' | 'ь' | 'β' | 'ʙ' => 'b',
+        'С' => 'C',
+        'с' | 'ς' | 'ᴄ' => 'c',
+        'ԁ' | 'ᴅ' => 'd',
+        'Е' | 'Ε' => 'E',
+        'е' | 'ε' | 'ᴇ' => 'e',
+        'ꜰ' => 'f',
+        'ɡ' | 'ɢ' => 'g',
+        'Н' | 'Η' => 'H',
+        'н' | 'һ' | 'հ' | 'ʜ' => 'h',
+        'І' | 'Ι' => 'I',
+        'і' | 'ι' | 'ɪ' => 'i',
+        'Ј' => 'J',
+        'ј' | 'ᴊ' => 'j',
+        'К' | 'Κ' => 'K',
+        'к' | 'κ' | 'ᴋ' => 'k',
+        'ӏ' | 'Ӏ' | 'ʟ' => 'l',
+        'М' | 'Μ' => 'M',
+        'м' | 'ᴍ' => 'm',
+        'Ν' => 'N',
+        'п' | 'η' | 'ո' | 'ɴ' => 'n',
+        'О' | 'Ο' => 'O',
+        'о' | 'ο' | 'σ' | 'օ' | 'ᴏ' => 'o',
+        'Р' | 'Ρ' => 'P',
+        'р' | 'ρ' | 'ᴘ' => 'p',
+        'ԛ' => 'q',
+        'г' | 'ʀ' => 'r',
+        'Ѕ' => 'S',
+        'ѕ' | 'ꜱ' => 's',
+        'Т' | 'Τ' => 'T',
+        'т' | 'τ' | 'ᴛ' => 't',
+        'υ' | 'ս' | 'ᴜ' => 'u',
+        'ѵ' | 'ν' | 'ᴠ' => 'v',
+        'ԝ' | 'ω' | 'ᴡ' => 'w',
+        'Х' | 'Χ' => 'X',
+        'х' | 'χ' => 'x',
+        'У' | 'Υ' | 'Ү' => 'Y',
+        'у' | 'γ' | 'ү' | 'ʏ' => 'y',
+        'Ζ' => 'Z',
+        'ᴢ' => 'z',
+        letter => letter,
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::wishes::Sought;
-    use super::*;
-
-    fn found(role: &str, name: &str, submits: bool, form_field: bool) -> Match {
-        let text = String::new;
-        let (role, name) = (role.to_owned(), name.to_owned());
-        let (selector, description, fingerprint) = (text(), text(), text());
-        Match { selector, description, role, name, submits, form_field, checked: None, fingerprint }
-    }
-
-    /// Contract: agents 19.
-    #[test]
-    fn names_say_what_cannot_be_taken_back() {
-        for name in [
-            "Pay now",
-            "BUY",
-            "Place order",
-            "Delete",
-            "Deleting…",
-            "Remove item",
-            "Send",
-            "Send message",
-            "Post",
-            "Publish",
-            "Confirm",
-            "Confirm & pay",
-            "Check out",
-            "Checkout",
-            "Subscribe",
-            "Submit",
-            "payment",
-            "Purchased",
-        ] {
-            assert!(is_consequential(name), "{name}");
-        }
-        for name in [
-            "",
-            "Next",
-            "Details",
-            "Posture",
-            "Payload",
-            "Menu",
-            "Address",
-            "Senders' guild",
-            "Back",
-            "Sign in",
-            "Close",
-            "Books",
-        ] {
-            assert!(!is_consequential(name), "{name}");
-        }
-    }
-
-    /// Contract: agents 19.
-    #[test]
-    fn what_submits_is_told_by_the_page() {
-        let target = Sought::Css("#a".to_owned());
-        let tap = Wish::Tap { target: target.clone() };
-        let typed = |value: &str| Wish::Type { target: target.clone(), value: value.to_owned() };
-        let press = |key: &str| Wish::Press { key: key.to_owned() };
-        assert!(submits(&tap, &found("button", "Next", true, false)));
-        assert!(submits(&tap, &found("link", "Delete", false, false)));
-        assert!(!submits(&tap, &found("textbox", "Send to", false, true)));
-        assert!(!submits(&tap, &found("button", "Next", false, false)));
-        assert!(submits(&press("Enter"), &found("textbox", "Name", false, true)));
-        assert!(submits(&press("Control+Enter"), &found("textbox", "Name", false, true)));
-        assert!(!submits(&press("Enter"), &found("textbox", "Notes", false, false)));
-        assert!(submits(&press("Space"), &found("button", "Next", true, false)));
-        assert!(!submits(&press("Tab"), &found("textbox", "Name", false, true)));
-        assert!(submits(&typed("a\n"), &found("textbox", "Name", false, true)));
-        assert!(!submits(&typed("a"), &found("textbox", "Name", false, true)));
-    }
-}
+mod tests;

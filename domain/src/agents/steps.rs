@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::Sealer;
 use super::carrying::Waiting;
 use super::hiding::HIDDEN;
+use super::texts::TextOrigins;
 use super::typed::Typed;
 use super::wishes::{Sought, Wish, WishedCondition};
 use crate::heavy::heavy;
@@ -49,6 +50,8 @@ pub struct Step {
     pub status: StepStatus,
     /// Whether it submits data, as far as that is known.
     pub needs_approval: bool,
+    /// Where it may enter its text without approval; `None` when that is anywhere.
+    pub text_origins: Option<TextOrigins>,
     /// What carries it out.
     pub operation: IntentId,
     /// What was found for it: an element for each that it is about, in their order.
@@ -90,6 +93,7 @@ impl Step {
             wish,
             status: StepStatus::Planned,
             needs_approval: false,
+            text_origins: None,
             operation: IntentId::generate(),
             shown: Vec::new(),
             end: StepEnd::default(),
@@ -371,11 +375,16 @@ pub(super) async fn append(
     let (ids, operations) = ids(steps);
     let (kinds, wishes) = wishes(sealer, steps)?;
     let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
+    let origins = steps
+        .iter()
+        .map(|step| step.text_origins.as_ref().map(|origins| sealer.seal(&step.id.to_string(), origins)).transpose());
+    let origins: Vec<_> = origins.collect::<sqlx::Result<_>>()?;
     sqlx::query!(
-        "insert into agent_steps (id, turn_id, agent_session_id, position, kind, operation_id, needs_approval, sealed_wish)
-         select id, $6, $7, $8 + position::integer, kind, operation, asked, wish
-         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::boolean[], $5::bytea[]) with ordinality
-              as step (id, kind, operation, asked, wish, position)
+        "insert into agent_steps
+             (id, turn_id, agent_session_id, position, kind, operation_id, needs_approval, sealed_wish, sealed_text_origins)
+         select id, $6, $7, $8 + position::integer, kind, operation, asked, wish, origins
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::boolean[], $5::bytea[], $9::bytea[]) with ordinality
+              as step (id, kind, operation, asked, wish, origins, position)
          on conflict (id) do nothing",
         &ids,
         &kinds,
@@ -385,6 +394,7 @@ pub(super) async fn append(
         turn.id as _,
         turn.session as _,
         i32::try_from(before).unwrap_or(i32::MAX),
+        &origins as _,
     )
     .execute(conn)
     .await?;
@@ -462,7 +472,7 @@ pub(super) async fn of_turns(
     let turns: Vec<_> = turns.iter().map(TurnId::as_uuid).collect();
     let rows = sqlx::query!(
         r#"select s.id, s.turn_id, s.status as "status: StepStatus", s.needs_approval, s.operation_id, s.sealed_wish,
-                  s.sealed_shown, s.sealed_result, case when $2 and s.kind = 'capture' then i.content end as content,
+                  s.sealed_shown, s.sealed_result, s.sealed_text_origins, case when $2 and s.kind = 'capture' then i.content end as content,
                   t.lost
            from agent_steps s join agent_turns t on t.id = s.turn_id left join intents i on i.id = s.operation_id
            where s.turn_id = any($1) order by s.turn_id, s.position"#,
@@ -474,12 +484,14 @@ pub(super) async fn of_turns(
     let steps = rows.into_iter().map(|row| {
         let id = row.id.to_string();
         let shown = row.sealed_shown.map(|sealed| sealer.open(&id, &sealed)).transpose()?.unwrap_or_default();
+        let text_origins = row.sealed_text_origins.map(|sealed| sealer.open(&id, &sealed)).transpose()?;
         let end = row.sealed_result.map(|sealed| sealer.open::<StepEnd>(&id, &sealed)).transpose()?;
         let mut step = Step {
             id: row.id,
             wish: sealer.open(&id, &row.sealed_wish)?,
             status: row.status,
             needs_approval: row.needs_approval,
+            text_origins,
             operation: row.operation_id,
             shown,
             end: end.unwrap_or_default(),

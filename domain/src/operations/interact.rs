@@ -22,6 +22,9 @@ pub struct Interact {
     /// Whether no form may be submitted until another interaction allows it. For those who act for a customer: no caller sends it.
     #[serde(default)]
     pub hold_submissions: bool,
+    /// Whether its customer has approved of it: then one form may be submitted although they are held, or one that was sent before again.
+    #[serde(default)]
+    pub approved: bool,
     /// Whether it was done already, and only the form that it would have submitted, which was held, is to be submitted now.
     #[serde(default)]
     pub release_submission: bool,
@@ -208,7 +211,7 @@ impl Interact {
         }
         rules.check()?;
         let timeout = parse_timeout(timeout_ms, action.default_timeout(limits)?, limits)?;
-        Ok(Self { action, timeout, on_timeout, hold_submissions: false, release_submission: false })
+        Ok(Self { action, timeout, on_timeout, hold_submissions: false, approved: false, release_submission: false })
     }
 }
 

@@ -52,6 +52,9 @@ pub struct Match {
     pub role: String,
     /// Its accessible name, cut to size; may be empty.
     pub name: String,
+    /// What else it says of itself, or what it is in does: a line each, cut to size. It may differ from the name, which a page can write.
+    #[serde(default)]
+    pub text: String,
     /// Whether it submits a form when it is tapped.
     pub submits: bool,
     /// Whether Enter in it would submit a form.
@@ -60,6 +63,13 @@ pub struct Match {
     pub checked: Option<bool>,
     /// Another when its tag, type, role, name, the action of its form, or the page's origin is another.
     pub fingerprint: String,
+}
+
+/// Whether a page was kept from submitting a form by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmissionHeld {
+    /// Since this was last asked.
+    pub held: bool,
 }
 
 /// A fingerprint of what tells an element apart.

@@ -12,7 +12,8 @@ use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use super::{
-    Captured, Extracted, Interacted, Located, LoginResult, Navigated, PageSnapshot, SearchResult, SessionState, Waited,
+    Captured, Extracted, Interacted, Located, LoginResult, Navigated, PageSnapshot, SearchResult, SessionState,
+    SubmissionHeld, Waited,
 };
 use crate::heavy::{heavy, weight};
 
@@ -44,6 +45,8 @@ pub enum OperationResult {
     Snapshot(PageSnapshot),
     /// Of a look for elements.
     Locate(Located),
+    /// Of a look for what was held.
+    Hold(SubmissionHeld),
     /// Of `search`.
     Search(SearchResult),
     /// Of `login`.

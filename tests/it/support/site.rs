@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -33,6 +33,7 @@ pub struct Site {
 #[derive(Default)]
 struct Seen {
     hits: AtomicUsize,
+    posts: AtomicUsize,
     user_agents: Mutex<Vec<String>>,
 }
 
@@ -79,7 +80,7 @@ impl Site {
             .route("/slow", get(slow))
             .route("/never", get(never))
             .route("/status", get(status))
-            .route("/redirect", get(redirect))
+            .route("/redirect", get(redirect).post(redirect))
             .route("/loop", get(|| async { Redirect::temporary("/loop") }))
             .route("/download", get(download))
             .route("/hit", get(hit).post(hit))
@@ -142,6 +143,11 @@ impl Site {
         self.seen.hits.load(Ordering::SeqCst)
     }
 
+    /// How many POST requests the site has received, whatever they asked for.
+    pub fn posts(&self) -> usize {
+        self.seen.posts.load(Ordering::SeqCst)
+    }
+
     /// The `User-Agent` of every request so far.
     pub fn user_agents(&self) -> Vec<String> {
         self.seen.user_agents.lock().expect("no panic").clone()
@@ -151,6 +157,9 @@ impl Site {
 async fn record(State(seen): State<Arc<Seen>>, request: Request, next: Next) -> Response {
     let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     seen.user_agents.lock().expect("no panic").push(agent.to_owned());
+    if request.method() == Method::POST {
+        seen.posts.fetch_add(1, Ordering::SeqCst);
+    }
     next.run(request).await
 }
 

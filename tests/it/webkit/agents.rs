@@ -22,7 +22,7 @@ impl Agent {
         Self { id: id("id"), scene: Scene { session: id("session_id"), app, site, client } }
     }
 
-    async fn tell(&self, body: Value) -> Value {
+    pub async fn tell(&self, body: Value) -> Value {
         self.scene.client.post(&format!("/v1/agent-sessions/{}/message", self.id), body).await.expect(200).body
     }
 
@@ -35,7 +35,7 @@ impl Agent {
     }
 
     /// Lets the page do what it does meanwhile.
-    async fn let_pass(&self, ms: u64) {
+    pub async fn let_pass(&self, ms: u64) {
         self.scene.operate("wait", json!({"condition": {"kind": "time", "ms": ms}})).await.expect(200);
     }
 
@@ -155,5 +155,42 @@ async fn what_was_typed_does_not_come_back_by_the_page() {
     }
     assert_eq!(turn["intents"][2]["target"]["description"], "button \"Proceed as •••\"");
     assert!(recipe.to_string().contains("Proceed as •••"), "{recipe}");
+    agent.scene.app.stop().await;
+}
+
+/// Contract: agents 19, 44. What a control says in any language asks for approval, whatever role and name the page gives it.
+#[tokio::test]
+async fn controls_that_act_need_approval_in_any_language_and_role() {
+    let agent = Agent::start().await;
+    let scene = &agent.scene;
+    let act = "onclick=\"fetch('/hit')\"";
+    let page = format!(
+        "<style>#pseudo::before {{ content: 'Eliminar cuenta' }}</style>
+         <div id=tab role=tab {act}>Konto löschen</div>
+         <h2 id=heading {act}>Delete account</h2>
+         <div id=textbox role=textbox {act}>購入する</div>
+         <div id=slider role=slider aria-label='Wire funds' {act}>Volume</div>
+         <button id=labelled aria-label=Next {act}>Jetzt kostenpflichtig bestellen</button>
+         <button id=titled title='Sign contract' {act}>Go</button>
+         <input id=readonly readonly value=Acheter aria-label=Field {act}>
+         <button {act}>Оплатить <span id=inner>now</span></button>
+         <button id=hidden {act}>De\u{200b}lete</button>
+         <div id=pseudo role=button {act}>&nbsp;</div>
+         <button id=harmless onclick='log.textContent = 1'>Weiter</button><a id=sign href='#' onclick='log.textContent = 2'>Sign in</a><p id=log></p>"
+    );
+    scene.show(&page).await;
+    for id in ["tab", "heading", "textbox", "slider", "labelled", "titled", "readonly", "inner", "hidden", "pseudo"] {
+        let asked = agent.say(&format!("tap css \"#{id}\"")).await;
+        assert_eq!((stands(&asked), scene.site.hits()), (vec!["needs_approval"], 0), "{id}: {asked}");
+    }
+    for (id, log) in [("harmless", "1"), ("sign", "2")] {
+        let done = agent.say(&format!("tap css \"#{id}\"")).await;
+        assert_eq!((stands(&done), scene.text("#log").await), (vec!["done"], json!(log)), "{id}: {done}");
+    }
+    let asked = agent.say("tap css \"#tab\"").await;
+    let done = agent.approve(&asked, 0).await;
+    assert_eq!(stands(&done), ["done"], "{done}");
+    agent.hits(1).await;
+    scene.assert_ready().await;
     agent.scene.app.stop().await;
 }

@@ -15,7 +15,17 @@ const START: &str = "about:blank";
 /// Goes to the page before, and waits until it has loaded.
 pub async fn back(browser: &Rc<Browser>) -> Result<Navigated, HostError> {
     let (item, target) = page_before(browser).ok_or(HostError::Nowhere)?;
-    navigation::revisit(browser, target, Means::History(item)).await
+    let from = browser.view.back_forward_list().and_then(|list| list.current_item());
+    let arrived = navigation::revisit(browser, target, Means::History(item.clone())).await;
+    // WebKit believes that a frame has moved whose load was refused, and would go farther back the next time.
+    if browser.submissions.has_stopped_own()
+        && is_at(browser, &item)
+        && let Some(from) = from
+    {
+        browser.view.go_to_back_forward_list_item(&from);
+        navigation::give_a_moment(browser).await;
+    }
+    arrived
 }
 
 /// Loads the page once more, and waits until it has.

@@ -10,6 +10,7 @@ use kitfleet_domain::agents::consulting::{self, Standing, Taken};
 use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
 use kitfleet_domain::agents::hiding;
 use kitfleet_domain::agents::steps::{self, Step, StepStatus};
+use kitfleet_domain::agents::texts::{TextOrigins, TextSources};
 use kitfleet_domain::agents::turns::{Decomposer, Said, TurnKind};
 use kitfleet_domain::agents::wishes::{self, Sought, Wish, WishedCondition, WishedItem};
 use kitfleet_domain::byok::Provider;
@@ -21,7 +22,7 @@ use kitfleet_models::{
 };
 use uuid::Uuid;
 
-use super::steps::{CLAIMS_WITHIN, with_what_was_held};
+use super::steps::CLAIMS_WITHIN;
 use super::{Ran, Turn};
 use crate::browser::Ended;
 
@@ -55,6 +56,8 @@ struct Progress {
     taken: Taken,
     /// What was said in the agent session before.
     history: Vec<Said>,
+    /// What texts are whose.
+    sources: TextSources,
 }
 
 impl Turn<'_> {
@@ -92,14 +95,16 @@ impl Turn<'_> {
             consulting::talk(&mut conn, self.sealer, self.waiting.session, REMEMBERED_TURNS).await
         };
         let history = persist("read what was said before", recall).await?;
-        let mut progress = Progress { steps: Vec::new(), taken: Taken::default(), history };
+        let messages = history.iter().map(|said| said.message.as_str()).chain([self.waiting.request.message.as_str()]);
+        let sources = TextSources::new(messages, history.iter().map(|said| said.reply.as_str()));
+        let mut progress = Progress { steps: Vec::new(), taken: Taken::default(), history, sources };
         let Some(ran) = self.converse(Some(means), &mut progress).await? else { return Ok(None) };
         let Progress { steps, .. } = progress;
         let message = &self.waiting.request.message;
         let reply = hiding::said(&ran.reply, message, steps.iter().map(|step| &step.wish));
         let said = Said {
             message: shown(message, &steps),
-            reply: with_what_was_held(reply, &steps),
+            reply: self.with_what_was_held(reply, &steps),
             candidates: ran.candidates,
         };
         Ok(Some(Ending { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
@@ -123,7 +128,7 @@ impl Turn<'_> {
                 Err(unheard) => return Ok(Some(cut_short(unheard, &progress.steps))),
             };
             let first = progress.steps.len();
-            progress.steps.extend(wanted.into_iter().map(planned));
+            progress.steps.extend(planned(wanted, &progress.sources));
             if first == progress.steps.len() {
                 return said(TurnKind::Plan, reply);
             }
@@ -134,6 +139,7 @@ impl Turn<'_> {
             if progress.steps[first..].iter().any(|step| step.status != StepStatus::Done) {
                 return Ok(Some(ran));
             }
+            progress.see_what_was_read(first);
             if !reply.is_empty() {
                 ran.reply = reply;
             }
@@ -195,6 +201,9 @@ impl Turn<'_> {
             Ok(page) => page,
             Err(unheard) => return Ok(Err(unheard)),
         };
+        if let Some(page) = &page {
+            progress.sources.see(&page.url, &format!("{} {}", page.url, page.snapshot));
+        }
         let within = agents.turn_timeout.saturating_sub(self.since.elapsed());
         if within.is_zero() {
             return Ok(Err(stopped("the turn has taken its time already")));
@@ -330,9 +339,90 @@ fn told(step: &Step) -> String {
     format!("{what}{about}: {came_to}")
 }
 
-/// A model's step, which asks for approval if the model or its address does.
-fn planned(step: models::Step) -> Step {
-    Step { needs_approval: step.needs_approval, ..Step::planned(wish(step.action)) }
+impl Progress {
+    /// Notes what the steps from `first` on have read from pages.
+    fn see_what_was_read(&mut self, first: usize) {
+        for step in &self.steps[first..] {
+            if let (Wish::Extract { .. }, Some(shown), Some(result)) =
+                (&step.wish, step.shown.first(), &step.end.result)
+            {
+                self.sources.see(&shown.origin, result.get());
+            }
+        }
+    }
+}
+
+/// A model's steps, which ask for approval if the model, their address or their text does.
+fn planned(steps: Vec<models::Step>, sources: &TextSources) -> Vec<Step> {
+    let origins = text_origins(&steps, sources);
+    let steps = steps.into_iter().zip(origins);
+    let planned = |(step, text_origins): (models::Step, _)| {
+        let needs_approval = step.needs_approval;
+        Step { needs_approval, text_origins, ..Step::planned(wish(step.action)) }
+    };
+    steps.map(planned).collect()
+}
+
+/// What a step enters into a page.
+enum Entered<'a> {
+    Text(&'a str),
+    Key(char),
+    /// Something of which nobody knows what it says, such as what was copied.
+    Unknown,
+}
+
+impl<'a> Entered<'a> {
+    fn by(action: &'a Action) -> Option<Self> {
+        match action {
+            Action::Type { value, .. } => Some(Self::Text(value)),
+            Action::Select { option, .. } => Some(Self::Text(option)),
+            Action::Press { key } => Self::by_key(key),
+            _ => None,
+        }
+    }
+
+    /// A page hears of a key whatever is held with it.
+    fn by_key(key: &str) -> Option<Self> {
+        let (held, key) = match key.rsplit_once('+') {
+            Some((held, "")) => (held, "+"),
+            Some((held, key)) => (held, key),
+            None => ("", key),
+        };
+        let is_held = |modifier: &str| held.split('+').any(|held| held == modifier);
+        let is_command = is_held("Control") || is_held("Meta");
+        let is_function_key = key.strip_prefix('F').is_some_and(|number| number.parse::<u8>().is_ok());
+        match (key, key.chars().next()) {
+            ("Insert", _) if is_held("Shift") => Some(Self::Unknown),
+            ("v" | "V", _) if is_command => Some(Self::Unknown),
+            ("a" | "c" | "x" | "z", _) if is_command => None,
+            _ if is_function_key => Some(Self::Unknown),
+            ("Space", _) => Some(Self::Key(' ')),
+            (_, Some(letter)) if key.chars().count() == 1 => Some(Self::Key(letter)),
+            _ => None,
+        }
+    }
+}
+
+/// Where each of these steps may enter its text without approval. Keys that are pressed one after the other are one text.
+fn text_origins(steps: &[models::Step], sources: &TextSources) -> Vec<Option<TextOrigins>> {
+    let mut origins = Vec::with_capacity(steps.len());
+    while let Some(step) = steps.get(origins.len()) {
+        match Entered::by(&step.action) {
+            None => origins.push(None),
+            Some(Entered::Text(text)) => origins.push(sources.origins(text)),
+            Some(Entered::Unknown) => origins.push(Some(sources.origins_of_unknown())),
+            Some(Entered::Key(_)) => {
+                let key = |step: &models::Step| match Entered::by(&step.action) {
+                    Some(Entered::Key(letter)) => Some(letter),
+                    _ => None,
+                };
+                let text: String = steps[origins.len()..].iter().map_while(key).collect();
+                let of_text = sources.origins(&text);
+                origins.extend(text.chars().map(|_| of_text.clone()));
+            }
+        }
+    }
+    origins
 }
 
 fn wish(action: Action) -> Wish {

@@ -1,9 +1,10 @@
 //! Carrying out one step of a turn's plan (contract: agents 17 to 21): find who is meant, ask for approval where the page says so, then
 //! one operation. Finding only looks, so that it is none: the turn runs beside the browser, and asks its actor.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::agents::approvals::{depends_on_focus, submits};
+use kitfleet_domain::agents::approvals::{depends_on_focus, may_submit, submits};
 use kitfleet_domain::agents::carrying;
 use kitfleet_domain::agents::steps::{Shown, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::wishes::{Sought, Wish, WishedCondition, WishedItem};
@@ -12,8 +13,8 @@ use kitfleet_domain::database::{may_pass, persist};
 use kitfleet_domain::ids::{IntentId, StepId};
 use kitfleet_domain::operations::{
     Action, Candidate, Capture, Condition, Element, Extract, Extraction, Failure, Interact, Interacted, Locate,
-    LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult, Take,
-    Target, Wait, WaitUntil, Waited,
+    LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, Operation, Outcome, ROLES, StoredResult,
+    SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
 };
 use kitfleet_domain::sessions::intents::Ending;
 use kitfleet_domain::sessions::{SessionStatus, pauses};
@@ -39,7 +40,10 @@ pub(super) enum Went {
     /// It failed, as it says itself.
     Wrong,
     /// It waits for approval.
-    Asks,
+    Asks {
+        /// Why.
+        why: String,
+    },
     /// It is not clear whom it means.
     Unclear {
         /// Why.
@@ -96,6 +100,7 @@ impl Turn<'_> {
                 }
                 Found::Them(found, origin) => {
                     step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
+                    step.needs_approval |= step.text_origins.as_ref().is_some_and(|origins| !origins.allow(&origin));
                     show(step, &found, &origin);
                 }
             }
@@ -103,7 +108,12 @@ impl Turn<'_> {
         if step.needs_approval && !approved {
             step.status = StepStatus::NeedsApproval;
             self.show_focused(step).await?;
-            return Ok(Went::Asks);
+            return Ok(Went::Asks { why: why_it_asks(step) });
+        }
+        if only_looks(&step.wish)
+            && let Some(stopped) = self.hold().await?
+        {
+            return Ok(stopped);
         }
         let operation = match self.operation(step, approved) {
             Ok(operation) => operation,
@@ -121,10 +131,30 @@ impl Turn<'_> {
             return Ok(Went::Stopped(stop.reason()));
         }
         let went = self.carry_out_one(step, operation, room).await?;
-        if matches!(went, Went::Asks) {
+        if only_looks(&step.wish) {
+            self.hold().await?;
+        }
+        if let Went::Asks { why } = went {
             self.show_focused(step).await?;
+            let why = if why.is_empty() { why_it_asks(step) } else { why };
+            return Ok(Went::Asks { why });
         }
         Ok(went)
+    }
+
+    /// Has the browser hold back what nobody has approved of, and notes whether that has happened. `Some` when it cannot be told so.
+    async fn hold(&self) -> sqlx::Result<Option<Went>> {
+        match self.context.sessions.look(self.waiting.driver, Operation::Hold, CLAIMS_WITHIN).await {
+            Some(Ended::Done(result)) => {
+                let SubmissionHeld { held } = result.read().map_err(|error| sqlx::Error::Decode(error.into()))?;
+                self.page_held.fetch_or(held, Ordering::Relaxed);
+                Ok(None)
+            }
+            Some(Ended::Failed(Failure { detail, .. }) | Ended::Withheld { detail, .. }) => {
+                Ok(Some(not_begun(&detail)))
+            }
+            Some(Ended::Invalid { .. }) | None => Ok(Some(not_begun("its browser is busy or gone"))),
+        }
     }
 
     /// Whether a challenge pauses the driver session, by which the step then fails (contract: challenges 10).
@@ -158,7 +188,7 @@ impl Turn<'_> {
             return self.find_again(step).await;
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
-        for sought in sought_before(&step.wish) {
+        for sought in sought_before(step) {
             match self.find_one(sought).await? {
                 Found::Them(found, of) => {
                     them.extend(found);
@@ -276,10 +306,12 @@ impl Turn<'_> {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
             // A page that is to be loaded anew was not; whatever else has had a form submitted was done.
-            if !matches!(step.wish, Wish::Back | Wish::Reload) {
-                step.end.result = Some(result.json);
+            if matches!(step.wish, Wish::Back | Wish::Reload) {
+                let why = "this would send a form again that has led to the page, which was held back".to_owned();
+                return Ok(Went::Asks { why });
             }
-            return Ok(Went::Asks);
+            step.end.result = Some(result.json);
+            return Ok(Went::Asks { why: String::new() });
         }
         if was_done(step)
             && let Happened::Not(error) = &mut happened
@@ -342,7 +374,8 @@ impl Turn<'_> {
         let limits = &self.context.config.limits;
         let interact = |action| {
             let mut interact = Interact::parse(action, None, OnTimeout::Return, limits)?;
-            interact.hold_submissions = !approved;
+            interact.hold_submissions = true;
+            interact.approved = approved && may_submit(&step.wish);
             interact.release_submission = was_done(step);
             Ok(Operation::Interact(interact))
         };
@@ -454,12 +487,15 @@ pub(super) fn was_done(step: &Step) -> bool {
     step.needs_approval && step.end.result.is_some()
 }
 
-/// What is replied of a turn that has taken these steps, with a word on a form that a page would have submitted by itself (contract: agents 34).
-pub(super) fn with_what_was_held(reply: String, steps: &[Step]) -> String {
-    if steps.iter().any(met_a_form) {
-        format!("{reply} The page would have submitted a form by itself, which was held back.")
-    } else {
-        reply
+impl Turn<'_> {
+    /// What is replied of a turn that has taken these steps, with a word on a form that a page would have submitted by itself (contract:
+    /// agents 34).
+    pub(super) fn with_what_was_held(&self, reply: String, steps: &[Step]) -> String {
+        if self.page_held.load(Ordering::Relaxed) || steps.iter().any(met_a_form) {
+            format!("{reply} The page would have submitted a form by itself, which was held back.")
+        } else {
+            reply
+        }
     }
 }
 
@@ -470,8 +506,7 @@ fn met_a_form(step: &Step) -> bool {
         #[serde(default)]
         page_submission_held: bool,
     }
-    let loads_or_acts = !matches!(step.wish, Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. });
-    let result = step.end.result.as_ref().filter(|_| loads_or_acts);
+    let result = step.end.result.as_ref().filter(|_| !only_looks(&step.wish));
     result.and_then(|result| serde_json::from_str::<Met>(result.get()).ok()).unwrap_or_default().page_submission_held
 }
 
@@ -492,11 +527,21 @@ fn is_its_own_word(wish: &Wish) -> bool {
     matches!(wish, Wish::Navigate { .. } | Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. })
 }
 
+/// Whether a step does nothing to the page.
+fn only_looks(wish: &Wish) -> bool {
+    matches!(wish, Wish::Wait { .. } | Wish::Capture { .. } | Wish::Extract { .. })
+}
+
 /// Why a step waits for approval, in words. What is named by a ref a model may have asked about.
-pub(super) fn why_it_asks(step: &Step) -> String {
+fn why_it_asks(step: &Step) -> String {
     if was_done(step) {
         let about = step.shown.first().map(|shown| shown.description.as_str()).unwrap_or_default();
         return format!("this was done, but it would submit a form ({about}), which was held back");
+    }
+    if let (Some(origins), Some(Shown { description, origin, .. })) = (&step.text_origins, step.shown.first())
+        && !origins.allow(origin)
+    {
+        return format!("this enters a text that none of your messages contains, on {origin} ({description})");
     }
     match (&step.wish, step.shown.first()) {
         (Wish::Navigate { url }, _) => format!("this leads to an address that has to be agreed to ({url})"),
@@ -517,13 +562,13 @@ enum Before<'a> {
 }
 
 /// Whom somebody has to look for before a step: who is only described, and who says whether it submits data.
-fn sought_before(wish: &Wish) -> Vec<Before<'_>> {
-    match wish {
+fn sought_before(step: &Step) -> Vec<Before<'_>> {
+    match &step.wish {
         Wish::Tap { target } | Wish::Check { target, .. } | Wish::Type { target, .. } | Wish::Select { target, .. } => {
             vec![Before::Element(target)]
         }
         Wish::Scroll { target: Some(target), .. } if !matches!(target, Sought::Css(_)) => vec![Before::Element(target)],
-        Wish::Press { key } if depends_on_focus(key) => vec![Before::Focused],
+        Wish::Press { key } if depends_on_focus(key) || step.text_origins.is_some() => vec![Before::Focused],
         // A ref says nothing to whoever reads of it, or does it again.
         Wish::Wait {
             condition: WishedCondition::Visible(what @ Sought::Ref(_)) | WishedCondition::Hidden(what @ Sought::Ref(_)),

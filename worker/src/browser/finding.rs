@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::operations::{Locate, LocateBy, Located, Match, PageSnapshot, Snapshot, locate};
+use kitfleet_domain::operations::{Locate, LocateBy, Located, Match, PageSnapshot, Snapshot, SubmissionHeld, locate};
+use kitfleet_host_protocol::SubmissionRule;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -39,6 +40,7 @@ struct FoundMatch {
     description: String,
     role: String,
     name: String,
+    text: String,
     submits: bool,
     form_field: bool,
     checked: Option<bool>,
@@ -48,6 +50,9 @@ struct FoundMatch {
 impl Webkit {
     pub(super) async fn snapshot(&mut self, wanted: &Snapshot, started: Instant) -> Result<PageSnapshot, Ended> {
         let (characters, nodes) = (self.limits.snapshot_chars, self.limits.snapshot_nodes);
+        if wanted.links {
+            self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
+        }
         let wanted =
             json!({ "characters": characters, "nodes": nodes, "within_ms": within_ms(), "links": wanted.links });
         let input = self.input(wanted);
@@ -59,6 +64,7 @@ impl Webkit {
     }
 
     pub(super) async fn find(&mut self, locate: &Locate) -> Result<Located, Ended> {
+        self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
         let target = match &locate.sought {
             LocateBy::Target(target) => Some(Sought::Target { target, field: "target" }),
             LocateBy::Described { .. } | LocateBy::Focused => None,
@@ -70,14 +76,22 @@ impl Webkit {
     }
 }
 
+impl Webkit {
+    /// Holds what nobody has approved of, also where a step does nothing to the page, and reports what was held.
+    pub(super) async fn hold(&mut self) -> Result<SubmissionHeld, Ended> {
+        self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
+        Ok(SubmissionHeld { held: self.held_submission().await?.is_some() })
+    }
+}
+
 fn within_ms() -> u64 {
     u64::try_from(LOOK_FOR.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl From<FoundMatch> for Match {
     fn from(found: FoundMatch) -> Self {
-        let FoundMatch { selector, description, role, name, submits, form_field, checked, traits } = found;
+        let FoundMatch { selector, description, role, name, text, submits, form_field, checked, traits } = found;
         let fingerprint = locate::fingerprint(&traits);
-        Self { selector, description, role, name, submits, form_field, checked, fingerprint }
+        Self { selector, description, role, name, text, submits, form_field, checked, fingerprint }
     }
 }

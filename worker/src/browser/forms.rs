@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::operations::{Login, LoginResult, Search, SearchResult};
-use kitfleet_host_protocol::Lifecycle;
+use kitfleet_host_protocol::{Lifecycle, SubmissionRule};
 use tokio::time::{sleep, timeout};
 
 use super::Ended;
@@ -42,7 +42,7 @@ impl Form {
 
 impl Webkit {
     pub(super) async fn search(&mut self, search: &Search, started: Instant) -> Result<SearchResult, Ended> {
-        self.hold_submissions(false).await?;
+        self.hold_submissions(SubmissionRule::AllowAll).await?;
         let form = Form::new(search.step_timeout, search.work, started);
         let field = Sought::chosen(search.search_selector.as_deref(), "search_selector", Use::Search);
         match self.fill(field, &search.query, "query", &form).await? {
@@ -72,7 +72,7 @@ impl Webkit {
     }
 
     pub(super) async fn login(&mut self, login: &Login, started: Instant) -> Result<LoginResult, Ended> {
-        self.hold_submissions(false).await?;
+        self.hold_submissions(SubmissionRule::AllowAll).await?;
         let form = Form::new(login.step_timeout, login.work, started);
         let username = Sought::chosen(login.username_selector.as_deref(), "username_selector", Use::Username);
         let password = Sought::chosen(login.password_selector.as_deref(), "password_selector", Use::Password);

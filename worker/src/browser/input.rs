@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use kitfleet_domain::operations::{Action, Interact, Interacted, KEY_TAKES};
-use kitfleet_host_protocol::{Command, Held, HostError, TouchPhase, TouchStep};
+use kitfleet_host_protocol::{Command, Held, HostError, SubmissionRule, TouchPhase, TouchStep};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -59,15 +59,27 @@ pub enum Existing {
     Replace,
 }
 
+/// What a page may submit by an interaction. An approval is for one load.
+fn rule_of(interact: &Interact) -> SubmissionRule {
+    match (interact.hold_submissions, interact.approved) {
+        (false, _) => SubmissionRule::AllowAll,
+        (true, false) => SubmissionRule::HoldAll,
+        (true, true) if interact.action.navigates() => SubmissionRule::AllowOneRepeat,
+        (true, true) => SubmissionRule::AllowOneForm,
+    }
+}
+
 impl Webkit {
     pub(super) async fn interact(&mut self, interact: &Interact, started: Instant) -> Result<Interacted, Ended> {
         if interact.release_submission {
             self.obstacle = "the page does not submit the form that was held back";
             let released = self.release_submission().await?;
-            return self.interacted(interact, released, started).await;
+            let mut interacted = self.interacted(interact, released, started).await?;
+            interacted.page_submission_held = self.held_submission().await?.is_some();
+            return Ok(interacted);
         }
         // What was held back by now is nothing of its own.
-        let held_before = self.hold_submissions(interact.hold_submissions).await?;
+        let held_before = self.hold_submissions(rule_of(interact)).await?;
         match &interact.action {
             Action::Tap { element } => self.tap(Sought::written(element, &element.field("action"))).await?,
             Action::Type { element, text, delay_ms, .. } => {
@@ -110,14 +122,15 @@ impl Webkit {
         Ok(interacted)
     }
 
-    /// Has the page submit forms or not, from now on. A page may submit one long after it was touched, so that this stays until
+    /// Has the page submit forms by this rule from now on. A page may submit one long after it was touched, so that this stays until
     /// another interaction or navigation has it otherwise. Answers whether it was kept from submitting one of which nobody was told.
-    pub(super) async fn hold_submissions(&mut self, hold: bool) -> Result<bool, Ended> {
+    pub(super) async fn hold_submissions(&mut self, rule: SubmissionRule) -> Result<bool, Ended> {
+        let hold = rule != SubmissionRule::AllowAll;
         if !self.holds_submissions && !hold {
             return Ok(false);
         }
         self.holds_submissions = hold;
-        Ok(self.host.call(Command::HoldSubmissions { hold }).await?)
+        Ok(self.host.call(Command::HoldSubmissions { rule }).await?)
     }
 
     /// What the page was kept from submitting by what was just done.
@@ -127,7 +140,7 @@ impl Webkit {
 
     /// Has the page submit what it was last kept from submitting, if that is still there.
     async fn release_submission(&mut self) -> Result<bool, Ended> {
-        self.holds_submissions = false;
+        self.holds_submissions = true;
         Ok(self.host.call(Command::ReleaseSubmission).await?)
     }
 

@@ -9,7 +9,8 @@ use kitfleet_domain::challenges::Finding;
 use kitfleet_domain::operations::{
     Capture, CaptureKind, Captured, Condition, Extracted, Extraction, Failure, FailureClass, Interacted, Locate,
     LocateBy, Located, LoginResult, MOST_CANDIDATES, Match, Navigated, OnTimeout, Operation, OperationResult,
-    PageSnapshot, PageStanding, PageState, SearchResult, SessionState, Take, Target, Transform, Wait, Waited, locate,
+    PageSnapshot, PageStanding, PageState, SearchResult, SessionState, SubmissionHeld, Take, Target, Transform, Wait,
+    Waited, locate,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::Way;
@@ -137,7 +138,8 @@ impl Simulated {
                 duration_ms,
                 links: if wanted.links { vec!["https://linked.simulated.example/".to_owned()] } else { Vec::new() },
             }),
-            Operation::Locate(locate) => OperationResult::Locate(Self::locate(locate)),
+            Operation::Locate(locate) => OperationResult::Locate(self.locate(locate)),
+            Operation::Hold => OperationResult::Hold(SubmissionHeld { held: false }),
             Operation::Search(search) => OperationResult::Search(SearchResult {
                 submitted: search.submit,
                 query_truncated: false,
@@ -161,7 +163,7 @@ impl Simulated {
 
     /// Whatever is sought is there, once, unless it is called `nothing`, `several`, or something that changes. Its selector says what
     /// it is called, so that it is the same when it is sought by that; a checkbox says itself how it stands.
-    fn locate(locate: &Locate) -> Located {
+    fn locate(&self, locate: &Locate) -> Located {
         let (role, name) = match &locate.sought {
             LocateBy::Target(Target::Role { role, name }) => (role.as_str(), name.as_deref().unwrap_or("Simulated")),
             LocateBy::Target(Target::Label(name) | Target::Placeholder(name)) => ("textbox", name.as_str()),
@@ -182,6 +184,7 @@ impl Simulated {
             description: format!("{role} {}", Value::from(name)),
             role: role.to_owned(),
             name: name.to_owned(),
+            text: String::new(),
             submits: name.contains("submits"),
             form_field: role == "textbox",
             checked: (role == "checkbox").then(|| name.starts_with("checked")),
@@ -193,7 +196,8 @@ impl Simulated {
             _ => 1,
         };
         let matches = (1..=total).take(MOST_CANDIDATES).map(found).collect();
-        Located { matches, total: total as u64, origin: "http://simulated".to_owned() }
+        let origin = Url::parse(&self.url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        Located { matches, total: total as u64, origin }
     }
 
     fn capture(&self, capture: Capture, started: Instant) -> OperationResult {

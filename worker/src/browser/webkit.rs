@@ -18,8 +18,8 @@ use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::sessions::keeping::Held;
 use kitfleet_egress::{Guard, Rules, Way};
 use kitfleet_host_protocol::{
-    self as protocol, Command, Cookie, Device, HostError, Page, PageError, PageErrorKind, WAY_OUT, WAY_OUT_PORT,
-    WaitUntil,
+    self as protocol, Command, Cookie, Device, HostError, Page, PageError, PageErrorKind, SubmissionRule, WAY_OUT,
+    WAY_OUT_PORT, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use serde_json::{Map, Value, json};
@@ -150,6 +150,7 @@ impl Webkit {
             Operation::Extract(extract) => OperationResult::Extract(self.extract(extract).await?),
             Operation::Snapshot(wanted) => OperationResult::Snapshot(self.snapshot(wanted, started).await?),
             Operation::Locate(locate) => OperationResult::Locate(self.find(locate).await?),
+            Operation::Hold => OperationResult::Hold(self.hold().await?),
             Operation::Search(search) => OperationResult::Search(self.search(search, started).await?),
             Operation::Login(login) => OperationResult::Login(self.login(login, started).await?),
         })
@@ -161,14 +162,14 @@ impl Webkit {
             operations::WaitUntil::DomContentLoaded => WaitUntil::DomContentLoaded,
             operations::WaitUntil::NetworkIdle => WaitUntil::NetworkIdle,
         };
-        let held_before = navigate.hold_submissions && self.hold_submissions(true).await?;
+        let held_before = navigate.hold_submissions && self.hold_submissions(SubmissionRule::HoldAll).await?;
         let command = Command::Navigate { uri: navigate.url.as_str().to_owned(), until };
         let protocol::Navigated { final_uri, status } = self.load(command).await?;
         let held_meanwhile = if navigate.hold_submissions {
             self.held_submission().await?.is_some()
         } else {
             // What the page that was left has tried is nothing of whatever is done next.
-            self.hold_submissions(false).await?;
+            self.hold_submissions(SubmissionRule::AllowAll).await?;
             false
         };
         Ok(Navigated {

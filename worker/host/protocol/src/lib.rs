@@ -48,17 +48,17 @@ pub enum Command {
     Back,
     /// Load the page once more and reply with a [`Navigated`] when it has loaded.
     Reload,
-    /// Let pages submit forms, or not, from now on. Replies with whether the page was kept from submitting one before, which nobody
+    /// Have pages submit forms by this rule from now on. Replies with whether the page was kept from submitting one before, which nobody
     /// has been told.
     HoldSubmissions {
-        /// Whether they may not.
-        hold: bool,
+        /// The rule.
+        rule: SubmissionRule,
     },
     /// Give the page a moment to submit a form by what was just done to it, and reply with the [`Held`] that it was kept from submitting
     /// since this was last asked, or with `null`.
     HeldSubmission,
-    /// Let pages submit forms, and have the page submit the one that it was last kept from submitting. Replies with whether that is
-    /// still there.
+    /// Have the page submit the form that it was last kept from submitting, as by [`SubmissionRule::AllowOneForm`]. Replies with whether that
+    /// is still there.
     ReleaseSubmission,
     /// Run the body of an async function in a world of our own, which shares the page's DOM but none of its script
     /// objects: a page cannot tamper with what we read. Replies with the value it returns, as JSON of no more than
@@ -165,13 +165,30 @@ impl Command {
     }
 }
 
+/// What pages may submit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubmissionRule {
+    /// Everything.
+    #[default]
+    AllowAll,
+    /// Nothing.
+    HoldAll,
+    /// Nothing but what was allowed once, and has not been submitted yet. Replies with `false`: what was held before is still to be reported.
+    HoldUnapproved,
+    /// One form, and nothing behind it. A load that sends a form again is none.
+    AllowOneForm,
+    /// One load by a [`Command::Back`] or [`Command::Reload`] that sends a form again, and nothing behind it.
+    AllowOneRepeat,
+}
+
 /// What a page was kept from submitting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
-    /// A form of it.
+    /// A form of it, or whatever else it began that sends a form.
     Form,
-    /// The form that has led to it, once more: it was to be loaded anew.
+    /// A form that was sent before: a [`Command::Back`] or [`Command::Reload`] would have sent it again.
     Resubmission,
 }
 

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
-use kitfleet_host_protocol::{Act, HostError, TouchPhase};
+use kitfleet_host_protocol::{Act, HostError, SubmissionRule, TouchPhase};
 use webkit2gtk::WebViewExt;
 
 use super::asked;
 use crate::acknowledgement::{self, Acknowledgements};
 use crate::browser::Browser;
-use crate::{keys, touch};
+use crate::{keys, submissions, touch};
 
 /// Fingers of a person have other numbers than that of an operation, which WebKit would take for one of theirs.
 const FIRST_FINGER: usize = 16;
@@ -143,6 +143,10 @@ pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
         browser.live.hands.waiting.take().into_iter().try_for_each(|next| send(browser, next))?;
     }
     asked::lend(browser, lend);
+    if lend {
+        // What a person does is not a message's.
+        submissions::follow(browser, SubmissionRule::AllowAll).await;
+    }
     Ok(())
 }
 

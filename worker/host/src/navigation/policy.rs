@@ -10,6 +10,7 @@ use webkit2gtk::{
 
 use super::{DOWNLOAD, Found, Means, Navigation, Stage, arrived, same};
 use crate::browser::Browser;
+use crate::submissions::{self, Attempt};
 
 /// Why a form is not submitted.
 const HELD: &str = "nobody has said that the page may submit a form";
@@ -21,7 +22,10 @@ const LEFT: &str = "the page is being left";
 pub fn decide(browser: &Rc<Browser>, decision: &PolicyDecision, kind: PolicyDecisionType) -> bool {
     let refusal = match kind {
         PolicyDecisionType::Response => decision.downcast_ref().and_then(|response| weigh_response(browser, response)),
-        _ => decision.downcast_ref().and_then(|request| weigh_request(browser, request)),
+        _ => {
+            let is_for_new_window = kind == PolicyDecisionType::NewWindowAction;
+            decision.downcast_ref().and_then(|request| weigh_request(browser, request, is_for_new_window))
+        }
     };
     let Some(refusal) = refusal else { return false };
     browser.navigation.refusal.replace(Some(refusal));
@@ -29,11 +33,22 @@ pub fn decide(browser: &Rc<Browser>, decision: &PolicyDecision, kind: PolicyDeci
     true
 }
 
-fn weigh_request(browser: &Rc<Browser>, decision: &NavigationPolicyDecision) -> Option<&'static str> {
+fn weigh_request(
+    browser: &Rc<Browser>,
+    decision: &NavigationPolicyDecision,
+    is_for_new_window: bool,
+) -> Option<&'static str> {
     let mut action = decision.navigation_action()?;
-    let uri = action.request()?.uri()?;
-    if browser.submissions.stop(&action) {
-        stay(browser);
+    let request = action.request()?;
+    let uri = request.uri()?;
+    let is_own_repeat = browser.navigation.is_repeating(action.navigation_type());
+    let attempt = Attempt { action: &mut action, request: &request, is_for_new_window, is_own_repeat };
+    if submissions::stops(browser, attempt) {
+        if is_own_repeat {
+            stay(browser);
+        } else if let Some(departure) = &mut *browser.navigation.departure.borrow_mut() {
+            departure.hindered = true;
+        }
         return Some(HELD);
     }
     let is_revisit = action.navigation_type() == NavigationType::BackForward;

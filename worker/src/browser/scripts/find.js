@@ -86,6 +86,24 @@ const isChecked = (element, control, role) => {
   return said === 'mixed' ? null : said === 'true';
 };
 
+// What an element says of itself besides its name, which a page can write: what is seen in it, and the same of the control that it is in.
+const ACTS = 'button, a, label, summary, option, [onclick], [role=button], [role=link], [role=tab], [role=menuitem], [role=option], [role=checkbox], [role=radio], [role=switch]';
+const LONGEST_AROUND = 200;
+const generated = (element, part) => {
+  const content = getComputedStyle(element, part).content;
+  return content && content.startsWith('"') ? content.slice(1, -1) : '';
+};
+const isPressed = (element) => tagOf(element) === 'input' && (['button', 'submit', 'reset'].includes(element.type) || (element.readOnly && element.type !== 'password'));
+const textOf = (element, name) => {
+  const says = ['aria-label', 'title', 'alt', 'placeholder'].map((attribute) => attributeOf(element, attribute) ?? '');
+  says.push(spoken(element, false), isPressed(element) ? element.value : '', generated(element, '::before'), generated(element, '::after'));
+  let around = outerElement(element);
+  while (around && !matches(around, ACTS)) around = outerElement(around);
+  if (around) says.push(...[nameOf(around), spoken(around, false)].filter((text) => text.length <= LONGEST_AROUND));
+  const lines = says.map((text) => clean(cut(collapse(text.slice(0, 2 * LONGEST_NAME)), LONGEST_NAME)));
+  return [...new Set(lines)].filter((line) => line !== '' && line !== name).join('\n');
+};
+
 const matchOf = (element) => {
   const role = roleOf(element);
   const name = role ? nameOf(element, role) : cut(collapse(spoken(element, false)), LONGEST_NAME);
@@ -98,6 +116,7 @@ const matchOf = (element) => {
     description: describe(element),
     role: role || 'generic',
     name: clean(name),
+    text: textOf(element, clean(name)),
     submits: submits(control),
     form_field: submitsByEnter(element),
     checked: isChecked(element, control, role),
@@ -106,4 +125,6 @@ const matchOf = (element) => {
 };
 
 const found = sought();
-return { matches: found.slice(0, MOST_CANDIDATES).map(matchOf), total: found.length, origin: location.origin };
+// Keys go to a frame of another origin that has the focus, and of which nobody here knows which that is.
+const isForeign = input.by === 'focused' && found.some((element) => isFrame(element) && !frameDocument(element));
+return { matches: found.slice(0, MOST_CANDIDATES).map(matchOf), total: found.length, origin: isForeign ? 'null' : location.origin };

@@ -1,0 +1,352 @@
+//! Texts that a model wants entered, and the origins where it may enter them without approval (contract: byok 28).
+//!
+//! A page can talk a model into entering what another page has shown it, which a script of the page then sends away. So a text that no message
+//! of the customer contains is entered without approval only where the customer's own words lead, or where the text was seen. The
+//! comparison is by words, so that a text cannot be taken apart into letters that stand everywhere.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use unicode_normalization::UnicodeNormalization as _;
+use url::{Host, Url};
+
+/// Hosts of the customer's messages that are looked at.
+const MOST_HOSTS: usize = 100;
+/// Letters and digits of a text that is also found where it is written with other separators, such as a number or a date.
+const MOST_RESPELLED: usize = 64;
+/// Letters and digits of the shortest text that may have been seen on one of several origins: a page can show all that are shorter.
+const FEWEST_SEEN: usize = 4;
+/// Letters and digits of the shortest text with digits that no page can have guessed.
+const UNGUESSABLE: usize = 8;
+
+/// Where a text that no message of the customer contains may be entered without approval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextOrigins {
+    named: Vec<NamedHost>,
+    /// Origins that have shown it.
+    seen: Vec<String>,
+}
+
+/// A host that the customer has named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct NamedHost {
+    host: String,
+    /// With the scheme it was named with, if it was.
+    scheme: Option<String>,
+    port: Option<u16>,
+}
+
+impl TextOrigins {
+    /// Whether a page of this origin may be given the text.
+    #[must_use]
+    pub fn allow(&self, origin: &str) -> bool {
+        let Some(origin) = Url::parse(origin).ok().filter(|origin| origin.has_host()) else { return false };
+        let text = origin.origin().ascii_serialization();
+        self.seen.contains(&text) || self.named.iter().any(|named| named.covers(&origin))
+    }
+}
+
+impl NamedHost {
+    /// Of a word, if it is an address or, as people write it, a host.
+    fn parse(word: &str) -> Option<Self> {
+        let has_scheme = word.contains("://");
+        let host = word.split(['/', '?', '#']).next().unwrap_or_default();
+        let url = if has_scheme {
+            Url::parse(word).ok()?
+        } else if host.contains(['.', ':']) {
+            Url::parse(&format!("https://{word}")).ok()?
+        } else {
+            return None;
+        };
+        // The host of an address with a name in it, such as that of a mail, is not what the word is about.
+        if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+            return None;
+        }
+        let scheme = has_scheme.then(|| url.scheme().to_owned());
+        Some(Self { host: url.host_str()?.to_owned(), scheme, port: url.port() })
+    }
+
+    /// Whether the origin is of this host, or of a host below it.
+    fn covers(&self, origin: &Url) -> bool {
+        let is_host = match origin.host() {
+            Some(Host::Domain(host)) => {
+                let below = host.strip_suffix(&self.host).and_then(|rest| rest.strip_suffix('.'));
+                host == self.host || self.host.contains('.') && below.is_some()
+            }
+            _ => origin.host_str() == Some(&self.host),
+        };
+        // Whoever names http is often sent on to https, and never the other way round.
+        let is_scheme = self.scheme.as_deref().is_none_or(|scheme| scheme == "http" || scheme == origin.scheme());
+        is_host && is_scheme && self.port == origin.port()
+    }
+}
+
+/// What a turn knows about texts: what the customer has said, and what pages have shown.
+#[derive(Debug, Default)]
+pub struct TextSources {
+    messages: Vec<Searchable>,
+    named: Vec<NamedHost>,
+    /// What was replied before, wherever it was from.
+    replies: Vec<Searchable>,
+    pages: Vec<(String, Searchable)>,
+}
+
+impl TextSources {
+    /// With what the customer has said, and what was replied, in the agent session so far.
+    #[must_use]
+    pub fn new<'t>(messages: impl Iterator<Item = &'t str>, replies: impl Iterator<Item = &'t str>) -> Self {
+        let messages: Vec<_> = messages.collect();
+        let surrounds = |c: char| "\"'`“”‘’„«»‹›()[]{}<>,;:!?.".contains(c);
+        let words = messages.iter().flat_map(|message| message.split_whitespace());
+        let mut named: Vec<NamedHost> = Vec::new();
+        for host in words.filter_map(|word| NamedHost::parse(word.trim_matches(surrounds))) {
+            if named.len() < MOST_HOSTS && !named.contains(&host) {
+                named.push(host);
+            }
+        }
+        let messages = messages.into_iter().map(Searchable::new).collect();
+        Self { messages, named, replies: replies.map(Searchable::new).collect(), pages: Vec::new() }
+    }
+
+    /// Notes what a page of this address has shown.
+    pub fn see(&mut self, address: &str, text: &str) {
+        let origin = Url::parse(address).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        self.pages.push((origin, Searchable::new(text)));
+    }
+
+    /// Where this text may be entered without approval; `None` when a message of the customer contains it.
+    #[must_use]
+    pub fn origins(&self, text: &str) -> Option<TextOrigins> {
+        let text = Searchable::new(text);
+        if text.is_blank() || self.messages.iter().any(|message| message.contains(&text)) {
+            return None;
+        }
+        let all: BTreeSet<_> = self.pages.iter().map(|(origin, _)| origin).collect();
+        let is_long = text.length() >= FEWEST_SEEN || all.len() == 1;
+        // A page that shows what another has shown may have guessed it.
+        let is_elsewhere = |origin: &str| {
+            let mut others = self.pages.iter().filter(|(other, _)| other != origin).map(|(_, page)| page);
+            let guessable = text.length() < UNGUESSABLE && text.has_digits();
+            others.any(|page| page.has_part(&text))
+                || guessable && self.replies.iter().any(|reply| reply.has_part(&text))
+        };
+        let shown_by = self.pages.iter().filter(|(_, page)| is_long && page.contains(&text)).map(|(origin, _)| origin);
+        let seen: BTreeSet<_> = shown_by.filter(|origin| !is_elsewhere(origin)).cloned().collect();
+        Some(TextOrigins { named: self.named.clone(), seen: seen.into_iter().collect() })
+    }
+
+    /// Where a text may be entered without approval of which nobody knows what it is, such as what was copied.
+    #[must_use]
+    pub fn origins_of_unknown(&self) -> TextOrigins {
+        TextOrigins { named: self.named.clone(), seen: Vec::new() }
+    }
+}
+
+/// A text by its words: case, white space and punctuation do not matter.
+#[derive(Debug)]
+struct Searchable {
+    /// As it is, for texts without letters and digits.
+    raw: String,
+    /// With one space before, between and behind them. Letters of scripts that separate no words are words.
+    words: String,
+    /// Without spaces.
+    letters: String,
+}
+
+impl Searchable {
+    fn new(text: &str) -> Self {
+        let mut words = " ".to_owned();
+        for letter in text.nfkc().flat_map(char::to_lowercase) {
+            let separates = !letter.is_alphanumeric() || is_word_of_its_own(letter);
+            if separates && !words.ends_with(' ') {
+                words.push(' ');
+            }
+            if letter.is_alphanumeric() {
+                words.push(letter);
+            }
+            if is_word_of_its_own(letter) {
+                words.push(' ');
+            }
+        }
+        if !words.ends_with(' ') {
+            words.push(' ');
+        }
+        Self { raw: text.trim().to_owned(), letters: words.replace(' ', ""), words }
+    }
+
+    fn is_blank(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    fn length(&self) -> usize {
+        self.letters.chars().count()
+    }
+
+    fn has_digits(&self) -> bool {
+        self.letters.chars().any(char::is_numeric)
+    }
+
+    /// Whether all words of the other stand in it one after the other, maybe with other separators between their letters.
+    fn contains(&self, other: &Self) -> bool {
+        if other.letters.is_empty() {
+            return self.raw.contains(&other.raw);
+        }
+        self.words.contains(&other.words) || other.letters.len() <= MOST_RESPELLED && self.spells(&other.letters)
+    }
+
+    /// Whether consecutive words of it are these letters.
+    fn spells(&self, letters: &str) -> bool {
+        let words: Vec<_> = self.words.split_whitespace().collect();
+        (0..words.len()).any(|first| {
+            let mut left = letters;
+            for word in &words[first..] {
+                let Some(rest) = left.strip_prefix(word) else { return false };
+                if rest.is_empty() {
+                    return true;
+                }
+                left = rest;
+            }
+            false
+        })
+    }
+
+    /// Whether the other's letters stand in it anywhere.
+    fn has_part(&self, other: &Self) -> bool {
+        if other.letters.is_empty() { self.raw.contains(&other.raw) } else { self.letters.contains(&other.letters) }
+    }
+}
+
+/// Letters of Chinese, Japanese, Thai and their like, between which no space separates words.
+fn is_word_of_its_own(letter: char) -> bool {
+    matches!(letter, '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn allowed(message: &str, pages: &[(&str, &str)], text: &str, origin: &str) -> bool {
+        let mut sources = TextSources::new(std::iter::once(message), std::iter::empty());
+        for (address, shown) in pages {
+            sources.see(address, shown);
+        }
+        sources.origins(text).is_none_or(|origins| origins.allow(origin))
+    }
+
+    const BANK: (&str, &str) = ("https://bank.example/account", "text \"Your code is 4821\" [ref=e1]");
+
+    /// Contract: byok 28.
+    #[test]
+    fn words_of_the_customer_may_be_entered_anywhere() {
+        for (message, text) in [
+            ("go in as Ada with hunter2", "Ada"),
+            ("go in as ada with hunter2", "ADA"),
+            ("my name is Ada Lovelace, born 1815-12-10", "Ada Lovelace"),
+            ("my name is Ada Lovelace, born 1815-12-10", "10 "),
+            ("my name is Ada Lovelace, born 1815-12-10", "18151210"),
+            ("call +49 170-1234", "+491701234"),
+            ("search for \"red shoes\"!", "red shoes\n"),
+            ("把张三填入姓名", "张三"),
+            ("write ？？？ into it", "？？？"),
+            ("anything", ""),
+            ("anything", "  "),
+        ] {
+            assert!(allowed(message, &[BANK], text, "https://evil.example"), "{text} of {message}");
+        }
+    }
+
+    /// Contract: byok 28. Whatever a text is made of, and however it is taken apart, it is not the customer's for that.
+    #[test]
+    fn a_text_that_was_read_elsewhere_needs_approval() {
+        let message = "open https://bank.example/account and tell me what is new";
+        let shows_all = ("https://evil.example/", "1 2 3 4 5 6 7 8 9 0 48 21 4821 code your");
+        for text in [
+            "4821",
+            "48",
+            "4",
+            "1284",
+            "NDgyMQ==",
+            "4 8 2 1",
+            "Your code is 4821",
+            "what is new: 4821",
+            "e",
+            "i",
+            "•",
+            "news",
+        ] {
+            for pages in [&[BANK][..], &[BANK, shows_all]] {
+                assert!(!allowed(message, pages, text, "https://evil.example"), "{text}");
+            }
+            assert!(allowed(message, &[BANK], text, "https://bank.example"), "{text}");
+        }
+    }
+
+    /// Contract: byok 28.
+    #[test]
+    fn a_text_may_be_entered_where_it_was_seen_alone() {
+        let shop = ("https://shop.example/", "text \"Use SPRING24 today\"");
+        let other = ("https://other.example/", "text \"Nothing\"");
+        assert!(allowed("use the coupon", &[shop], "SPRING24", "https://shop.example"));
+        assert!(allowed("use the coupon", &[shop, other], "spring24", "https://shop.example"));
+        assert!(!allowed("use the coupon", &[shop], "24", "https://shop.example"));
+        assert!(!allowed("use the coupon", &[shop, other], "SPRING24", "https://other.example"));
+        assert!(!allowed(
+            "use the coupon",
+            &[shop, ("https://other.example/", "SPRING24")],
+            "SPRING24",
+            "https://shop.example"
+        ));
+        // What was replied before may be from anywhere.
+        let mut sources = TextSources::new(std::iter::once("go on"), std::iter::once("Your code is 4821."));
+        sources.see("https://evil.example/", "4820 4821 4822");
+        assert!(!sources.origins("4821").is_some_and(|origins| origins.allow("https://evil.example")));
+        for origin in ["null", "", "about:blank", "data:text/html,x"] {
+            assert!(!allowed("use it", &[("data:text/html,x", "SPRING24")], "SPRING24", origin), "{origin}");
+        }
+    }
+
+    /// Contract: byok 28.
+    #[test]
+    fn hosts_are_named_as_people_write_them() {
+        for (message, origin, named) in [
+            ("open https://shop.example/cart", "https://shop.example", true),
+            ("open shop.example", "https://shop.example", true),
+            ("open shop.example", "http://shop.example", true),
+            ("on (Shop.Example).", "https://www.shop.example", true),
+            ("open http://shop.example", "https://shop.example", true),
+            ("open bücher.example", "https://xn--bcher-kva.example", true),
+            ("open http://127.0.0.1:8080/x", "http://127.0.0.1:8080", true),
+            ("open localhost:8080", "http://localhost:8080", true),
+            ("open https://shop.example", "http://shop.example", false),
+            ("open www.shop.example", "https://shop.example", false),
+            ("open shop.example", "https://evilshop.example", false),
+            ("open shop.example", "https://shop.example.evil.example", false),
+            ("open http://127.0.0.1:8080/x", "http://127.0.0.1:8081", false),
+            ("open http://127.0.0.1:8080/x", "http://localhost:8080", false),
+            ("open shop.example", "https://shop.example:8443", false),
+            ("write to ada@evil.example", "https://evil.example", false),
+            ("open https://shop.example@evil.example/", "https://evil.example", false),
+            ("open https://shop.example/?to=https://evil.example/", "https://evil.example", false),
+            ("open the shop", "https://the", false),
+        ] {
+            assert_eq!(allowed(message, &[BANK], "4821", origin), named, "{origin} of {message}");
+        }
+    }
+
+    /// Contract: limits 5.
+    #[test]
+    fn long_texts_are_compared_in_linear_time() {
+        let (long, words) = ("a".repeat(400_000), "a ".repeat(200_000));
+        let begun = Instant::now();
+        for shown in [&long, &words] {
+            for text in [&long[..100_000], &words[..100_001], "aaaaaaaaab"] {
+                let text = format!("{text}b");
+                assert!(!allowed(shown, &[("https://a.example/", shown)], &text, "https://a.example"));
+            }
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+}
